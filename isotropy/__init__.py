@@ -1,0 +1,7 @@
+"""Isotropy of embeddings: measures and training penalties, in torch.
+
+Points are always rows: a cloud of n points in d dimensions is a tensor [n, d].
+
+Nothing is imported here, so that ``isotropy.catalog`` can be read where torch is not installed. Start from
+``isotropy.spectrum`` (streaming moments), ``isotropy.isoscore`` or ``isotropy.regularizers.istar``.
+"""

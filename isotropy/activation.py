@@ -1,0 +1,63 @@
+"""Activation profile: mean and standard deviation of each dimension, and the dimensions that stand out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.spectrum import Moments
+
+OUTLIER_RULES = {
+    "mean_3sd": "mean over 3 standard deviations from the average mean (after Kovaleva et al. 2021)",
+    "std_3sd": "std over 3 standard deviations above the average std (after Kovaleva et al. 2021)",
+    "variance_5x": "variance at least 5 times the average variance (Rudman et al. 2023)",
+    "mean_mad": "mean with a robust z-score beyond 3.5 on either side (Iglewicz & Hoaglin 1993)",
+    "std_mad": "std with a robust z-score above 3.5 (Iglewicz & Hoaglin 1993)",
+}
+"""What each rule flags; averages, deviations and medians are over dimensions.
+
+The rules disagree, and the first three hide outliers that inflate the very scale they are judged by: with d
+dimensions no z-score exceeds sqrt(d - 1), so that 3 is out of reach below d = 11. Hence the robust ones.
+"""
+
+
+@dataclass(frozen=True)
+class ActivationProfile:
+    """Mean and standard deviation by dimension, float64 [d], and outliers by rule, bool [d]."""
+
+    mean: Tensor
+    std: Tensor
+    outliers: dict[str, Tensor]
+    """A flag for each dimension under each rule of ``OUTLIER_RULES``."""
+
+
+def activation_profile(moments: Moments) -> ActivationProfile:
+    """Return the profile of a cloud, in the units of its activations.
+
+    Raises:
+        ValueError: the moments are of fewer than two points, which have no standard deviation.
+
+    """
+    if moments.n < 2:
+        raise ValueError(f"Expected moments of at least 2 points, got {moments.n}: update() them first.")
+    mean = moments.mean
+    variance = moments.covariance().diagonal()
+    std = variance.sqrt()
+    # Dimensions scaled alike, as by whitening, differ by rounding alone; that is no reason to flag any.
+    rounding = 1e-6 * (mean.square() + variance).mean().sqrt()
+    outliers = {
+        "mean_3sd": (mean - mean.mean()).abs() > torch.maximum(3 * mean.std(correction=0), rounding),
+        "std_3sd": std - std.mean() > torch.maximum(3 * std.std(correction=0), rounding),
+        "variance_5x": (variance >= 5 * variance.mean()) & (variance > 0),
+        "mean_mad": (mean - mean.quantile(0.5)).abs() > torch.maximum(_robust_limit(mean), rounding),
+        "std_mad": std - std.quantile(0.5) > torch.maximum(_robust_limit(std), rounding),
+    }
+    return ActivationProfile(mean, std, outliers)
+
+
+def _robust_limit(values: Tensor) -> Tensor:
+    """Distance from the median, 0-d, at which the robust z-score, 0.6745 distance / MAD, is 3.5."""
+    mad = (values - values.quantile(0.5)).abs().quantile(0.5)
+    return 3.5 / 0.6745 * mad

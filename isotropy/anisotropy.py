@@ -1,0 +1,57 @@
+"""Anisotropy as the share of the leading directions, and the share of the mean."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from isotropy.score import Score
+from isotropy.spectrum import Moments, eigenvalues
+
+
+def anisotropy(moments: Moments, K: int, *, centred: bool) -> tuple[Score, ...]:
+    """Return the k-th anisotropy sigma_k^2 / sum_i sigma_i^2 for k = 1 to K, each in [0, 1].
+
+    sigma are the singular values, in descending order, of the points as they are, or of the centred points
+    (Razzhigaev et al. 2024); k = 1 is the maximum explainable variance of Ethayarajh (2019).
+
+    Undefined where the points have no energy (all zero; if centred, all equal), and for NaN or infinity.
+
+    Raises:
+        ValueError: K is not between 1 and d.
+
+    """
+    if not 1 <= K <= moments.d:
+        raise ValueError(f"Expected 1 <= K <= d = {moments.d}, got {K}: there are d directions.")
+    S = moments.covariance() if centred else second_moment(moments)
+    reason = _why_undefined(S)
+    if reason is not None:
+        return (Score.undefined(reason),) * K
+    shares = eigenvalues(S) / S.trace()
+    return tuple(Score.within(share, 0, 1) for share in shares[:K].tolist())
+
+
+def mean_share(moments: Moments) -> Score:
+    """Return ||mean||^2 / E||x||^2, the part of the points' energy that is their mean, in [0, 1].
+
+    Undefined where all points are zero, and for NaN or infinity.
+    """
+    S = second_moment(moments)
+    reason = _why_undefined(S)
+    if reason is not None:
+        return Score.undefined(reason)
+    return Score.within(float(moments.mean.square().sum() / S.trace()), 0, 1)
+
+
+def second_moment(moments: Moments) -> Tensor:
+    """Return E[x x^T] (over n, about zero), float64 [d, d]."""
+    within = moments.covariance() * ((moments.n - 1) / max(moments.n, 1))
+    return within + torch.outer(moments.mean, moments.mean)
+
+
+def _why_undefined(S: Tensor) -> str | None:
+    if not S.isfinite().all():
+        return "The moments are not finite: some points are NaN, infinite or too large."
+    if not S.any():
+        return "The points have no energy: all are zero or, once centred, equal; or there are none."
+    return None

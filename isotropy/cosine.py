@@ -1,0 +1,130 @@
+"""Cosine similarity of all pairs of a cloud: its mean, exactly and in one pass, and its histogram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.points import at_least_float32, require_points
+from isotropy.score import Score
+from isotropy.spectrum import CHUNK_ROWS
+
+PAIR_ROWS = 256
+"""Rows whose cosines with all others are held at once: 256 x 2000 of them are 2 MB."""
+
+
+class CosineMoments:
+    """Mean cosine similarity over all pairs of a stream of points, in one pass; parts can be merged.
+
+    A row of zeros has no direction: it is left out, and counted in ``zero_rows``.
+
+    Args:
+        d: number of dimensions.
+        device: where the float64 sum is kept; leave it where the accelerator has no float64.
+
+    """
+
+    def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
+        self.n = 0
+        self.zero_rows = 0
+        self._sum = torch.zeros(d, dtype=torch.float64, device=device)
+
+    def update(self, x: Tensor) -> None:
+        """Add points [n, d] of any floating dtype.
+
+        Raises:
+            ValueError: ``x`` is not a floating tensor [n, d].
+
+        """
+        require_points(x, len(self._sum))
+        for start in range(0, len(x), CHUNK_ROWS):
+            chunk = x[start : start + CHUNK_ROWS].detach()
+            units = _unit_rows(chunk[chunk.any(dim=1)])
+            self._sum = self._sum + units.sum(0).to(self._sum)
+            self.n += len(units)
+            self.zero_rows += len(chunk) - len(units)
+
+    def merge(self, other: CosineMoments) -> None:
+        """Add the points that ``other`` has seen.
+
+        Raises:
+            ValueError: the two have different numbers of dimensions.
+
+        """
+        if len(other._sum) != len(self._sum):
+            raise ValueError(
+                f"Expected moments of {len(self._sum)} dimensions, got {len(other._sum)}: "
+                "merge only clouds of one space."
+            )
+        self._sum = self._sum + other._sum.to(self._sum)
+        self.n += other.n
+        self.zero_rows += other.zero_rows
+
+    def mean_cosine(self) -> Score:
+        """Return the mean cosine over pairs i != j, (n ||mean u||^2 - 1) / (n - 1) with u the unit rows.
+
+        In [-1 / (n - 1), 1]; what Ethayarajh (2019) estimates from random pairs. Undefined for fewer than two
+        rows that are not zero, and for NaN or infinity.
+        """
+        n = self.n
+        if n < 2:
+            return Score.undefined(f"The mean cosine needs at least 2 rows that are not zero; there is {n}.")
+        if not self._sum.isfinite().all():
+            return Score.undefined("The mean cosine is not finite: some points are NaN or infinite.")
+        squared_norm = float((self._sum / n).square().sum())
+        return Score.within((n * squared_norm - 1) / (n - 1), -1 / (n - 1), 1)
+
+
+@dataclass(frozen=True)
+class CosineHistogram:
+    """How many pairs of rows have which cosine, among the rows that are not zero."""
+
+    edges: Tensor
+    """[bins + 1] float64, from -1 to 1; a bin holds its left edge, the last one 1 too."""
+    counts: Tensor
+    """[bins] int64, pairs i < j."""
+    rows: int
+    """Rows that are not zero."""
+    rows_used: int
+    """Rows whose pairs were counted: fewer than ``rows`` if they were sampled."""
+    zero_rows: int
+
+
+def cosine_histogram(x: Tensor, bins: int = 100, *, max_rows: int = 2000, seed: int = 0) -> CosineHistogram:
+    """Return the histogram of the cosines of points [n, d] over pairs of rows.
+
+    All pairs are counted where at most ``max_rows`` rows are not zero, else all pairs of a sample of
+    ``max_rows`` rows, drawn without replacement by ``seed``.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d], or it holds NaN or infinity.
+
+    """
+    require_points(x)
+    x = x.detach()
+    present = x.any(dim=1).nonzero().squeeze(1)
+    rows = len(present)
+    if rows > max_rows:
+        generator = torch.Generator().manual_seed(seed)
+        present = present[torch.randperm(rows, generator=generator)[:max_rows].to(present.device)]
+    units = _unit_rows(x[present])
+    if not units.isfinite().all():
+        raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
+
+    counts = torch.zeros(bins, dtype=torch.int64)
+    for start in range(0, len(units), PAIR_ROWS):
+        cosines = units[start : start + PAIR_ROWS] @ units[start:].T
+        later = torch.ones_like(cosines, dtype=torch.bool).triu(1)
+        counts += torch.histc(cosines[later].clamp(-1, 1), bins, -1, 1).cpu().long()
+    edges = torch.linspace(-1, 1, bins + 1, dtype=torch.float64)
+    return CosineHistogram(edges, counts, rows, len(units), len(x) - rows)
+
+
+def _unit_rows(x: Tensor) -> Tensor:
+    """Scale rows [n, d], none of them zero, to length 1; first to size 1, as squares may leave float32."""
+    x = at_least_float32(x)
+    x = x / x.abs().amax(dim=1, keepdim=True)
+    units: Tensor = x / torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return units

@@ -1,0 +1,192 @@
+"""IsoScore and IsoScore*: how evenly the variance of a cloud is spread over the dimensions, from 0 to 1.
+
+The published recipe takes the eigenvalues of the covariance S, scales them to length sqrt(d), measures how
+far they are from (1, ..., 1), and rescales (Rudman et al. 2022, Algorithm 1). Its steps cancel to
+
+    IsoScore = (PR - 1) / (d - 1)    with    PR = tr(S)^2 / tr(S S)
+
+which needs no eigenvalues. PR is the participation ratio. Neither sees the mean of the points or their scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.points import require_points
+from isotropy.score import Score
+from isotropy.spectrum import Moments, centre, covariance, require_zeta, shrink
+
+
+def isoscore(x: Tensor) -> Score:
+    """Return IsoScore of points [n, d], in [0, 1]: 1 is isotropic, 0 is a line (Rudman et al. 2022).
+
+    Biased low unless n is much greater than d. Undefined for fewer than two points or dimensions, for points
+    that are all equal, and for NaN or infinity.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d].
+
+    """
+    require_points(x)
+    n, d = x.shape
+    if n < 2:
+        return Score.undefined(f"IsoScore needs at least 2 points; there is {n}.")
+    if n < d:
+        # The Gram matrix [n, n] has the eigenvalues of the covariance but for a factor and zeros.
+        _, centred = centre(x.detach().cpu().double())
+        return _isoscore(participation_ratio(centred @ centred.T), d)
+    moments = Moments(d)
+    moments.update(x)
+    return isoscore_from_covariance(moments.covariance())
+
+
+def isoscore_from_covariance(S: Tensor) -> Score:
+    """Return IsoScore of a covariance [d, d], in [0, 1]; with ``shrink(S_X, S_S, zeta)`` it is IsoScore*.
+
+    Undefined for one dimension and where the participation ratio is.
+
+    Raises:
+        ValueError: ``S`` is not a square matrix.
+
+    """
+    return _isoscore(participation_ratio(S), len(S))
+
+
+def _isoscore(pr: Score, d: int) -> Score:
+    if d < 2:
+        return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
+    return pr if pr.value is None else Score.within((pr.value - 1) / (d - 1), 0, 1)
+
+
+def participation_ratio(S: Tensor) -> Score:
+    """Return tr(S)^2 / tr(S S) of a covariance [d, d], in [1, d]: dimensions in use (Gao et al. 2017).
+
+    Undefined for zero covariance, for NaN or infinity, and for a matrix that cannot be a covariance.
+
+    Raises:
+        ValueError: ``S`` is not a square matrix.
+
+    """
+    _require_square(S)
+    S = S.detach().cpu().double()
+    if not S.isfinite().all():
+        return Score.undefined("The covariance is not finite: some points are NaN, infinite or too large.")
+    if not S.any():
+        return Score.undefined("The covariance is zero: all points are equal, or there are fewer than two.")
+    # The sum of eigenvalues that are not negative is at least the root of the sum of their squares.
+    if S.trace() < torch.linalg.matrix_norm(S) * (1 - 1e-6):
+        return Score.undefined("The matrix is not a covariance: it has a negative eigenvalue.")
+    return Score.within(float(_ratio(S)), 1, len(S))
+
+
+def _ratio(S: Tensor) -> Tensor:
+    """tr(S)^2 / tr(S S), 0-d, where tr(S) > 0.
+
+    S is divided by its trace first, or fourth powers of the points would leave the range of float32. The
+    trace counts as a constant there, because the ratio does not depend on scale.
+    """
+    S = S / S.trace().detach()
+    return S.trace() ** 2 / S.square().sum()
+
+
+def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
+    """Return IsoScore* of points [n, d], 0-d in [0, 1], differentiable once (Rudman & Eickhoff 2024).
+
+    Made for training: float64 if the points are, else float32; value and gradient are always finite. Where
+    there is no spread at all (one point or equal points, and zeta = 0) no direction is better than another:
+    the score is 0 by convention, and its gradient is 0. The gradient shrinks with the points' weight, 1 - zeta.
+
+    Args:
+        points: [n, d].
+        zeta: shrinkage in [0, 1]; 0 is IsoScore.
+        shrinkage_covariance: [d, d], of many more points of the same space; not used where zeta is 0.
+
+    Raises:
+        ValueError: no points, fewer than two dimensions, zeta outside [0, 1], a shrinkage covariance that is
+            needed but missing or of another shape, or points that are not finite.
+
+    """
+    require_zeta(zeta)
+    S = covariance(points)
+    d = len(S)
+    if d < 2:
+        raise ValueError(f"Expected points of at least 2 dimensions, got {d}: isotropy compares dimensions.")
+    if zeta > 0:
+        if shrinkage_covariance is None:
+            raise ValueError(
+                f"Expected a shrinkage covariance [{d}, {d}] for zeta = {zeta}, got none: "
+                "estimate one from many more points than these, or set zeta = 0."
+            )
+        S = shrink(S, shrinkage_covariance.to(S), zeta)
+
+    # A matrix of ones scores 0, as it has rank one, and passes no gradient to the points. Below the floor the
+    # gradient would overflow. NaN is not below it and goes on, to be reported.
+    floor = torch.finfo(S.dtype).tiny / torch.finfo(S.dtype).eps
+    S = torch.where(S.trace() <= floor, torch.ones_like(S), S)
+    score = (_ratio(S) - 1) / (d - 1)
+    if not score.isfinite():
+        raise ValueError(
+            f"Expected finite points, got NaN, infinity or squares beyond {S.dtype}: "
+            "lower the learning rate, or look for the layer that diverges."
+        )
+    # Clamping alone would stop the gradient where rounding leaves [0, 1]; so clamp the value only.
+    return score + (score.clamp(0, 1) - score).detach()
+
+
+@dataclass(frozen=True)
+class ZetaCurve:
+    """IsoScore* as a function of zeta, known from five numbers: traces and inner products of two covariances.
+
+    They are in units of the greater trace, so that no product leaves the range of float64.
+    """
+
+    d: int
+    trace_x: float
+    trace_s: float
+    xx: float
+    xs: float
+    ss: float
+
+    @classmethod
+    def of(cls, S_X: Tensor, S_S: Tensor) -> ZetaCurve:
+        """Return the curve of the points' covariance and the shrinkage covariance, [d, d], d at least 2.
+
+        Raises:
+            ValueError: the matrices are not square, smaller than [2, 2] or of different shapes.
+
+        """
+        _require_square(S_X)
+        if S_X.shape != S_S.shape or len(S_X) < 2:
+            raise ValueError(
+                f"Expected two covariances of one shape, at least [2, 2], got {list(S_X.shape)} and "
+                f"{list(S_S.shape)}: estimate both from points of the same model."
+            )
+        X, S = S_X.detach().cpu().double(), S_S.detach().cpu().double()
+        unit = torch.maximum(X.trace(), S.trace())
+        X, S = X / unit, S / unit
+        numbers = (X.trace(), S.trace(), (X * X).sum(), (X * S).sum(), (S * S).sum())
+        return cls(len(X), *map(float, numbers))
+
+    def isoscore_star(self, zetas: Tensor) -> Tensor:
+        """Return IsoScore* at each of ``zetas``, float64 of their shape, in [0, 1].
+
+        NaN marks what is undefined: an end where the covariance is zero; all, if one is not finite.
+
+        Raises:
+            ValueError: a zeta is outside [0, 1].
+
+        """
+        z = zetas.double()
+        for end in (z.min(), z.max()):
+            require_zeta(float(end))
+        trace = (1 - z) * self.trace_x + z * self.trace_s
+        squares = (1 - z) ** 2 * self.xx + 2 * z * (1 - z) * self.xs + z**2 * self.ss
+        return ((trace**2 / squares - 1) / (self.d - 1)).clamp(0, 1)
+
+
+def _require_square(S: Tensor) -> None:
+    if S.ndim != 2 or S.shape[0] != S.shape[1]:
+        raise ValueError(f"Expected a covariance [d, d], got {list(S.shape)}: for points use isoscore() or Moments.")

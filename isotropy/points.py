@@ -1,0 +1,70 @@
+"""Clouds of points: what counts as one, and how to take one from a transformer's hidden states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def require_points(x: Tensor, d: int | None = None) -> None:
+    """Check that ``x`` is a cloud of points [n, d] of a floating dtype.
+
+    Raises:
+        ValueError: ``x`` is not a matrix, not floating, or has another number of dimensions than ``d``.
+
+    """
+    if x.ndim != 2 or not x.is_floating_point() or (d is not None and x.shape[1] != d):
+        raise ValueError(
+            f"Expected points as a floating tensor [n, {'d' if d is None else d}], got {list(x.shape)} of "
+            f"{x.dtype}: give one point a row and one dimension a column."
+        )
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Return ``x`` in float32 if it is float16 or bfloat16, in which squares overflow, else as it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def union_of_layers(
+    hidden_states: Sequence[Tensor],
+    attention_mask: Tensor,
+    layers: Sequence[int] | None = None,
+    *,
+    include_padding: bool = False,
+) -> Tensor:
+    """Return the tokens of several layers as one cloud, the points of I-STAR (Rudman & Eickhoff 2024).
+
+    Args:
+        hidden_states: the ``hidden_states`` of a transformers model, 1 + L tensors [batch, tokens, d]; the
+            first, the embedding layer, is always left out.
+        attention_mask: [batch, tokens], zero where a token is padding.
+        layers: numbers of the layers to take, 1 to L; None takes all.
+        include_padding: keep padding, which is not data, to reproduce the reference code, which does.
+
+    Returns:
+        The points [layers x kept tokens, d], layer after layer; gradients flow through.
+
+    Raises:
+        ValueError: a layer does not exist, none is asked for, or the mask does not fit the hidden states.
+
+    """
+    last = len(hidden_states) - 1
+    chosen = range(1, last + 1) if layers is None else layers
+    if not chosen or not all(1 <= layer <= last for layer in chosen):
+        raise ValueError(
+            f"Expected layers from 1 to {last} (0 is the embedding layer, left out), got {list(chosen)}: "
+            "choose among the layers of the model, and call it with output_hidden_states=True."
+        )
+    tokens = hidden_states[chosen[0]].shape[:2]
+    if attention_mask.shape != tokens:
+        raise ValueError(
+            f"Expected an attention mask {list(tokens)} like the hidden states, got "
+            f"{list(attention_mask.shape)}: pass the mask of the same batch."
+        )
+    if include_padding:
+        return torch.cat([hidden_states[layer].flatten(0, 1) for layer in chosen])
+    # One nonzero() for all layers, because on a GPU each call waits for the device.
+    kept = attention_mask.flatten().nonzero().squeeze(1)
+    return torch.cat([hidden_states[layer].flatten(0, 1).index_select(0, kept) for layer in chosen])

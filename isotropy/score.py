@@ -1,0 +1,23 @@
+"""The value of a measure, or the reason why it has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Score:
+    """A finite value, or None and one sentence that says why the measure is undefined."""
+
+    value: float | None
+    reason: str | None = None
+
+    @classmethod
+    def within(cls, value: float, low: float, high: float) -> Score:
+        """Return a score forced into [low, high], the range of the measure, which rounding may leave."""
+        return cls(min(max(value, low), high))
+
+    @classmethod
+    def undefined(cls, reason: str) -> Score:
+        """Return a score without a value."""
+        return cls(None, reason)

@@ -1,0 +1,183 @@
+"""Mean, covariance and spectrum of a cloud of points; shrinkage of one covariance towards another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isotropy.points import at_least_float32, require_points
+
+CHUNK_ROWS = 4096
+"""Rows of one matrix product: enough to keep it fast, few enough for float32 to add up."""
+
+
+class Moments:
+    """Count, mean and covariance of a stream of points, in one pass; moments of parts can be merged.
+
+    Each chunk is centred by its own mean and multiplied where it lies, in its own precision (float16 and
+    bfloat16 in float32); chunks are merged in float64 (Chan, Golub & LeVeque 1983, "Algorithms for Computing
+    the Sample Variance"). Centring before squaring keeps the digits of a spread far smaller than the mean.
+
+    NaN and infinity are not looked for: one of them makes the moments NaN, and every score undefined.
+
+    Args:
+        d: number of dimensions.
+        device: where the float64 sums are kept; leave it where the accelerator has no float64.
+
+    """
+
+    def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
+        self.n = 0
+        self.mean = torch.zeros(d, dtype=torch.float64, device=device)
+        self._scatter = torch.zeros(d, d, dtype=torch.float64, device=device)
+
+    @property
+    def d(self) -> int:
+        """Number of dimensions."""
+        return len(self.mean)
+
+    def update(self, x: Tensor) -> None:
+        """Add points [n, d] of any floating dtype.
+
+        Raises:
+            ValueError: ``x`` is not a floating tensor [n, d].
+
+        """
+        require_points(x, self.d)
+        for start in range(0, len(x), CHUNK_ROWS):
+            chunk = at_least_float32(x[start : start + CHUNK_ROWS].detach())
+            shift, centred = centre(chunk)
+            # The shift is the mean up to rounding in the chunk's precision; the rest is taken out in float64.
+            rest = self._stored(centred.mean(0))
+            scatter = self._stored(centred.T @ centred) - len(chunk) * torch.outer(rest, rest)
+            self._add(len(chunk), self._stored(shift) + rest, scatter)
+
+    def merge(self, other: Moments) -> None:
+        """Add the points that ``other`` has seen.
+
+        Raises:
+            ValueError: the two have different numbers of dimensions.
+
+        """
+        if other.d != self.d:
+            raise ValueError(f"Expected moments of {self.d} dimensions, got {other.d}: merge only clouds of one space.")
+        self._add(other.n, self._stored(other.mean), self._stored(other._scatter))
+
+    def covariance(self) -> Tensor:
+        """Return the unbiased covariance (over n - 1), float64 [d, d]; zero for fewer than two points."""
+        return self._scatter / max(self.n - 1, 1)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
+        return {"n": torch.tensor(self.n), "mean": self.mean.clone(), "scatter": self._scatter.clone()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Moments:
+        """Return the moments whose ``state()`` this is."""
+        moments = cls(len(state["mean"]), device)
+        moments._add(int(state["n"]), moments._stored(state["mean"]), moments._stored(state["scatter"]))
+        return moments
+
+    def _stored(self, x: Tensor) -> Tensor:
+        return x.to(self.mean)
+
+    def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
+        total = max(self.n + n, 1)
+        delta = mean - self.mean
+        self._scatter = self._scatter + scatter + torch.outer(delta, delta) * (self.n * n / total)
+        self.mean = self.mean + delta * (n / total)
+        self.n += n
+
+
+def centre(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean [d] of points [n, d], n at least 1, and the centred points [n, d], in their dtype.
+
+    The mean is kept between the least and the greatest value of its dimension, which rounding may leave: so
+    a constant dimension becomes exactly zero, and equal points have exactly zero covariance.
+    """
+    # amin and amax apart: aminmax(dim=0) takes four times as long on a CPU.
+    mean = x.mean(0).clamp(x.amin(0), x.amax(0))
+    return mean, x - mean
+
+
+class _Scatter(torch.autograd.Function):
+    """Sum of (x - mean)(x - mean)^T over points, [n, d] to [d, d], its gradient in one matrix product.
+
+    Autograd's own graph multiplies once for each of the two factors and then centres the gradient. But the
+    two products add up to one, and centred points make it centred. Measured forward and backward at n = 4096,
+    d = 768, float32, one core: 48 + 40 ms here, 43 + 83 ms by autograd.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, enabled=False):
+            _, centred = centre(x)
+            ctx.save_for_backward(centred)
+            return centred.T @ centred
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        centred: Tensor = ctx.saved_tensors[0]
+        with torch.autocast(centred.device.type, enabled=False):
+            return centred @ (gradient + gradient.T)
+
+
+def covariance(x: Tensor) -> Tensor:
+    """Return the unbiased covariance [d, d] of points [n, d], differentiable once.
+
+    In float64 if the points are, else in float32, which autocast does not lower: squares overflow float16.
+    One point has zero covariance, not 0/0.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d] with at least one row.
+
+    """
+    require_points(x)
+    if len(x) == 0:
+        raise ValueError("Expected at least 1 point, got 0: skip batches in which every token is masked.")
+    scatter: Tensor = _Scatter.apply(at_least_float32(x))  # type: ignore[no-untyped-call]
+    return scatter / max(len(x) - 1, 1)
+
+
+def require_zeta(zeta: float) -> None:
+    """Check that the shrinkage ``zeta`` lies in [0, 1].
+
+    Raises:
+        ValueError: it does not.
+
+    """
+    if not 0 <= zeta <= 1:
+        raise ValueError(f"Expected zeta in [0, 1], got {zeta}: 0 is no shrinkage, 1 ignores the points.")
+
+
+def shrink(S_X: Tensor, S_S: Tensor, zeta: float) -> Tensor:
+    """Return (1 - zeta) S_X + zeta S_S [d, d], the shrunk covariance of IsoScore* (Rudman & Eickhoff 2024).
+
+    The weights are those of the paper's Algorithm 1, its poster and its code, where zeta = 0 is IsoScore. The
+    text of section 3 exchanges them; the algorithm is followed because the published scores come from it.
+
+    Raises:
+        ValueError: zeta is outside [0, 1], or the matrices differ in shape.
+
+    """
+    require_zeta(zeta)
+    if S_X.shape != S_S.shape:
+        raise ValueError(
+            f"Expected a shrinkage covariance {list(S_X.shape)} like that of the points, got "
+            f"{list(S_S.shape)}: estimate it from points of the same model."
+        )
+    return (1 - zeta) * S_X + zeta * S_S
+
+
+def scaled_identity(S: Tensor) -> Tensor:
+    """Return (tr(S) / d) I [d, d], the isotropic covariance with the total variance of ``S``."""
+    return S.trace() / len(S) * torch.eye(len(S), dtype=S.dtype, device=S.device)
+
+
+def eigenvalues(S: Tensor) -> Tensor:
+    """Return the eigenvalues of a covariance [d, d], float64 [d], greatest first, not below 0."""
+    ascending: Tensor = torch.linalg.eigvalsh(S.double())
+    return ascending.flip(0).clamp(min=0)

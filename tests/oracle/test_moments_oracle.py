@@ -1,0 +1,90 @@
+"""Streamed moments, cosines and anisotropy against numpy and scipy."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import pdist
+from scipy.stats import median_abs_deviation
+
+from isotropy.activation import activation_profile
+from isotropy.anisotropy import anisotropy, mean_share
+from isotropy.cosine import CosineMoments, cosine_histogram
+from isotropy.spectrum import Moments, eigenvalues
+
+
+@pytest.fixture
+def x():
+    """A cloud of several chunks, float64 [9000, 16]."""
+    generator = torch.Generator().manual_seed(0)
+    mixing = torch.randn(16, 16, dtype=torch.float64, generator=generator)
+    return 2 + torch.randn(9000, 16, dtype=torch.float64, generator=generator) @ mixing
+
+
+def moments_of(x):
+    moments = Moments(x.shape[1])
+    moments.update(x)
+    return moments
+
+
+def test_mean_and_covariance_are_those_of_numpy(x):
+    moments = moments_of(x)
+    np.testing.assert_allclose(moments.mean, x.numpy().mean(0), rtol=1e-12)
+    np.testing.assert_allclose(moments.covariance(), np.cov(x.numpy(), rowvar=False), rtol=1e-10, atol=1e-12)
+
+
+def test_float32_word2vec_has_the_covariance_of_float64(word2vec):
+    moments = moments_of(word2vec)
+    exact = np.cov(word2vec.double().numpy(), rowvar=False)
+    np.testing.assert_allclose(moments.mean, word2vec.double().numpy().mean(0), atol=1e-8)
+    np.testing.assert_allclose(moments.covariance(), exact, rtol=1e-5, atol=1e-7 * exact.max())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_as_float32(x, dtype):
+    low = x.to(dtype)
+    exact = np.cov(low.double().numpy(), rowvar=False)
+    np.testing.assert_allclose(moments_of(low).covariance(), exact, rtol=1e-5, atol=1e-6 * exact.max())
+
+
+def test_eigenvalues_are_the_squared_singular_values_of_the_centred_points(x):
+    singular = np.linalg.svd((x - x.mean(0)).numpy(), compute_uv=False)
+    np.testing.assert_allclose(eigenvalues(moments_of(x).covariance()), singular**2 / 8999, rtol=1e-9)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_anisotropy_is_that_of_singular_values(x, centred):
+    singular = np.linalg.svd((x - x.mean(0) if centred else x).numpy(), compute_uv=False)
+    shares = [score.value for score in anisotropy(moments_of(x), 16, centred=centred)]
+    np.testing.assert_allclose(shares, singular**2 / (singular**2).sum(), rtol=1e-9)
+
+
+def test_the_share_of_the_mean_is_that_of_numpy(x):
+    expected = np.linalg.norm(x.numpy().mean(0)) ** 2 / (np.linalg.norm(x.numpy(), axis=1) ** 2).mean()
+    assert mean_share(moments_of(x)).value == pytest.approx(expected, rel=1e-10)
+
+
+def test_mean_cosine_is_the_mean_over_all_pairs_of_scipy(x):
+    moments = CosineMoments(16)
+    moments.update(x[:1500])
+    assert moments.mean_cosine().value == pytest.approx(1 - pdist(x[:1500].numpy(), "cosine").mean(), abs=1e-12)
+
+
+def test_mean_cosine_of_word2vec_is_the_mean_over_all_pairs_of_scipy(word2vec):
+    moments = CosineMoments(300)
+    moments.update(word2vec[:2000])
+    expected = 1 - pdist(word2vec[:2000].double().numpy(), "cosine").mean()
+    assert moments.mean_cosine().value == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_histogram_of_cosines_is_that_of_numpy(x):
+    histogram = cosine_histogram(x[:1500], bins=37)
+    counts, edges = np.histogram(1 - pdist(x[:1500].numpy(), "cosine"), bins=37, range=(-1, 1))
+    np.testing.assert_array_equal(histogram.counts, counts)
+    np.testing.assert_allclose(histogram.edges, edges, atol=1e-15)
+
+
+def test_robust_outliers_are_those_of_scipys_median_deviation(word2vec):
+    profile = activation_profile(moments_of(word2vec))
+    for rule, values, sides in (("mean_mad", profile.mean, np.abs), ("std_mad", profile.std, np.asarray)):
+        z = 0.6745 * sides(values.numpy() - np.median(values)) / median_abs_deviation(values)
+        np.testing.assert_array_equal(profile.outliers[rule], z > 3.5)

@@ -1,0 +1,104 @@
+import pytest
+import torch
+from clouds import clouds, rotation, seeds, solved_clouds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.isoscore import (
+    ZetaCurve,
+    isoscore,
+    isoscore_from_covariance,
+    isoscore_star,
+    participation_ratio,
+)
+from isotropy.spectrum import covariance, scaled_identity
+
+
+@given(clouds())
+def test_isoscore_lies_between_zero_and_one(x):
+    assert 0 <= isoscore(x).value <= 1
+
+
+@given(clouds(), seeds)
+def test_isoscore_does_not_change_under_rotation(x, seed):
+    assert isoscore(x @ rotation(x.shape[1], seed)).value == pytest.approx(isoscore(x).value, abs=1e-10)
+
+
+@given(clouds(), st.floats(-1e3, 1e3))
+def test_isoscore_does_not_change_under_a_shift(x, shift):
+    assert isoscore(x + shift).value == pytest.approx(isoscore(x).value, abs=1e-9)
+
+
+@given(clouds(), st.floats(1e-9, 1e9))
+def test_isoscore_does_not_change_under_scaling(x, scale):
+    assert isoscore(x * scale).value == pytest.approx(isoscore(x).value, abs=1e-10)
+
+
+@given(clouds(), seeds)
+def test_isoscore_does_not_change_when_points_or_dimensions_are_reordered(x, seed):
+    generator = torch.Generator().manual_seed(seed)
+    rows, columns = (torch.randperm(size, generator=generator) for size in x.shape)
+    assert isoscore(x[rows][:, columns]).value == pytest.approx(isoscore(x).value, abs=1e-10)
+
+
+@given(clouds(min_d=2), seeds)
+def test_points_on_a_line_score_zero(x, seed):
+    line = x[:, :1] @ rotation(x.shape[1], seed)[:1]
+    assert isoscore(line).value == pytest.approx(0, abs=1e-9)
+
+
+@given(solved_clouds(equal=True))
+def test_k_equal_eigenvalues_score_k_minus_one_over_d_minus_one(solved):
+    x, spectrum = solved
+    k, d = int(spectrum.count_nonzero()), len(spectrum)
+    assert isoscore(x).value == pytest.approx((k - 1) / (d - 1), abs=1e-10)
+
+
+@given(solved_clouds())
+def test_a_known_spectrum_gives_its_participation_ratio_and_isoscore(solved):
+    x, spectrum = solved
+    pr = float(spectrum.sum() ** 2 / spectrum.square().sum())
+    assert participation_ratio(covariance(x)).value == pytest.approx(pr, rel=1e-9)
+    assert isoscore(x).value == pytest.approx((pr - 1) / (len(spectrum) - 1), abs=1e-9)
+
+
+@given(clouds())
+def test_the_gram_form_the_covariance_form_and_the_differentiable_form_agree(x):
+    S = covariance(x)
+    assert isoscore(x).value == pytest.approx(isoscore_from_covariance(S).value, abs=1e-10)
+    assert isoscore(x).value == pytest.approx(float(isoscore_star(x, 0)), abs=1e-10)
+
+
+@given(clouds(), seeds)
+def test_a_zeta_curve_runs_from_isoscore_to_the_score_of_the_shrinkage_covariance(x, seed):
+    d = x.shape[1]
+    S_S = covariance(torch.randn(3 * d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))
+    ends = ZetaCurve.of(covariance(x), S_S).isoscore_star(torch.tensor([0.0, 1.0])).tolist()
+    expected = [isoscore(x).value, isoscore_from_covariance(S_S).value]
+    assert ends == pytest.approx(expected, abs=1e-9)
+    assert [float(isoscore_star(x, zeta, S_S)) for zeta in (0, 1)] == pytest.approx(expected, abs=1e-9)
+
+
+@given(clouds())
+def test_shrinking_towards_the_scaled_identity_only_raises_the_score(x):
+    S = covariance(x)
+    curve = ZetaCurve.of(S, scaled_identity(S)).isoscore_star(torch.linspace(0, 1, 11))
+    assert (curve.diff() >= -1e-12).all()
+    assert float(curve[-1]) == pytest.approx(1)
+
+
+def gradient(x, zeta):
+    points = x.clone().requires_grad_()
+    isoscore_star(points, zeta, torch.eye(x.shape[1])).backward()
+    return points.grad
+
+
+@given(clouds(), st.floats(0, 1))
+def test_the_gradient_moves_the_mean_nowhere(x, zeta):
+    assert gradient(x, zeta).sum(0).tolist() == pytest.approx([0] * x.shape[1], abs=1e-8)
+
+
+@given(clouds())
+def test_the_gradient_without_shrinkage_does_not_scale_the_points(x):
+    centred = x - x.mean(0)
+    assert float((gradient(centred, 0) * centred).sum()) == pytest.approx(0, abs=1e-8)

@@ -1,0 +1,90 @@
+import pytest
+import torch
+from clouds import clouds, rotation, seeds, solved_clouds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.anisotropy import anisotropy, mean_share
+from isotropy.cosine import CosineMoments
+from isotropy.spectrum import Moments, covariance, eigenvalues
+
+
+def streamed(kind, x, sizes):
+    """The moments of x, given in pieces of these sizes and then the rest."""
+    moments = kind(x.shape[1])
+    for piece in x.tensor_split(torch.tensor(sizes).cumsum(0).clamp(max=len(x))):
+        moments.update(piece)
+    return moments
+
+
+def moments_of(x):
+    return streamed(Moments, x, [0])
+
+
+sizes = st.lists(st.integers(0, 10), min_size=1, max_size=5)
+
+
+@given(clouds(), sizes)
+def test_moments_of_chunks_are_those_of_the_whole(x, sizes):
+    whole, chunked = moments_of(x), streamed(Moments, x, sizes)
+    assert chunked.n == whole.n == len(x)
+    torch.testing.assert_close(chunked.mean, whole.mean, rtol=1e-12, atol=1e-10)
+    torch.testing.assert_close(chunked.covariance(), whole.covariance(), rtol=1e-10, atol=1e-9)
+
+
+@given(clouds(), st.integers(0, 30))
+def test_moments_merged_in_either_order_are_those_of_the_whole(x, cut):
+    whole = moments_of(x)
+    for first, second in ((x[:cut], x[cut:]), (x[cut:], x[:cut])):
+        merged = moments_of(first)
+        merged.merge(moments_of(second))
+        assert merged.n == whole.n
+        torch.testing.assert_close(merged.mean, whole.mean, rtol=1e-12, atol=1e-10)
+        torch.testing.assert_close(merged.covariance(), whole.covariance(), rtol=1e-10, atol=1e-9)
+
+
+@given(clouds())
+def test_streamed_and_differentiable_covariance_agree(x):
+    torch.testing.assert_close(moments_of(x).covariance(), covariance(x), rtol=1e-10, atol=1e-9)
+
+
+@given(solved_clouds())
+def test_a_known_spectrum_is_found(solved):
+    x, spectrum = solved
+    found = eigenvalues(moments_of(x).covariance())
+    torch.testing.assert_close(found, spectrum, rtol=1e-9, atol=1e-9 * float(spectrum[0]))
+
+
+@given(clouds(), seeds, st.booleans())
+def test_anisotropy_does_not_change_under_rotation_or_scaling(x, seed, centred):
+    d = x.shape[1]
+    shares = [score.value for score in anisotropy(moments_of(x), d, centred=centred)]
+    turned = [score.value for score in anisotropy(moments_of(7 * x @ rotation(d, seed)), d, centred=centred)]
+    assert turned == pytest.approx(shares, abs=1e-9)
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1)
+
+
+@given(clouds(), st.integers(0, 30))
+def test_the_share_of_the_mean_and_of_the_spread_add_up_to_one(x, cut):
+    energy = float(x.square().sum(1).mean())
+    spread = float((x - x.mean(0)).square().sum(1).mean())
+    assert mean_share(moments_of(x)).value == pytest.approx(1 - spread / energy, abs=1e-9)
+
+
+@given(clouds(), sizes, st.integers(0, 30))
+def test_mean_cosine_chunked_or_merged_is_the_average_over_all_pairs(x, sizes, cut):
+    units = x / x.norm(dim=1, keepdim=True)
+    n = len(x)
+    expected = float(((units @ units.T).sum() - n) / (n * (n - 1)))
+    merged = streamed(CosineMoments, x[:cut], [0])
+    merged.merge(streamed(CosineMoments, x[cut:], [0]))
+    for moments in (streamed(CosineMoments, x, sizes), merged):
+        assert moments.mean_cosine().value == pytest.approx(expected, abs=1e-10)
+
+
+@given(clouds(), seeds)
+def test_mean_cosine_ignores_rotation_and_the_lengths_of_the_points(x, seed):
+    lengths = 0.1 + torch.rand(len(x), 1, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    moved = streamed(CosineMoments, (x * lengths) @ rotation(x.shape[1], seed), [0])
+    assert moved.mean_cosine().value == pytest.approx(streamed(CosineMoments, x, [0]).mean_cosine().value, abs=1e-10)

@@ -1,0 +1,71 @@
+import math
+
+import pytest
+import torch
+
+from isotropy.anisotropy import anisotropy, mean_share, second_moment
+from isotropy.spectrum import Moments
+
+# Centred at (3, 0), with variance 1 x 2/3 along x and 4 x 2/3 along y.
+SHIFTED_CROSS = torch.tensor([[4.0, 0.0], [2.0, 0.0], [3.0, 2.0], [3.0, -2.0]])
+
+
+def moments_of(x):
+    moments = Moments(x.shape[1])
+    moments.update(x)
+    return moments
+
+
+def values(scores):
+    return [score.value for score in scores]
+
+
+def test_centred_anisotropy_is_the_share_of_each_principal_component():
+    assert values(anisotropy(moments_of(SHIFTED_CROSS), 2, centred=True)) == pytest.approx([0.8, 0.2])
+
+
+def test_raw_anisotropy_counts_the_mean():
+    assert values(anisotropy(moments_of(SHIFTED_CROSS), 2, centred=False)) == pytest.approx([38 / 46, 8 / 46])
+
+
+def test_only_the_leading_directions_asked_for_are_given():
+    assert len(anisotropy(moments_of(SHIFTED_CROSS), 1, centred=True)) == 1
+
+
+def test_the_second_moment_is_the_average_outer_product():
+    expected = SHIFTED_CROSS.double().T @ SHIFTED_CROSS.double() / 4
+    torch.testing.assert_close(second_moment(moments_of(SHIFTED_CROSS)), expected)
+
+
+def test_the_share_of_the_mean_is_known_by_hand():
+    assert mean_share(moments_of(SHIFTED_CROSS)).value == pytest.approx(36 / 46)
+    assert mean_share(moments_of(SHIFTED_CROSS - torch.tensor([3.0, 0.0]))).value == 0
+    assert mean_share(moments_of(torch.full((5, 3), 0.1))).value == 1
+
+
+def test_one_point_is_all_mean_and_has_no_principal_component():
+    moments = moments_of(torch.tensor([[3.0, 4.0]]))
+    assert values(anisotropy(moments, 2, centred=False)) == pytest.approx([1, 0])
+    assert values(anisotropy(moments, 2, centred=True)) == [None, None]
+    assert mean_share(moments).value == 1
+
+
+@pytest.mark.parametrize("x", [torch.zeros(4, 2), torch.zeros(0, 2)])
+def test_points_without_energy_are_undefined(x):
+    reason = "The points have no energy: all are zero or, once centred, equal; or there are none."
+    assert [score.reason for score in anisotropy(moments_of(x), 2, centred=False)] == [reason, reason]
+    assert mean_share(moments_of(x)).reason == reason
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_points_that_are_not_finite_are_undefined(centred):
+    moments = moments_of(torch.tensor([[math.nan, 1.0], [0.0, 1.0]]))
+    reason = "The moments are not finite: some points are NaN, infinite or too large."
+    assert anisotropy(moments, 1, centred=centred)[0].reason == reason
+    assert mean_share(moments).reason == reason
+
+
+@pytest.mark.parametrize("K", [0, 3])
+def test_directions_that_do_not_exist_are_refused(K):
+    with pytest.raises(ValueError, match=f"Expected 1 <= K <= d = 2, got {K}: there are d directions"):
+        anisotropy(moments_of(SHIFTED_CROSS), K, centred=True)

@@ -1,0 +1,124 @@
+import copy
+
+import pytest
+import torch
+
+from isotropy.isoscore import isoscore_star
+from isotropy.regularizers.istar import IStar
+
+
+def points(n=50, d=4, dtype=torch.float32):
+    return torch.randn(n, d, dtype=dtype, generator=torch.Generator().manual_seed(0)) * torch.arange(1, d + 1)
+
+
+@pytest.mark.parametrize("lam", [-3.0, 0.0, 0.5])
+def test_the_penalty_is_lam_times_one_minus_isoscore_star(lam):
+    S_S = torch.diag(torch.arange(1.0, 5.0))
+    istar = IStar(lam=lam, zeta=0.2)
+    istar.set_shrinkage(S_S)
+    assert float(istar(points())) == pytest.approx(lam * (1 - float(isoscore_star(points(), 0.2, S_S))))
+
+
+@pytest.mark.parametrize(("lam", "change"), [(5.0, 1), (-5.0, -1)])
+def test_descending_the_penalty_raises_isotropy_for_positive_lam_and_lowers_it_for_negative(lam, change):
+    istar = IStar(lam=lam, zeta=0.0)
+    x = points().requires_grad_()
+    istar(x).backward()
+    moved = x.detach() - 0.1 * x.grad
+    assert change * float(isoscore_star(moved, 0) - isoscore_star(x.detach(), 0)) > 0
+
+
+def test_the_gradient_of_one_and_of_equal_points_is_finite_with_and_without_shrinkage():
+    for zeta in (0.0, 0.2):
+        istar = IStar(lam=1.0, zeta=zeta)
+        istar.set_shrinkage(torch.eye(4))
+        for x in (torch.ones(1, 4), torch.full((6, 4), 0.1)):
+            x.requires_grad_()
+            istar(x).backward()
+            assert not x.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_points_are_scored_in_float32_and_get_a_gradient_of_their_own_precision(dtype):
+    x = points().to(dtype).requires_grad_()
+    penalty = IStar(lam=1.0, zeta=0.0)(x)
+    penalty.backward()
+    assert penalty.dtype == torch.float32
+    assert float(penalty.detach()) == pytest.approx(float(IStar(1.0, 0.0)(x.detach().float())), rel=1e-6)
+    assert x.grad.dtype == dtype
+    assert x.grad.any()
+
+
+def test_autocast_changes_neither_the_penalty_nor_its_gradient():
+    plain, cast = points().requires_grad_(), points().requires_grad_()
+    istar = IStar(lam=1.0, zeta=0.2)
+    istar.set_shrinkage(torch.eye(4))
+    istar(plain).backward()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        istar(cast).backward()
+    torch.testing.assert_close(cast.grad, plain.grad)
+
+
+def test_the_shrinkage_covariance_is_saved_and_loaded_with_the_state():
+    trained = torch.nn.Sequential(IStar(lam=1.0, zeta=0.2))
+    trained[0].set_shrinkage(torch.diag(torch.arange(1.0, 5.0)).double())
+    resumed = torch.nn.Sequential(IStar(lam=1.0, zeta=0.2))
+    resumed.load_state_dict(trained.state_dict())
+    assert torch.equal(resumed[0].shrinkage_covariance, torch.diag(torch.arange(1.0, 5.0)))
+    assert torch.equal(resumed(points()), trained(points()))
+
+
+def test_a_state_saved_before_the_first_epoch_can_be_loaded_later():
+    istar = IStar(lam=1.0, zeta=0.2)
+    istar.set_shrinkage(torch.eye(4))
+    istar.load_state_dict(IStar(lam=1.0, zeta=0.2).state_dict())
+    assert istar.shrinkage_covariance.shape == (0, 0)
+
+
+def test_a_state_without_the_matrix_is_refused_as_torch_does():
+    with pytest.raises(RuntimeError, match="Missing key"):
+        IStar(lam=1.0, zeta=0.2).load_state_dict({})
+
+
+def test_a_copy_is_independent():
+    istar = IStar(lam=1.0, zeta=0.2)
+    istar.set_shrinkage(torch.eye(4))
+    other = copy.deepcopy(istar)
+    other.set_shrinkage(torch.eye(3))
+    assert istar.shrinkage_covariance.shape == (4, 4)
+    other.load_state_dict(istar.state_dict())
+    assert other.shrinkage_covariance.shape == (4, 4)
+
+
+def test_the_settings_are_printed():
+    assert repr(IStar(lam=-1.0, zeta=0.2)) == "IStar(lam=-1.0, zeta=0.2)"
+
+
+def test_zeta_outside_its_range_is_refused_at_once():
+    with pytest.raises(ValueError, match=r"Expected zeta in \[0, 1\], got 75"):
+        IStar(lam=1.0, zeta=75)
+
+
+def test_shrinkage_that_was_never_set_is_reported():
+    with pytest.raises(ValueError, match=r"Expected a shrinkage covariance for zeta = 0.2, got none: call set_shrink"):
+        IStar(lam=1.0, zeta=0.2)(points())
+
+
+def test_points_of_another_space_than_the_shrinkage_covariance_are_refused():
+    istar = IStar(lam=1.0, zeta=0.2)
+    istar.set_shrinkage(torch.eye(3))
+    with pytest.raises(ValueError, match=r"shrinkage covariance \[4, 4\] like that of the points, got \[3, 3\]"):
+        istar(points())
+
+
+@pytest.mark.parametrize(
+    ("S", "got"),
+    [
+        (torch.ones(2, 3), r"\[2, 3\] with 0 values not finite"),
+        (torch.ones(4), r"\[4\] with 0 values not finite"),
+        (torch.full((2, 2), float("nan")), r"\[2, 2\] with 4 values not finite"),
+    ],
+)
+def test_a_shrinkage_covariance_that_is_none_is_refused(S, got):
+    with pytest.raises(ValueError, match=rf"finite shrinkage covariance \[d, d\], got {got}: take it from Moments"):
+        IStar(lam=1.0, zeta=0.2).set_shrinkage(S)

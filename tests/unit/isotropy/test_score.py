@@ -1,0 +1,14 @@
+from isotropy.score import Score
+
+
+def test_a_score_within_its_range_is_kept():
+    assert Score.within(0.5, 0, 1) == Score(0.5, None)
+
+
+def test_a_score_that_rounding_moved_out_of_its_range_is_moved_back():
+    assert Score.within(1 + 1e-16, 0, 1).value == 1
+    assert Score.within(-1e-16, 0, 1).value == 0
+
+
+def test_an_undefined_score_has_a_reason_and_no_value():
+    assert Score.undefined("All points are equal.") == Score(None, "All points are equal.")

@@ -1,0 +1,173 @@
+import pytest
+import torch
+
+from isotropy.spectrum import (
+    CHUNK_ROWS,
+    Moments,
+    centre,
+    covariance,
+    eigenvalues,
+    scaled_identity,
+    shrink,
+)
+
+SQUARE = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 4.0], [2.0, 4.0]])
+SQUARE_COVARIANCE = torch.tensor([[4 / 3, 0.0], [0.0, 16 / 3]], dtype=torch.float64)
+
+
+def moments_of(x):
+    moments = Moments(x.shape[1])
+    moments.update(x)
+    return moments
+
+
+def test_moments_of_a_rectangle_are_known_by_hand():
+    moments = moments_of(SQUARE)
+    assert moments.n == 4
+    assert moments.d == 2
+    assert moments.mean.tolist() == [1, 2]
+    torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_moments_take_any_float_and_are_float64(dtype):
+    moments = moments_of(SQUARE.to(dtype))
+    assert moments.mean.dtype == moments.covariance().dtype == torch.float64
+    torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE)
+
+
+def test_float16_points_whose_squares_overflow_float16_are_summed_in_float32():
+    moments = moments_of((SQUARE * 1000).half())
+    torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE * 1e6)
+
+
+def test_a_spread_far_smaller_than_the_mean_is_kept():
+    noise = torch.randn(3 * CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
+    x = 10_000 + noise
+    exact = torch.cov((x.double() - 10_000).T)
+    torch.testing.assert_close(moments_of(x).covariance(), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_a_mean_that_drifts_between_chunks_is_kept_apart_from_the_spread():
+    noise = torch.randn(4 * CHUNK_ROWS, 2, generator=torch.Generator().manual_seed(0))
+    x = noise + torch.arange(4.0).repeat_interleave(CHUNK_ROWS)[:, None] * 1000
+    torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=1e-6, atol=0)
+
+
+def test_equal_points_have_exactly_zero_covariance_even_where_the_mean_rounds():
+    moments = moments_of(torch.full((CHUNK_ROWS + 7, 3), 0.1))
+    assert not moments.covariance().any()
+    assert moments.mean.tolist() == pytest.approx([0.1] * 3)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_fewer_than_two_points_have_zero_covariance(n):
+    moments = moments_of(torch.ones(n, 3))
+    assert moments.n == n
+    assert not moments.covariance().any()
+
+
+def test_moments_saved_and_loaded_go_on_as_if_never_saved():
+    saved = moments_of(SQUARE[:3]).state()
+    loaded = Moments.from_state(saved)
+    loaded.update(SQUARE[3:])
+    assert loaded.n == 4
+    torch.testing.assert_close(loaded.covariance(), SQUARE_COVARIANCE)
+
+
+def test_a_saved_state_does_not_change_with_later_updates():
+    moments = moments_of(SQUARE[:2])
+    saved = moments.state()
+    moments.update(SQUARE[2:])
+    assert saved["mean"].tolist() == [1, 0]
+    assert int(saved["n"]) == 2
+
+
+def test_empty_moments_can_be_saved_and_merged():
+    moments = Moments.from_state(Moments(2).state())
+    moments.merge(Moments(2))
+    moments.merge(moments_of(SQUARE))
+    torch.testing.assert_close(moments.covariance(), SQUARE_COVARIANCE)
+
+
+def test_not_a_number_makes_the_moments_not_a_number():
+    moments = moments_of(torch.tensor([[0.0, 1.0], [float("nan"), 1.0]]))
+    assert moments.covariance()[0, 0].isnan()
+
+
+@pytest.mark.parametrize(
+    ("x", "got"),
+    [
+        (torch.ones(4, 3), r"\[4, 3\] of torch.float32"),
+        (torch.ones(2), r"\[2\] of torch.float32"),
+        (torch.ones(4, 2, dtype=torch.int64), r"\[4, 2\] of torch.int64"),
+    ],
+)
+def test_update_refuses_what_is_not_a_cloud_of_its_dimensions(x, got):
+    with pytest.raises(ValueError, match=rf"Expected points as a floating tensor \[n, 2\], got {got}: give one"):
+        Moments(2).update(x)
+
+
+def test_merge_refuses_moments_of_another_space():
+    with pytest.raises(ValueError, match="Expected moments of 2 dimensions, got 3: merge only clouds of one"):
+        Moments(2).merge(Moments(3))
+
+
+def test_centre_returns_the_mean_and_centred_points():
+    mean, centred = centre(SQUARE)
+    assert mean.tolist() == [1, 2]
+    assert centred.tolist() == [[-1, -2], [1, -2], [-1, 2], [1, 2]]
+
+
+def test_covariance_of_points_is_unbiased_and_in_their_precision():
+    torch.testing.assert_close(covariance(SQUARE), SQUARE_COVARIANCE.float())
+    torch.testing.assert_close(covariance(SQUARE.double()), SQUARE_COVARIANCE)
+    torch.testing.assert_close(covariance(SQUARE.half()), SQUARE_COVARIANCE.float())
+
+
+def test_covariance_is_not_lowered_by_autocast():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        S = covariance(SQUARE / 3)
+    torch.testing.assert_close(S, SQUARE_COVARIANCE.float() / 9)
+
+
+def test_covariance_of_one_point_is_zero():
+    assert covariance(torch.ones(1, 3)).tolist() == [[0] * 3] * 3
+
+
+def test_covariance_refuses_no_points():
+    with pytest.raises(ValueError, match="Expected at least 1 point, got 0: skip batches"):
+        covariance(torch.ones(0, 3))
+
+
+def test_covariance_refuses_a_batch_that_is_not_flat():
+    with pytest.raises(ValueError, match=r"floating tensor \[n, d\], got \[2, 5, 3\] of torch.float32"):
+        covariance(torch.ones(2, 5, 3))
+
+
+def test_shrink_weighs_the_points_by_one_minus_zeta():
+    S_X, S_S = torch.eye(2), 5 * torch.eye(2)
+    assert torch.equal(shrink(S_X, S_S, 0), S_X)
+    assert torch.equal(shrink(S_X, S_S, 1), S_S)
+    assert torch.equal(shrink(S_X, S_S, 0.25), 2 * torch.eye(2))
+
+
+@pytest.mark.parametrize("zeta", [-0.1, 1.1, float("nan")])
+def test_shrink_refuses_zeta_outside_its_range(zeta):
+    with pytest.raises(ValueError, match=rf"Expected zeta in \[0, 1\], got {zeta}: 0 is no shrinkage"):
+        shrink(torch.eye(2), torch.eye(2), zeta)
+
+
+def test_shrink_refuses_matrices_of_two_spaces():
+    with pytest.raises(ValueError, match=r"shrinkage covariance \[2, 2\] like that of the points, got \[3, 3\]"):
+        shrink(torch.eye(2), torch.eye(3), 0.5)
+
+
+def test_scaled_identity_keeps_the_total_variance():
+    assert torch.equal(scaled_identity(torch.tensor([[3.0, 1.0], [1.0, 5.0]])), 4 * torch.eye(2))
+
+
+def test_eigenvalues_come_greatest_first_and_never_below_zero():
+    S = torch.diag(torch.tensor([1.0, 3.0, -1e-9, 2.0]))
+    assert eigenvalues(S).tolist() == [3, 2, 1, 0]
+    assert eigenvalues(S).dtype == torch.float64
