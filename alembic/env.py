@@ -1,0 +1,26 @@
+"""Run migrations on the metrics database, over a connection that the caller may hand in."""
+
+from sqlalchemy import Connection
+
+from alembic import context
+from app.db.models import Base
+from app.db.session import create_database_engine
+from app.settings import Settings
+
+
+def migrate(connection: Connection) -> None:
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=True,  # SQLite cannot alter most things in place
+        compare_type=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+if (connection := context.config.attributes.get("connection")) is not None:
+    migrate(connection)
+else:
+    with create_database_engine(Settings().database).connect() as connection:
+        migrate(connection)

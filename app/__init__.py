@@ -1,0 +1,1 @@
+"""The web application, and what it shares with the workers: settings, rows, files, formats, the job queue."""

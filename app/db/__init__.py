@@ -1,0 +1,1 @@
+"""Rows: the SQLAlchemy models and sessions that web process and workers share."""

@@ -1,0 +1,44 @@
+"""Column types that mean the same on SQLite and PostgreSQL."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import DateTime, Dialect, Enum, TypeDecorator
+
+
+def new_id() -> str:
+    """A random identifier, short enough for a URL: 32 hexadecimal characters."""
+    return uuid4().hex
+
+
+def utcnow() -> datetime:
+    """The current time, with its zone."""
+    return datetime.now(UTC)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A point in time. SQLite forgets the zone, so it is put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Refuse a time without a zone: it would mean different moments on different machines."""
+        if value is not None and value.tzinfo is None:
+            raise ValueError(f"expected a time with a zone, got {value!r}; use utcnow()")
+        return value
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Give every time read its zone."""
+        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+def stored_by_value(enum: type[StrEnum]) -> Enum:
+    """An enumeration stored as its values in a plain string column, so that adding one needs no migration."""
+
+    def values(members: Any) -> list[str]:
+        return [member.value for member in members]
+
+    return Enum(enum, native_enum=False, create_constraint=False, length=16, values_callable=values)

@@ -1,0 +1,37 @@
+"""What can go wrong for a reason the user can mend: what was expected, what came, what to do."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class IsoscopeError(Exception):
+    """Base of all errors whose message is shown to the user as it stands.
+
+    ``field`` names the form field or JSON key at fault, so that a page can show the sentence beside it.
+    """
+
+    message: str
+    field: str | None = None
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class NotFoundError(IsoscopeError):
+    """There is no such thing, or no longer."""
+
+
+class ConflictError(IsoscopeError):
+    """The thing is in a state in which this cannot be done."""
+
+
+class TooLargeError(IsoscopeError):
+    """More bytes, rows or columns than the limit."""
+
+
+class UnsupportedFormatError(IsoscopeError):
+    """A kind of file that is not read here."""
+
+
+class InvalidError(IsoscopeError):
+    """A value or a file's content that cannot be used."""

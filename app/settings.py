@@ -1,0 +1,97 @@
+"""Settings, read once from environment variables that start with ``ISOSCOPE_`` and passed down."""
+
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+GIB = 2**30
+MIB = 2**20
+SECRET_CHARACTERS = 16
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Settings(BaseSettings):
+    """Everything that can be configured. Each description is the row of the README's table."""
+
+    model_config = SettingsConfigDict(env_prefix="ISOSCOPE_", frozen=True)
+
+    data_dir: Path = Field(Path("data"), description="Folder of everything Isoscope writes.")
+    database_url: str = Field("", description="Metrics database; empty: `isoscope.sqlite` in the data folder.")
+    queue_url: str = Field("", description="Job engine's database; empty: `queue.sqlite` in the data folder.")
+    models_dir: Path | None = Field(
+        None, description="Folder whose subfolders are offered as models; empty: `models` in the data folder."
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on; off loopback an access token is required.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on.")
+    access_token: SecretStr | None = Field(
+        None, description="Secret that every request must show; at least 16 characters; needed off loopback."
+    )
+    allowed_hosts: list[str] = Field(
+        [], description='Further names this server answers to, as a JSON list, e.g. `["lab.example.org"]`.'
+    )
+    max_upload_bytes: int = Field(2 * GIB, gt=0, description="Largest upload accepted, in bytes.")
+    max_dataset_bytes: int = Field(200 * MIB, gt=0, description="Largest train or validation file, in bytes.")
+    parse_memory_bytes: int = Field(
+        4 * GIB, gt=0, description="Memory the process that parses an upload may use, in bytes."
+    )
+    parse_seconds: int = Field(300, gt=0, description="Time the process that parses an upload may take.")
+    device: str = Field("auto", description="Device of the worker that `serve` starts: `auto`, `cpu`, `cuda:0`, ...")
+    checkpoint_seconds: float = Field(30, gt=0, description="Seconds of training between two checkpoints.")
+    sample: bool = Field(True, description="Queue the sample experiment when the database is empty.")
+
+    @model_validator(mode="after")
+    def _require_a_secret_off_loopback(self) -> "Settings":
+        if self.access_token is not None and len(self.access_token.get_secret_value()) < SECRET_CHARACTERS:
+            raise ValueError(
+                f"ISOSCOPE_ACCESS_TOKEN is shorter than {SECRET_CHARACTERS} characters, so it could be guessed. "
+                "Make one with: openssl rand -hex 16"
+            )
+        if self.access_token is None and not is_loopback(self.host):
+            raise ValueError(
+                f"ISOSCOPE_HOST is {self.host!r}, which other machines can reach, and "
+                f"ISOSCOPE_ACCESS_TOKEN is not set. Set it to a secret of at least {SECRET_CHARACTERS} characters, "
+                "or listen on 127.0.0.1."
+            )
+        return self
+
+    @cached_property
+    def root(self) -> Path:
+        """The data folder as an absolute path, so that a process may change its working directory."""
+        return self.data_dir.expanduser().resolve()
+
+    @cached_property
+    def database(self) -> str:
+        """SQLAlchemy URL of the metrics database."""
+        return self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
+
+    @cached_property
+    def queue(self) -> str:
+        """URL of the job engine's database."""
+        return self.queue_url or f"sqlite:///{self.root / 'queue.sqlite'}"
+
+    @cached_property
+    def models(self) -> Path:
+        """Folder whose subfolders are offered as models."""
+        return (self.models_dir or self.root / "models").expanduser().resolve()
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the checkpoints of running fine-tunes."""
+        return self.root / "runs"
+
+    def create_folders(self) -> None:
+        """Make every folder that the other processes expect."""
+        for folder in (self.root, self.models, self.runs, self.root / "files", self.root / "locks"):
+            folder.mkdir(parents=True, exist_ok=True)
