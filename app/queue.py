@@ -1,0 +1,159 @@
+"""The job engine, all of it behind this module: DBOS durable workflows in the database named by one URL.
+
+A job is a row of ours that some worker must work on. The row is committed first and enqueued afterwards; the
+workflow's id is made from the row's, so enqueueing twice is enqueueing once, and a crash between the two is
+mended by the workers' reconciler. The engine knows who runs what and when; what came of it stands in our rows.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import NamedTuple
+
+from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
+
+APPLICATION = "isoscope"
+# Pinned: by default the version is a hash of the source, and an upgrade would strand interrupted jobs.
+VERSION = "1"
+WORKFLOW = "work"
+DEFAULT_PRIORITY = 100
+CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
+ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
+# A run's own row counts its attempts and gives up with a sentence; the engine must never give up before it.
+MAX_RECOVERY_ATTEMPTS = 10_000
+
+
+class JobKind(StrEnum):
+    """What a worker does with a row."""
+
+    INSPECT = "inspect"
+    MEASURE = "measure"
+    CURVE = "curve"
+    FINETUNE = "finetune"
+
+
+class Job(NamedTuple):
+    """One thing to do to one row."""
+
+    kind: JobKind
+    row_id: str
+
+    @property
+    def workflow_id(self) -> str:
+        """The engine's name of this job."""
+        return f"{self.kind}-{self.row_id}"
+
+    @classmethod
+    def parse(cls, workflow_id: str) -> "Job":
+        """The job of that workflow id."""
+        kind, _, row_id = workflow_id.partition("-")
+        return cls(JobKind(kind), row_id)
+
+    @property
+    def queue(self) -> str:
+        """Fine-tunes go one at a time to a device; measuring has a queue of its own, so it never waits for them."""
+        return "gpu" if self.kind is JobKind.FINETUNE else "measure"
+
+
+Execute = Callable[[Job], Awaitable[None]]
+
+
+def migrate(url: str) -> None:
+    """Create or upgrade the engine's tables."""
+    DBOS.migrate(url)
+
+
+class JobQueue:
+    """The web process's side: hand jobs in, take them back. Needs no worker to be alive."""
+
+    def __init__(self, url: str) -> None:
+        self._client = DBOSClient(
+            system_database_url=url,
+            application_name=APPLICATION,
+            serializer=DBOSPortableJSONSerializer(),
+            lazy=True,
+        )
+
+    def enqueue(self, job: Job, priority: int = DEFAULT_PRIORITY) -> None:
+        """Hand in a job; one that the engine knows already is left alone. Lower priority numbers go first."""
+        options: EnqueueOptions = {
+            "workflow_name": WORKFLOW,
+            "queue_name": job.queue,
+            "workflow_id": job.workflow_id,
+            "app_version": VERSION,
+            "priority": priority,
+        }
+        self._client.enqueue(options, job.kind.value, job.row_id)
+
+    def cancel(self, job: Job) -> None:
+        """Take a job back: a waiting one never starts, a running one is stopped within about a second."""
+        self._client.cancel_workflow(job.workflow_id)
+
+    def active(self) -> set[str]:
+        """Workflow ids of all jobs that wait or run."""
+        found = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
+        return {workflow.workflow_id for workflow in found}
+
+    def restart(self, job: Job, priority: int = DEFAULT_PRIORITY) -> None:
+        """Hand in a job again that the engine believes ended."""
+        self._client.delete_workflow(job.workflow_id)
+        self.enqueue(job, priority)
+
+    def forget(self, jobs: Collection[Job]) -> None:
+        """Delete the engine's record of jobs whose rows are gone or final."""
+        self._client.delete_workflows([job.workflow_id for job in jobs])
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.destroy()
+
+
+def _keep_quiet() -> None:
+    """Keep out of the log what is no news: SQLite (docs/architecture.md says why it is right), cancelled jobs."""
+    logger = logging.getLogger("dbos")
+    logger.setLevel(logging.ERROR)
+    logger.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], CANCELLED)))
+
+
+@contextmanager
+def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2) -> Iterator[None]:
+    """Take jobs of both queues and run them with ``execute`` for as long as the context is open.
+
+    ``slot`` names this worker for the engine: stable, so that it gets its interrupted jobs back at the next
+    start, and held by a lock, because two workers of one name would run the same job twice. ``execute`` is
+    cancelled when its job is.
+    """
+
+    @DBOS.step(name="execute", preemptible=True)
+    async def run(kind: str, row_id: str) -> None:
+        await execute(Job(JobKind(kind), row_id))
+
+    @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
+    async def work(kind: str, row_id: str) -> None:
+        await run(kind, row_id)
+
+    _keep_quiet()
+    DBOS(
+        config=DBOSConfig(
+            name=APPLICATION,
+            system_database_url=url,
+            executor_id=slot,
+            application_version=VERSION,
+            serializer=DBOSPortableJSONSerializer(),
+            log_level="ERROR",
+        )
+    )
+    DBOS.listen_queues(["gpu", "measure"])
+    DBOS.launch()
+    DBOS.register_queue("gpu", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
+    DBOS.register_queue(
+        "measure",
+        worker_concurrency=measure_concurrency,
+        polling_interval_sec=0.25,
+        on_conflict="always_update",
+    )
+    try:
+        yield
+    finally:
+        DBOS.destroy(workflow_completion_timeout_sec=0, destroy_registry=True)

@@ -1,0 +1,1 @@
+"""What a person types: the command line and the supervisor behind ``isoscope serve``."""

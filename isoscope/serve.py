@@ -1,0 +1,109 @@
+"""``isoscope serve``: migrate, seed, then keep a web process and a worker alive until Ctrl-C."""
+
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from threading import Event
+
+from app import queue
+from app.db.migration import upgrade
+from app.db.session import create_database_engine
+from app.lifeline import FLAG
+from app.main import create_context
+from app.services.sample import queue_sample
+from app.settings import Settings
+
+LOOK_EVERY_SECONDS = 0.2
+SECONDS_TO_END = 20
+FIRST_BACK_OFF_SECONDS = 1.0
+LONGEST_BACK_OFF_SECONDS = 30.0
+# A process that lived this long was well; its next end starts the back-off anew.
+STEADY_SECONDS = 60.0
+
+
+@dataclass
+class Child:
+    """A process that is started again whenever it ends, later each time if it ends at once."""
+
+    name: str
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    start_again_at: float = 0.0
+    back_off: float = field(default=FIRST_BACK_OFF_SECONDS)
+
+    def look_after(self, now: float) -> None:
+        """Start the process if it does not run and its time has come."""
+        if self.process is not None:
+            if (exit_code := self.process.poll()) is None:
+                return
+            if now - self.started_at > STEADY_SECONDS:
+                self.back_off = FIRST_BACK_OFF_SECONDS
+            say(f"the {self.name} process ended ({exit_code}); starting it again in {self.back_off:.0f} s")
+            self.process = None
+            self.start_again_at = now + self.back_off
+            self.back_off = min(2 * self.back_off, LONGEST_BACK_OFF_SECONDS)
+        if now >= self.start_again_at:
+            # In a group of its own, so that Ctrl-C reaches the supervisor alone and the end has an order.
+            # Its standard input is the lifeline that closes when the supervisor is killed.
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
+            self.started_at = now
+
+    def stop(self) -> None:
+        """Ask the process to end."""
+        if self.process is not None:
+            self.process.terminate()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end, and force it after that time."""
+        if self.process is None:
+            return
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def serve(settings: Settings) -> int:
+    """Run until SIGINT or SIGTERM."""
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    prepare(settings)
+    children = [
+        Child("web", [sys.executable, "-m", "app", FLAG]),
+        Child("worker", [sys.executable, "-m", "workers", "--device", settings.device, FLAG]),
+    ]
+    say(f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})")
+    while not stop.wait(LOOK_EVERY_SECONDS):
+        for child in children:
+            child.look_after(time.monotonic())
+    say("stopping; interrupted runs go on at the next start")
+    for child in children:
+        child.stop()
+    for child in children:
+        child.wait(SECONDS_TO_END)
+    return 0
+
+
+def prepare(settings: Settings) -> None:
+    """Create or upgrade both databases, and queue the sample experiment in an empty one."""
+    settings.create_folders()
+    engine = create_database_engine(settings.database)
+    upgrade(engine)
+    engine.dispose()
+    queue.migrate(settings.queue)
+    if settings.sample:
+        context = create_context(settings)
+        if queue_sample(context):
+            say("the database is empty: the sample experiment is queued")
+        context.queue.close()
+
+
+def say(sentence: str) -> None:
+    """Tell the person at the terminal."""
+    sys.stdout.write(f"{sentence}\n")
+    sys.stdout.flush()

@@ -1,0 +1,81 @@
+"""What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
+
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from app.context import Context
+from app.db.migration import upgrade
+from app.main import create_app, create_context
+from app.queue import migrate
+from app.settings import Settings
+from tests.serving import Serving
+from workers.jobs import WORK
+from workers.reconcile import wanted
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path / "data", sample=False)
+
+
+@pytest.fixture
+def context(settings: Settings) -> Iterator[Context]:
+    settings.create_folders()
+    context = create_context(settings)
+    engine = context.sessions.kw["bind"]
+    upgrade(engine)
+    migrate(settings.queue)
+    yield context
+    context.queue.close()
+    engine.dispose()
+
+
+@pytest.fixture
+def client(context: Context) -> Iterator[TestClient]:
+    """The web application in this process. Jobs that it enqueues wait until `work` does them."""
+    with TestClient(create_app(context.settings), base_url="http://localhost", follow_redirects=False) as client:
+        yield client
+
+
+@pytest.fixture
+def work(context: Context) -> Callable[[], int]:
+    """Do all jobs that rows wait for, in this process, and say how many there were."""
+
+    def do_all() -> int:
+        done = 0
+        while jobs := wanted(context.sessions):
+            for job in jobs:
+                WORK[job.kind](job.row_id, context.settings, "cpu")
+                done += 1
+        return done
+
+    return do_all
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
+    """Start `isoscope serve` as a user does, on a free port; Ctrl-C ends it."""
+    started: list[Serving] = []
+
+    def start(**environment: str) -> Serving:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        started.append(Serving(tmp_path / "data", port, environment))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def cloud() -> np.ndarray:
+    """A Gaussian cloud of 400 points in 8 dimensions, the first of which has ten times the spread."""
+    generator = np.random.default_rng(0)
+    return generator.normal(size=(400, 8)) * np.array([10.0] + [1.0] * 7)

@@ -1,0 +1,76 @@
+"""kill -9 of each process in the middle of a sweep. Every run must end, on its own, once."""
+
+import pytest
+
+EXPERIMENT = {
+    "model": "all-MiniLM-L6-v2",
+    "text_columns": ["sentence"],
+    "label_column": "label",
+    "lambdas": [-1, 1],
+    "zeta": 0.2,
+    "seeds": [0],
+    "epochs": None,
+    "max_steps": 40,
+    "max_length": 16,
+    "shrinkage_points": 5000,
+    "validation_rows": 50,
+}
+
+
+@pytest.fixture
+def sweep(serving):
+    """A sweep of three runs that is training."""
+    server = serving(ISOSCOPE_CHECKPOINT_SECONDS="2")
+    rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
+    files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
+    dataset = server.post("/api/datasets", files=files)
+    experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"]})
+    return server, f"/api/experiments/{experiment['id']}"
+
+
+def test_every_run_ends_once_whatever_is_killed(sweep):
+    server, experiment = sweep
+
+    def runs():
+        return server.get(experiment)["runs"]
+
+    def training(position):
+        return lambda: (run := runs()[position])["phase"] == "training" and run["phase_done"] > 0 and run
+
+    server.wait_for(training(0), "the first run to train")
+    server.child("-m workers").kill()
+    server.wait_for(training(1), "the second run to train, after the worker was killed")
+    server.child("multiprocessing.forkserver").kill()
+    server.wait_for(training(2), "the third run to train, after the training process was killed")
+    server.child("-m app").kill()
+    server.wait_for(server._answers, "the web process to be back")
+    server.wait_for(lambda: all(run["status"] == "finished" for run in runs()), "the end of the sweep")
+
+    for run in runs():
+        assert run["performance"] is not None
+        assert 0 < run["isoscore_star"] < 1
+        steps = [step["step"] for step in server.get(f"/api/runs/{run['id']}")["steps"]]
+        assert steps == sorted(set(steps))
+        assert steps[-1] == 40
+    assert not list((server.data_dir / "runs").iterdir())
+    assert server.stop() == 0
+
+
+def test_a_killed_supervisor_leaves_nothing_behind(serving):
+    server = serving()
+    server.wait_for(lambda: server.get("/api/health")["workers_alive"], "the worker")
+    children = [server.child("-m workers"), server.child("-m app")]
+    server.process.kill()
+    server.process.wait()
+    for child in children:
+        child.wait(30)
+
+
+def test_ctrl_c_ends_everything_and_the_next_start_goes_on(sweep):
+    server, experiment = sweep
+    server.wait_for(lambda: server.get(experiment)["runs"][0]["phase"] == "training", "the first run to train")
+    assert server.stop() == 0
+    server.start()
+    server.wait_for(
+        lambda: all(run["status"] == "finished" for run in server.get(experiment)["runs"]), "the end of the sweep"
+    )

@@ -1,0 +1,50 @@
+import pytest
+
+from app.db.config import Regularizer
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.queue import Job, JobKind
+from workers.reconcile import reconcile, wanted
+
+
+@pytest.fixture
+def run_ids(context):
+    """Three queued runs that the engine has never heard of."""
+    runs = [Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=float(i), zeta=0.2, seed=0) for i in range(3)]
+    dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
+    with context.sessions.begin() as session:
+        session.add(dataset)
+        session.flush()
+        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
+    return [run.id for run in runs]
+
+
+def test_rows_the_engine_does_not_know_are_enqueued_in_their_order(context, run_ids):
+    assert wanted(context.sessions) == [Job(JobKind.FINETUNE, run_id) for run_id in run_ids]
+    reconcile(context.sessions, context.queue, set())
+    assert context.queue.active() == {f"finetune-{run_id}" for run_id in run_ids}
+
+
+def test_reconciling_twice_enqueues_once(context, run_ids):
+    for _ in range(2):
+        assert reconcile(context.sessions, context.queue, set()) == set()
+    assert len(context.queue.active()) == 3
+
+
+def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, run_ids):
+    reconcile(context.sessions, context.queue, set())
+    with context.sessions.begin() as session:
+        session.get(Run, run_ids[0]).status = RunStatus.CANCELLED
+    unwanted = reconcile(context.sessions, context.queue, set())
+    assert unwanted == {f"finetune-{run_ids[0]}"}
+    assert unwanted < context.queue.active()
+    reconcile(context.sessions, context.queue, unwanted)
+    assert context.queue.active() == {f"finetune-{run_id}" for run_id in run_ids[1:]}
+
+
+def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, run_ids):
+    job = Job(JobKind.FINETUNE, run_ids[0])
+    reconcile(context.sessions, context.queue, set())
+    context.queue.cancel(job)
+    assert job.workflow_id not in context.queue.active()
+    reconcile(context.sessions, context.queue, set())
+    assert job.workflow_id in context.queue.active()

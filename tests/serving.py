@@ -1,0 +1,86 @@
+"""`isoscope serve` as a subprocess."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+import psutil
+
+T = TypeVar("T")
+
+
+class Serving:
+    """A running dashboard with its worker."""
+
+    def __init__(self, data_dir: Path, port: int, environment: dict[str, str]) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.data_dir = data_dir
+        self._environment = os.environ | {
+            "ISOSCOPE_DATA_DIR": str(data_dir),
+            "ISOSCOPE_PORT": str(port),
+            "ISOSCOPE_DEVICE": "cpu",
+            "ISOSCOPE_SAMPLE": "false",
+            **environment,
+        }
+        self._log = data_dir.with_suffix(".log")
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "isoscope", "serve"],
+                env=self._environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        self.wait_for(self._answers, "an answer of /api/health", seconds=60)
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> int:
+        """End it as Ctrl-C does and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def get(self, path: str) -> Any:
+        """The JSON at an API path."""
+        return httpx2.get(self.url + path, timeout=30).raise_for_status().json()
+
+    def post(self, path: str, **arguments: Any) -> Any:
+        """The JSON that posting to an API path answers."""
+        answer = httpx2.post(self.url + path, timeout=60, **arguments)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def child(self, *words: str) -> psutil.Process:
+        """The newest process under this one whose command line holds all the words."""
+        found = [
+            process
+            for process in psutil.Process(self.process.pid).children(recursive=True)
+            if all(word in " ".join(process.cmdline()) for word in words)
+        ]
+        return max(found, key=lambda process: process.create_time())
+
+    def wait_for(self, look: Callable[[], T | None], what: str, seconds: float = 120) -> T:
+        """Look until there is something to see, or fail with the log."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := look():
+                return found
+            assert self.process.poll() is None, f"the server ended:\n{self.log()}"
+            time.sleep(0.2)
+        raise AssertionError(f"waited {seconds} s in vain for {what}:\n{self.log()}")
+
+    def log(self) -> str:
+        """What the processes printed."""
+        return self._log.read_text(errors="replace")[-5000:]
+
+    def _answers(self) -> bool:
+        try:
+            return httpx2.get(f"{self.url}/api/health", timeout=5).is_success
+        except httpx2.TransportError:
+            return False

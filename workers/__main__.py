@@ -1,0 +1,79 @@
+"""A worker process: ``python -m workers --device cpu``."""
+
+import argparse
+import logging
+import signal
+import sys
+from threading import Event
+
+from app.db.session import create_sessions
+from app.errors import IsoscopeError
+from app.lifeline import FLAG, hold_lifeline
+from app.queue import JobQueue, working
+from app.settings import Settings
+from workers.execution import Executor
+from workers.heartbeat import Heartbeat
+from workers.process import JobProcesses
+from workers.reconcile import Reconciler
+from workers.slot import held, slot_name
+
+
+def main() -> int:
+    """Take jobs until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
+    parser.add_argument("--device", default="auto", help="auto, cpu, mps, cuda:0, ... (default: %(default)s)")
+    parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="worker  %(message)s")
+    settings = Settings()
+    settings.create_folders()
+    device = arguments.device if arguments.device != "auto" else _best_device()
+    try:
+        work(settings, device, lifeline=arguments.lifeline)
+    except IsoscopeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def work(settings: Settings, device: str, *, lifeline: bool) -> None:
+    """Hold the device's slot, and work until asked to stop."""
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if lifeline:
+        hold_lifeline()
+    slot = slot_name(device)
+    sessions = create_sessions(settings.database)
+    queue = JobQueue(settings.queue)
+    processes = JobProcesses(settings, device)
+    executor = Executor(sessions, processes, slot)
+    locks = settings.root / "locks"
+    with held(slot, locks):
+        processes.prepare()
+        logging.info("ready on %s", device)
+        with (
+            Heartbeat(sessions, slot, device),
+            working(settings.queue, slot, executor.execute),
+            Reconciler(sessions, queue, locks),
+        ):
+            stop.wait()
+            executor.stop()
+    queue.close()
+
+
+def _best_device() -> str:
+    """The first GPU if there is one; asked for in a process of its own, because torch may not be loaded here."""
+    import subprocess  # noqa: PLC0415
+
+    question = (
+        "import torch; print('cuda:0' if torch.cuda.is_available() else "
+        "'mps' if torch.backends.mps.is_available() else 'cpu')"
+    )
+    return subprocess.run(  # noqa: S603 - our own words
+        [sys.executable, "-c", question], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

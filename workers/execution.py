@@ -1,0 +1,98 @@
+"""Run a job until its row is final: count the attempts, start again after a crash, give up with a sentence."""
+
+import asyncio
+import logging
+import signal
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import update
+
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Run, RunStatus, ZetaCurve
+from app.db.session import Sessions
+from app.db.types import utcnow
+from app.queue import Job, JobKind
+from workers.process import JobProcesses
+
+logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 5
+
+# The table of each kind of job, the states in which a row waits for that job, and the state of having failed.
+# Any: the tables share `status`, `attempts` and `error`, but each has states of its own.
+ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
+    JobKind.INSPECT: (Embedding, (EmbeddingStatus.INSPECTING,), EmbeddingStatus.FAILED),
+    JobKind.MEASURE: (Embedding, (EmbeddingStatus.MEASURING,), EmbeddingStatus.FAILED),
+    JobKind.CURVE: (ZetaCurve, (CurveStatus.QUEUED,), CurveStatus.FAILED),
+    JobKind.FINETUNE: (Run, (RunStatus.QUEUED, RunStatus.RUNNING), RunStatus.FAILED),
+}
+
+
+class Executor:
+    """What the engine calls for each job."""
+
+    def __init__(self, sessions: Sessions, processes: JobProcesses, slot: str) -> None:
+        self._sessions = sessions
+        self._processes = processes
+        self._slot = slot
+        self._stopping = False
+
+    async def execute(self, job: Job) -> None:
+        """Work on a job until its row is final or it is given up."""
+        while await asyncio.to_thread(self._begin, job):
+            exit_code = await self._processes.run(job)
+            if self._stopping:
+                # The job was ended because the worker ends. To return would tell the engine that it is done.
+                await asyncio.Event().wait()
+            if exit_code == 0:
+                return
+            logger.warning("the process of %s ended with %s", job.workflow_id, _cause(exit_code))
+            await asyncio.to_thread(self._note, job, exit_code)
+
+    def stop(self) -> None:
+        """End all jobs; they go on where they were when a worker of this slot starts again."""
+        self._stopping = True
+        self._processes.kill_all()
+        mine = (Run.worker == self._slot) & (Run.status == RunStatus.RUNNING)
+        with self._sessions.begin() as session:
+            session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None, attempts=0))
+
+    def _begin(self, job: Job) -> bool:
+        """Count an attempt; whether there is anything to do, and still hope."""
+        table, waiting, failed = ROWS[job.kind]
+        with self._sessions.begin() as session:
+            row = session.get(table, job.row_id, with_for_update=True)
+            if row is None or row.status not in waiting:
+                return False
+            row.attempts += 1
+            if row.attempts > MAX_ATTEMPTS:
+                row.status = failed
+                row.error = _given_up(row.error)
+                if isinstance(row, Run):
+                    row.finished_at = utcnow()
+                return False
+            if isinstance(row, Run):
+                row.worker = self._slot
+        return True
+
+    def _note(self, job: Job, exit_code: int) -> None:
+        """Keep the cause of a crash on the row, where it is shown if there is no more hope."""
+        table, waiting, _ = ROWS[job.kind]
+        with self._sessions.begin() as session:
+            row = session.get(table, job.row_id)
+            if row is not None and row.status in waiting:
+                row.error = _cause(exit_code)
+
+
+def _cause(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    return f"signal {signal.Signals(-exit_code).name}"
+
+
+def _given_up(last_cause: str | None) -> str:
+    return (
+        f"The process of this job ended {MAX_ATTEMPTS} times without getting further (last by "
+        f"{last_cause or 'an unknown cause'}). SIGKILL most often means that memory ran out: try a smaller "
+        "batch, a smaller model or fewer rows."
+    )

@@ -1,0 +1,18 @@
+"""Which function does which kind of job. The fork server imports this once, and torch and transformers with it."""
+
+from collections.abc import Callable
+
+from app.queue import Job, JobKind
+from app.settings import Settings
+from workers.curve import compute_curve
+from workers.finetune.job import fine_tune
+from workers.inspection import inspect_embedding
+from workers.measure import measure_embedding
+
+# Each takes a row's id and returns the job that follows, if any; what came of it is in the row.
+WORK: dict[JobKind, Callable[[str, Settings, str], Job | None]] = {
+    JobKind.INSPECT: inspect_embedding,
+    JobKind.MEASURE: measure_embedding,
+    JobKind.CURVE: compute_curve,
+    JobKind.FINETUNE: fine_tune,
+}

@@ -1,0 +1,96 @@
+"""Bring rows and engine to agree where a crash came between them.
+
+A row is committed before its job is enqueued, and cancelled before the engine is told. What lies between is
+mended here, at a worker's start and every minute.
+"""
+
+import logging
+from enum import StrEnum
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Run, RunStatus, ZetaCurve
+from app.db.session import Sessions
+from app.errors import ConflictError
+from app.queue import Job, JobKind, JobQueue
+from workers.slot import held
+
+logger = logging.getLogger(__name__)
+
+EVERY_SECONDS = 60
+
+
+class Reconciler:
+    """Reconciles every minute while the context is open; one worker of a data folder at a time."""
+
+    def __init__(self, sessions: Sessions, queue: JobQueue, locks: Path) -> None:
+        self._sessions = sessions
+        self._queue = queue
+        self._locks = locks
+        self._stop = Event()
+        self._thread = Thread(target=self._reconcile_until_stopped, name="reconciler", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _reconcile_until_stopped(self) -> None:
+        unwanted: set[str] = set()
+        while True:
+            try:
+                with held("reconciler", self._locks):
+                    unwanted = reconcile(self._sessions, self._queue, unwanted)
+            except ConflictError:
+                pass  # another worker is at it
+            except Exception:
+                logger.warning("rows and engine could not be compared", exc_info=True)
+            if self._stop.wait(EVERY_SECONDS):
+                return
+
+
+def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
+    """Enqueue what rows wait for and the engine does not know; cancel what no row waits for.
+
+    A job whose row has just become final is given until the next look to end by itself: the workflow ids that no
+    row waited for this time are returned, to be handed in then.
+    """
+    before = wanted(sessions)
+    active = queue.active()
+    # A job may have ended between the two looks; only what is still wanted afterwards was forgotten.
+    after = set(wanted(sessions))
+    for job in before:
+        if job in after and job.workflow_id not in active:
+            queue.restart(job)
+    unwanted = active - {job.workflow_id for job in after.union(before)}
+    for workflow_id in unwanted & unwanted_before:
+        queue.cancel(Job.parse(workflow_id))
+    return unwanted
+
+
+def wanted(sessions: Sessions) -> list[Job]:
+    """The jobs that rows wait for, oldest first."""
+    with sessions() as session:
+        return [
+            *_jobs(session, JobKind.INSPECT, Embedding, EmbeddingStatus.INSPECTING),
+            *_jobs(session, JobKind.MEASURE, Embedding, EmbeddingStatus.MEASURING),
+            *_jobs(session, JobKind.CURVE, ZetaCurve, CurveStatus.QUEUED),
+            *_runs(session),
+        ]
+
+
+def _jobs(session: Session, kind: JobKind, table: Any, status: StrEnum) -> list[Job]:
+    ids = session.scalars(select(table.id).where(table.status == status).order_by(table.created_at))
+    return [Job(kind, row_id) for row_id in ids]
+
+
+def _runs(session: Session) -> list[Job]:
+    unfinished = Run.status.in_((RunStatus.QUEUED, RunStatus.RUNNING))
+    ids = session.scalars(select(Run.id).where(unfinished).order_by(Run.queued_at, Run.position))
+    return [Job(JobKind.FINETUNE, row_id) for row_id in ids]
