@@ -1,0 +1,32 @@
+"""The web process: ``python -m app``."""
+
+import argparse
+
+import uvicorn
+
+from app.lifeline import FLAG, hold_lifeline
+from app.main import create_app
+from app.settings import Settings
+
+SECONDS_TO_END = 5
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
+    parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")
+    if parser.parse_args().lifeline:
+        hold_lifeline()
+    settings = Settings()
+    uvicorn.run(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=SECONDS_TO_END,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The web application: pages, API, and the rules every request passes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.sessions import SessionMiddleware
+
+from app import problems
+from app.context import Context
+from app.db.session import create_sessions
+from app.queue import JobQueue
+from app.routes import api, login, pages
+from app.security import BodyLimit, Gate
+from app.settings import Settings
+from app.static import static_files
+from app.storage import Storage
+
+DESCRIPTION = (
+    "Measure the isotropy of embeddings, launch fine-tunes with isotropy regularizers, and read what came out. "
+    "Every refusal answers with a sentence in `detail` and, where one is at fault, the `field`."
+)
+SESSION_SECONDS = 14 * 24 * 3600
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The application for these settings, or for those of the environment."""
+    settings = settings or Settings()
+    settings.create_folders()
+    gate = Gate(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        context = create_context(settings)
+        app.state.context = context
+        app.state.gate = gate
+        yield
+        context.queue.close()
+
+    app = FastAPI(
+        title="Isoscope", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
+        openapi_url="/api/openapi.json",
+    )  # fmt: skip
+    problems.install(app)
+    app.include_router(api.router)
+    app.include_router(login.router)
+    app.include_router(pages.router)
+    app.mount("/static", static_files(), name="static")
+    # The last one added is the first to see a request.
+    app.add_middleware(BaseHTTPMiddleware, dispatch=gate)
+    if settings.access_token is not None:
+        secret = settings.access_token.get_secret_value()
+        app.add_middleware(SessionMiddleware, secret_key=secret, max_age=SESSION_SECONDS, same_site="strict")
+    app.add_middleware(GZipMiddleware)
+    app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
+    return app
+
+
+def create_context(settings: Settings) -> Context:
+    """The open ends of a process that serves or seeds."""
+    return Context(
+        settings=settings,
+        sessions=create_sessions(settings.database),
+        storage=Storage(settings.root / "files"),
+        queue=JobQueue(settings.queue),
+    )

@@ -1,0 +1,101 @@
+"""How every refusal and failure is told: one sentence, as JSON to the API's callers and as a page to people."""
+
+import logging
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+from uuid import uuid4
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+
+from app.errors import (
+    ConflictError,
+    InvalidError,
+    IsoscopeError,
+    NotFoundError,
+    TooLargeError,
+    UnsupportedFormatError,
+)
+from app.templating import templates
+
+logger = logging.getLogger(__name__)
+
+STATUS: dict[type[IsoscopeError], HTTPStatus] = {
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    ConflictError: HTTPStatus.CONFLICT,
+    TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    UnsupportedFormatError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    InvalidError: HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+TITLES = {404: "Not found", 405: "Not possible here", 409: "Not now", 413: "Too large", 415: "Not read here"}
+
+
+class Problem(BaseModel):
+    """The body of every answer that is not a success."""
+
+    detail: str
+    field: str | None = None
+
+
+def status_of(error: IsoscopeError) -> HTTPStatus:
+    """The HTTP status that says the same."""
+    return STATUS[type(error)]
+
+
+def first_problem(errors: Sequence[Any]) -> Problem:
+    """The first of pydantic's complaints as a sentence and the field it belongs to."""
+    error = errors[0]
+    places = [part for part in error["loc"] if part not in ("body", "query", "path")]
+    field = next((str(part) for part in places if isinstance(part, str)), None)
+    came = error.get("input")
+    got = f", got {came!r}" if isinstance(came, str | int | float | bool) else ""
+    message = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
+    place = ".".join(map(str, places))
+    return Problem(detail=f"{place}: {message}{got}." if place else f"{message}{got}.", field=field)
+
+
+def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
+    """A problem in the form the caller reads."""
+    if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+        return JSONResponse(problem.model_dump(), status)
+    shown = {
+        "status": status,
+        "title": TITLES.get(status, "That did not work"),
+        "message": problem.detail,
+        "request_id": request_id,
+    }
+    return templates.TemplateResponse(request, "error.html", shown, status_code=status)
+
+
+def install(app: FastAPI) -> None:
+    """Give the application its exception handlers."""
+
+    @app.exception_handler(IsoscopeError)
+    def refused(request: Request, error: IsoscopeError) -> Response:
+        return problem_response(request, status_of(error), Problem(detail=error.message, field=error.field))
+
+    @app.exception_handler(RequestValidationError)
+    def malformed(request: Request, error: RequestValidationError) -> Response:
+        return problem_response(request, 422, first_problem(error.errors()))
+
+    @app.exception_handler(ValidationError)
+    def invalid(request: Request, error: ValidationError) -> Response:
+        return problem_response(request, 422, first_problem(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    def http(request: Request, error: HTTPException) -> Response:
+        detail = error.detail
+        if error.status_code == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
+            detail = f"There is no page {request.url.path}."
+        return problem_response(request, error.status_code, Problem(detail=detail))
+
+    @app.exception_handler(Exception)
+    def failed(request: Request, error: Exception) -> Response:
+        request_id = uuid4().hex[:12]
+        logger.error("request %s failed", request_id, exc_info=error)
+        message = f"Isoscope failed at this request. The server's log has the cause under {request_id}."
+        return problem_response(request, 500, Problem(detail=message), request_id)

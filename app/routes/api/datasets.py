@@ -1,0 +1,60 @@
+"""Data sets over the API."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, File, Form, UploadFile
+from pydantic import BaseModel, ConfigDict
+
+from app.db.models import Dataset
+from app.dependencies import ContextDep
+from app.routes.api.schemas import DatasetOut
+from app.services import datasets
+from app.services.glue import GlueName
+
+router = APIRouter(prefix="/datasets", tags=["data sets"])
+
+
+class GlueRequest(BaseModel):
+    """A GLUE task by name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: GlueName
+
+
+@router.get("", response_model=list[DatasetOut])
+def list_datasets(context: ContextDep) -> Sequence[Dataset]:
+    """All data sets, newest first."""
+    return datasets.list_datasets(context)
+
+
+@router.post("", status_code=201, response_model=DatasetOut)
+def create_dataset(
+    context: ContextDep,
+    train: Annotated[UploadFile, File(description=".tsv, .csv, .parquet or .jsonl")],
+    validation: Annotated[UploadFile, File(description="The same columns, other rows.")],
+    name: Annotated[str | None, Form(max_length=200)] = None,
+) -> Dataset:
+    """Upload train and validation rows."""
+    return datasets.create_dataset(
+        context, train.file, train.filename or "", validation.file, validation.filename or "", name
+    )
+
+
+@router.post("/glue", status_code=201, response_model=DatasetOut)
+def create_glue_dataset(context: ContextDep, request: GlueRequest) -> Dataset:
+    """Name a GLUE task, where the Hub can be reached."""
+    return datasets.create_glue_dataset(context, request.name)
+
+
+@router.get("/{dataset_id}", response_model=DatasetOut)
+def show_dataset(context: ContextDep, dataset_id: str) -> Dataset:
+    """One data set with its columns."""
+    return datasets.get_dataset(context, dataset_id)
+
+
+@router.delete("/{dataset_id}", status_code=204)
+def delete_dataset(context: ContextDep, dataset_id: str) -> None:
+    """Delete a data set that no experiment uses."""
+    datasets.delete_dataset(context, dataset_id)

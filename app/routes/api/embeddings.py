@@ -1,0 +1,92 @@
+"""Embeddings over the API."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, File, Form, UploadFile
+
+from app.db.models import CurveStatus, Embedding, ZetaCurve
+from app.dependencies import ContextDep
+from app.formats.selection import Selection
+from app.routes.api.schemas import (
+    EmbeddingOut,
+    EmbeddingSummary,
+    ZetaCurveOut,
+    ZetaCurveRequest,
+    ZetaLine,
+)
+from app.services import embeddings
+
+router = APIRouter(prefix="/embeddings", tags=["embeddings"])
+
+
+@router.get("", response_model=list[EmbeddingSummary])
+def list_embeddings(context: ContextDep) -> Sequence[Embedding]:
+    """All embeddings, newest first."""
+    return embeddings.list_embeddings(context)
+
+
+@router.post("", status_code=201, response_model=EmbeddingOut)
+def create_embedding(
+    context: ContextDep,
+    file: Annotated[UploadFile, File(description=".npy, .npz, .safetensors, .csv or .tsv")],
+    name: Annotated[str | None, Form(max_length=200)] = None,
+    commit: Literal["auto"] | None = None,
+) -> Embedding:
+    """Upload a file. With `?commit=auto` it is measured as soon as it is found readable."""
+    return embeddings.create_embedding(context, file.file, file.filename or "", name, commit=commit == "auto")
+
+
+@router.get("/{embedding_id}", response_model=EmbeddingOut)
+def show_embedding(context: ContextDep, embedding_id: str) -> Embedding:
+    """One embedding with its measurements; `status` is `ready` when they are there."""
+    return embeddings.get_embedding(context, embedding_id)
+
+
+@router.put("/{embedding_id}/selection", response_model=EmbeddingOut)
+def select_embedding(context: ContextDep, embedding_id: str, selection: Selection) -> Embedding:
+    """Choose other vectors, names or labels of a draft."""
+    return embeddings.select_embedding(context, embedding_id, selection)
+
+
+@router.post("/{embedding_id}/commit", response_model=EmbeddingOut)
+def commit_embedding(context: ContextDep, embedding_id: str) -> Embedding:
+    """Measure a draft."""
+    return embeddings.commit_embedding(context, embedding_id)
+
+
+@router.delete("/{embedding_id}", status_code=204)
+def delete_embedding(context: ContextDep, embedding_id: str) -> None:
+    """Delete an embedding, its measurements and, if no other needs it, its file."""
+    embeddings.delete_embedding(context, embedding_id)
+
+
+@router.get("/{embedding_id}/curves/zeta")
+def show_zeta_curve(
+    context: ContextDep,
+    embedding_id: str,
+    source: Literal["identity", "sample", "embedding"] = "identity",
+    source_id: str | None = None,
+    rows: int | None = None,
+) -> ZetaCurveOut:
+    """IsoScore* at 101 values of zeta, a line for each number of rows, or for `rows` alone."""
+    return _answer(embeddings.get_zeta_curve(context, embedding_id, source, source_id), rows)
+
+
+@router.post("/{embedding_id}/curves/zeta", status_code=202)
+def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
+    """Have the curve computed with another embedding's covariance."""
+    return _answer(embeddings.request_zeta_curve(context, embedding_id, request.source_id), None)
+
+
+def _answer(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
+    lines = [ZetaLine.model_validate(line) for line in curve.lines or []]
+    return ZetaCurveOut(
+        source=curve.source,
+        source_id=curve.source_id,
+        status=curve.status or CurveStatus.QUEUED,
+        error=curve.error,
+        seed=curve.seed,
+        zetas=[step / 100 for step in range(101)],
+        lines=[line for line in lines if rows in (None, line.rows)],
+    )

@@ -1,0 +1,22 @@
+"""Runs over the API."""
+
+from fastapi import APIRouter
+
+from app.db.models import Run
+from app.dependencies import ContextDep
+from app.routes.api.schemas import RunOut
+from app.services import runs
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+
+@router.get("/{run_id}", response_model=RunOut)
+def show_run(context: ContextDep, run_id: str) -> Run:
+    """One run with its configuration, results, environment and logged steps."""
+    return runs.get_run(context, run_id)
+
+
+@router.post("/{run_id}/cancel", response_model=RunOut)
+def cancel_run(context: ContextDep, run_id: str) -> Run:
+    """Cancel a run that waits or runs."""
+    return runs.cancel_run(context, run_id)

@@ -1,0 +1,152 @@
+"""What the API answers with, read off the rows. NaN does not occur: a missing number is null with its reason."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from app.db.config import Regularizer
+from app.db.models import (
+    CurveStatus,
+    DatasetOrigin,
+    EmbeddingStatus,
+    MeasurementStatus,
+    Phase,
+    RunStatus,
+)
+
+
+class Row(BaseModel):
+    """Base of all answers made from a row."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class MeasurementOut(Row):
+    """One measure; ``measure`` is the catalogue's slug."""
+
+    measure: str
+    status: MeasurementStatus
+    value: float | None
+    reason: str | None
+    n: int
+    detail: dict[str, Any] | None
+
+
+class EmbeddingSummary(Row):
+    """An embedding in a list."""
+
+    id: str
+    name: str
+    filename: str
+    format: str
+    status: EmbeddingStatus
+    error: str | None
+    n: int | None
+    d: int | None
+    n_left_out: int | None
+    created_at: datetime
+    measured_at: datetime | None
+
+
+class EmbeddingOut(EmbeddingSummary):
+    """An embedding with what was found in its file and what was measured."""
+
+    inspection: dict[str, Any] | None
+    selection: dict[str, Any] | None
+    measurements: list[MeasurementOut]
+
+
+class ZetaLine(BaseModel):
+    """IsoScore* of ``rows`` rows at each zeta of the curve; null where undefined."""
+
+    rows: int
+    values: list[float | None] | None
+    reason: str | None = None
+
+
+class ZetaCurveOut(BaseModel):
+    """A shrinkage-zeta curve."""
+
+    source: str
+    source_id: str | None
+    status: CurveStatus
+    error: str | None
+    seed: int
+    zetas: list[float]
+    lines: list[ZetaLine]
+
+
+class ZetaCurveRequest(BaseModel):
+    """The embedding whose covariance to shrink towards."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source_id: str
+
+
+class DatasetOut(Row):
+    """A data set and its columns."""
+
+    id: str
+    name: str
+    origin: DatasetOrigin
+    train_filename: str | None
+    validation_filename: str | None
+    n_train: int | None
+    n_validation: int | None
+    columns: list[Any]
+    created_at: datetime
+
+
+class RunSummary(Row):
+    """A run in its experiment."""
+
+    id: str
+    regularizer: Regularizer
+    lam: float
+    zeta: float
+    seed: int
+    status: RunStatus
+    phase: Phase | None
+    phase_done: int
+    phase_total: int | None
+    worker: str | None
+    error: str | None
+    performance: float | None
+    isoscore_star: float | None
+    isoscore_star_reason: str | None
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class StepOut(Row):
+    """What was logged at one optimizer step."""
+
+    step: int
+    task_loss: float | None
+    penalty: float | None
+    layers: list[Any] | None
+
+
+class RunOut(RunSummary):
+    """A run with all that is needed to repeat it and all that was logged."""
+
+    experiment_id: str
+    config: dict[str, Any]
+    results: dict[str, Any] | None
+    environment: dict[str, Any] | None
+    steps: list[StepOut]
+
+
+class ExperimentOut(Row):
+    """An experiment and its runs."""
+
+    id: str
+    name: str
+    dataset_id: str
+    config: dict[str, Any]
+    created_at: datetime
+    status: RunStatus
+    runs: list[RunSummary]

@@ -1,0 +1,111 @@
+"""Data sets: train and validation rows of a task, uploaded or named."""
+
+from typing import BinaryIO
+
+from sqlalchemy import exists, select
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.models import Dataset, DatasetOrigin, Experiment
+from app.errors import ConflictError, IsoscopeError, NotFoundError
+from app.formats.tables import describe_pair
+from app.sandbox import run_in_sandbox
+from app.services import files
+from app.services.embeddings import base_name, clean_name
+from app.services.glue import TASKS, GlueName
+
+
+def create_dataset(
+    context: Context,
+    train: BinaryIO,
+    train_filename: str,
+    validation: BinaryIO,
+    validation_filename: str,
+    name: str | None = None,
+    origin: DatasetOrigin = DatasetOrigin.UPLOAD,
+) -> Dataset:
+    """Keep two files of rows and describe their columns.
+
+    They are read in a process of their own, within limits, while the request waits: the form that comes next
+    needs the columns.
+    """
+    settings = context.settings
+    names = base_name(train_filename), base_name(validation_filename)
+    stored = []
+    try:
+        for stream in (train, validation):
+            stored.append(files.store(context, stream, settings.max_dataset_bytes))
+        paths = [context.storage.path(one.sha256) for one in stored]
+        description = run_in_sandbox(
+            describe_pair,
+            paths[0], names[0], paths[1], names[1],
+            memory_bytes=settings.parse_memory_bytes,
+            seconds=settings.parse_seconds,
+        )  # fmt: skip
+        with context.sessions.begin() as session:
+            for one in stored:
+                files.record(context, session, one)
+            dataset = Dataset(
+                name=clean_name(name, names[0].rsplit(".", 1)[0]),
+                origin=origin,
+                train_sha256=stored[0].sha256,
+                validation_sha256=stored[1].sha256,
+                train_filename=names[0],
+                validation_filename=names[1],
+                n_train=description.n_train,
+                n_validation=description.n_validation,
+                columns=[column.model_dump(mode="json") for column in description.columns],
+            )
+            session.add(dataset)
+    except IsoscopeError:
+        files.release(context, *(one.sha256 for one in stored))
+        raise
+    return dataset
+
+
+def create_glue_dataset(context: Context, glue_name: GlueName) -> Dataset:
+    """Add a GLUE task, whose rows the worker will fetch from the Hub at a pinned revision."""
+    task = TASKS[glue_name]
+    with context.sessions.begin() as session:
+        dataset = Dataset(
+            name=f"GLUE {task.title}",
+            origin=DatasetOrigin.GLUE,
+            glue_name=glue_name.value,
+            n_train=task.n_train,
+            n_validation=task.n_validation,
+            columns=[column.model_dump(mode="json") for column in task.columns()],
+        )
+        session.add(dataset)
+    return dataset
+
+
+def list_datasets(context: Context) -> list[Dataset]:
+    """All data sets, newest first."""
+    with context.sessions() as session:
+        return list(session.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id)))
+
+
+def get_dataset(context: Context, dataset_id: str) -> Dataset:
+    """One data set."""
+    with context.sessions() as session:
+        return find_dataset(session, dataset_id)
+
+
+def find_dataset(session: Session, dataset_id: str) -> Dataset:
+    """One data set within a transaction."""
+    if (dataset := session.get(Dataset, dataset_id)) is None:
+        raise NotFoundError(f"There is no data set {dataset_id!r}; it may have been deleted.", "dataset_id")
+    return dataset
+
+
+def delete_dataset(context: Context, dataset_id: str) -> None:
+    """Delete a data set that no experiment uses, and its files."""
+    with context.sessions.begin() as session:
+        dataset = find_dataset(session, dataset_id)
+        if session.scalar(select(exists().where(Experiment.dataset_id == dataset_id))):
+            raise ConflictError(
+                f"{dataset.name} is used by an experiment, whose runs could not be repeated without it. "
+                "Delete the experiment first."
+            )
+        session.delete(dataset)
+    files.release(context, dataset.train_sha256, dataset.validation_sha256)

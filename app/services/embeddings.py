@@ -1,0 +1,178 @@
+"""Embeddings: upload, choose what is the matrix, measure, compare shrinkage, delete."""
+
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import BinaryIO
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from app.context import Context
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, ZetaCurve
+from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError
+from app.formats.detect import detect
+from app.formats.inspection import Inspection
+from app.formats.selection import Selection
+from app.queue import Job, JobKind
+from app.services import files
+
+MAX_NAME_CHARACTERS = 200
+FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
+
+
+def create_embedding(
+    context: Context, stream: BinaryIO, filename: str, name: str | None = None, *, commit: bool = False
+) -> Embedding:
+    """Keep an uploaded file and have a worker look into it.
+
+    With ``commit`` it is measured as soon as it is found readable, by the default choice of array or columns;
+    otherwise it waits as a draft for the user to look at it.
+    """
+    filename = base_name(filename)
+    stored = files.store(context, stream, context.settings.max_upload_bytes)
+    try:
+        kind = detect(context.storage.path(stored.sha256), filename)
+        with context.sessions.begin() as session:
+            files.record(context, session, stored)
+            embedding = Embedding(
+                name=clean_name(name, filename),
+                filename=filename,
+                file_sha256=stored.sha256,
+                format=kind.value,
+                commit_when_inspected=commit,
+            )
+            session.add(embedding)
+    except IsoscopeError:
+        files.release(context, stored.sha256)
+        raise
+    context.queue.enqueue(Job(JobKind.INSPECT, embedding.id))
+    return get_embedding(context, embedding.id)
+
+
+def list_embeddings(context: Context) -> list[Embedding]:
+    """All embeddings, newest first, with their measurements."""
+    newest = select(Embedding).order_by(Embedding.created_at.desc(), Embedding.id)
+    with context.sessions() as session:
+        return list(session.scalars(newest.options(selectinload(Embedding.measurements))))
+
+
+def get_embedding(context: Context, embedding_id: str) -> Embedding:
+    """One embedding with its file, measurements and curves."""
+    with context.sessions() as session:
+        return _find(session, embedding_id)
+
+
+def select_embedding(context: Context, embedding_id: str, selection: Selection) -> Embedding:
+    """Choose other vectors, names or labels of a draft, and have the worker look again."""
+    with context.sessions.begin() as session:
+        embedding = _find_draft(session, embedding_id, "chosen from")
+        if embedding.inspection is None:
+            raise ConflictError("This file is still being inspected; choose from it when that is done.")
+        Inspection.model_validate(embedding.inspection).check(selection)
+        embedding.selection = selection.model_dump()
+        embedding.status = EmbeddingStatus.INSPECTING
+        embedding.attempts = 0
+    context.queue.restart(Job(JobKind.INSPECT, embedding_id))
+    return get_embedding(context, embedding_id)
+
+
+def commit_embedding(context: Context, embedding_id: str, name: str | None = None) -> Embedding:
+    """Measure a draft as it is shown."""
+    with context.sessions.begin() as session:
+        embedding = _find_draft(session, embedding_id, "measured")
+        embedding.status = EmbeddingStatus.MEASURING
+        embedding.attempts = 0
+        if name is not None:
+            embedding.name = clean_name(name, embedding.filename)
+    context.queue.enqueue(Job(JobKind.MEASURE, embedding_id))
+    return get_embedding(context, embedding_id)
+
+
+def delete_embedding(context: Context, embedding_id: str) -> None:
+    """Delete an embedding in any state, its measurements, its curves and, if nobody else needs it, its file."""
+    with context.sessions.begin() as session:
+        embedding = _find(session, embedding_id)
+        jobs = [Job(kind, embedding_id) for kind in (JobKind.INSPECT, JobKind.MEASURE)]
+        curves = select(ZetaCurve.id).where(
+            (ZetaCurve.embedding_id == embedding_id) | (ZetaCurve.source_id == embedding_id)
+        )
+        jobs += [Job(JobKind.CURVE, curve_id) for curve_id in session.scalars(curves)]
+        session.delete(embedding)
+    for job in jobs:
+        context.queue.cancel(job)
+    files.release(context, embedding.file_sha256)
+
+
+def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
+    """The stored shrinkage-zeta curve of a source: ``identity``, ``sample`` or ``embedding`` with its id."""
+    with context.sessions() as session:
+        _find(session, embedding_id)
+        curve = _find_curve(session, embedding_id, source, source_id)
+    if curve is None:
+        raise NotFoundError(f"There is no shrinkage-zeta curve with source {source!r} for this embedding yet.")
+    return curve
+
+
+def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> ZetaCurve:
+    """Have the curve with another embedding's covariance computed, unless it is there already."""
+    with context.sessions.begin() as session:
+        embedding, source = _find(session, embedding_id), _find(session, source_id)
+        for one in (embedding, source):
+            if one.status is not EmbeddingStatus.READY:
+                raise ConflictError(f"{one.name} is {one.status}; a curve needs two measured embeddings.")
+        if embedding.d != source.d:
+            raise InvalidError(
+                f"Expected an embedding of {embedding.d} dimensions as {embedding.name} has, "
+                f"got {source.name} of {source.d}. Choose another.",
+                "source_id",
+            )
+        curve = _find_curve(session, embedding_id, "embedding", source_id)
+        if curve is not None and curve.status is not CurveStatus.FAILED:
+            return curve
+        if curve is not None:
+            session.delete(curve)
+        curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
+        session.add(curve)
+    context.queue.enqueue(Job(JobKind.CURVE, curve.id))
+    return curve
+
+
+def base_name(filename: str) -> str:
+    """A name for show only, without any folder a client may have sent; no path is ever made from it."""
+    name = PureWindowsPath(PurePosixPath(filename).name).name
+    printable = "".join(character for character in name if character.isprintable()).strip()
+    if not printable.strip("."):
+        raise InvalidError("The upload has no file name; send the file with one, such as embeddings.npy.", "file")
+    return printable[-255:]
+
+
+def clean_name(name: str | None, default: str) -> str:
+    """The name the user gave, or else the file's."""
+    given = " ".join((name or default).split())
+    return given[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
+
+
+def _find(session: Session, embedding_id: str) -> Embedding:
+    wanted = select(Embedding).where(Embedding.id == embedding_id)
+    loaded = wanted.options(
+        joinedload(Embedding.file), selectinload(Embedding.measurements), selectinload(Embedding.curves)
+    )
+    if (embedding := session.scalar(loaded)) is None:
+        raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.")
+    return embedding
+
+
+def _find_draft(session: Session, embedding_id: str, verb: str) -> Embedding:
+    embedding = _find(session, embedding_id)
+    if embedding.status is not EmbeddingStatus.DRAFT:
+        raise ConflictError(f"Only a draft can be {verb}; this embedding is {embedding.status}.")
+    return embedding
+
+
+def _find_curve(session: Session, embedding_id: str, source: str, source_id: str | None) -> ZetaCurve | None:
+    return session.scalar(
+        select(ZetaCurve).where(
+            ZetaCurve.embedding_id == embedding_id,
+            ZetaCurve.source == source,
+            ZetaCurve.source_id.is_(None) if source_id is None else ZetaCurve.source_id == source_id,
+        )
+    )

@@ -1,0 +1,47 @@
+"""Uploaded bytes and the rows that refer to them."""
+
+from threading import Lock
+from typing import BinaryIO
+
+from sqlalchemy import ColumnElement, exists, or_, select
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.models import Dataset, Embedding, StoredFile
+from app.errors import ConflictError
+from app.storage import Stored
+
+# Between the last row of some bytes going and the bytes going, the same bytes may be uploaded again.
+_deleting = Lock()
+
+
+def store(context: Context, stream: BinaryIO, max_bytes: int) -> Stored:
+    """Keep the bytes of ``stream``; they stay without a row until ``record`` or ``release``."""
+    return context.storage.write(stream, max_bytes)
+
+
+def record(context: Context, session: Session, stored: Stored) -> None:
+    """Add the row of stored bytes, unless the same bytes have one."""
+    with _deleting:
+        if not context.storage.path(stored.sha256).exists():
+            raise ConflictError("The same file was deleted at this moment; upload it again.")
+        session.merge(StoredFile(sha256=stored.sha256, size_bytes=stored.size_bytes))
+        session.flush()
+
+
+def release(context: Context, *hashes: str | None) -> None:
+    """Delete the bytes that no row needs any more."""
+    for sha256 in {found for found in hashes if found is not None}:
+        with _deleting, context.sessions.begin() as session:
+            if session.scalar(select(_needed(sha256))):
+                continue
+            if (row := session.get(StoredFile, sha256)) is not None:
+                session.delete(row)
+                session.flush()
+            context.storage.delete(sha256)
+
+
+def _needed(sha256: str) -> ColumnElement[bool]:
+    embedding = exists().where(Embedding.file_sha256 == sha256)
+    dataset = exists().where(or_(Dataset.train_sha256 == sha256, Dataset.validation_sha256 == sha256))
+    return or_(embedding, dataset)

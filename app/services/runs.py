@@ -1,0 +1,47 @@
+"""Runs: look at one, cancel one."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from app.context import Context
+from app.db.models import Experiment, Run, RunStatus
+from app.db.types import utcnow
+from app.errors import ConflictError, NotFoundError
+from app.queue import Job, JobKind
+
+UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+def get_run(context: Context, run_id: str) -> Run:
+    """One run with its experiment and its steps."""
+    with context.sessions() as session:
+        run = session.scalar(
+            select(Run)
+            .where(Run.id == run_id)
+            .options(joinedload(Run.experiment).joinedload(Experiment.dataset), selectinload(Run.steps))
+        )
+    if run is None:
+        raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+    return run
+
+
+def cancel_run(context: Context, run_id: str) -> Run:
+    """Stop a run that waits or runs, for good. What it has logged stays."""
+    with context.sessions.begin() as session:
+        stopped = mark_cancelled(session, [run_id])
+    if not stopped:
+        run = get_run(context, run_id)
+        raise ConflictError(f"Only a queued or running run can be cancelled; this one is {run.status}.")
+    context.queue.cancel(Job(JobKind.FINETUNE, run_id))
+    return get_run(context, run_id)
+
+
+def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
+    """Set those of the runs that are not final to cancelled, and say which they were.
+
+    The rows go first: a trainer stops when it sees its row, even if the engine never hears of it.
+    """
+    stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.in_(UNFINISHED))
+    return list(session.scalars(stopped.values(status=RunStatus.CANCELLED, finished_at=utcnow()).returning(Run.id)))

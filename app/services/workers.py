@@ -1,0 +1,40 @@
+"""Workers: which there are, and which of them still live."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import select
+
+from app.context import Context
+from app.db.models import Run, RunStatus, Worker
+from app.db.types import utcnow
+
+LOST_AFTER = timedelta(seconds=60)
+
+
+class WorkerState(NamedTuple):
+    """A worker as a page shows it."""
+
+    slot: str
+    device: str
+    alive: bool
+    heartbeat_at: datetime
+    started_at: datetime
+
+
+def list_workers(context: Context) -> list[WorkerState]:
+    """All workers that ever beat, the living first."""
+    with context.sessions() as session:
+        rows = session.scalars(select(Worker).order_by(Worker.slot)).all()
+    now = utcnow()
+    states = [
+        WorkerState(row.slot, row.device, now - row.heartbeat_at < LOST_AFTER, row.heartbeat_at, row.started_at)
+        for row in rows
+    ]
+    return sorted(states, key=lambda state: not state.alive)
+
+
+def worker_lost(run: Run, workers: list[WorkerState]) -> bool:
+    """Whether a run is called running only because nobody is left to say otherwise."""
+    alive = {worker.slot for worker in workers if worker.alive}
+    return run.status is RunStatus.RUNNING and run.worker not in alive

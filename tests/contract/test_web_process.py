@@ -1,0 +1,26 @@
+"""The web process must start fast and on machines without torch."""
+
+import json
+import subprocess
+import sys
+
+LOOK = """
+import json, sys
+from fastapi.testclient import TestClient
+from app.main import create_app
+from app.settings import Settings
+settings = Settings(data_dir=sys.argv[1], sample=False)
+with TestClient(create_app(settings), base_url="http://localhost") as client:
+    for path in ("/", "/embeddings", "/experiments", "/experiments/new", "/measures", "/queue", "/api/health"):
+        assert client.get(path).status_code == 200, path
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_the_web_process_loads_neither_torch_nor_transformers(context):
+    answer = subprocess.run(
+        [sys.executable, "-c", LOOK, str(context.settings.data_dir)], capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(answer.stdout.splitlines()[-1]))
+    assert loaded.isdisjoint({"torch", "transformers", "datasets", "sklearn", "workers"})
+    assert {name for name in loaded if name.startswith("isotropy")} == {"isotropy", "isotropy.catalog"}

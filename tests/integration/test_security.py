@@ -1,0 +1,128 @@
+import pytest
+from fastapi.testclient import TestClient
+
+from app.main import create_app
+from app.settings import Settings
+
+TOKEN = "a-secret-of-some-length"
+
+
+@pytest.fixture
+def guarded(context):
+    """The application where an access token is set."""
+    settings = Settings(data_dir=context.settings.data_dir, access_token=TOKEN, host="0.0.0.0", sample=False)
+    with TestClient(create_app(settings), base_url="http://lab.example.org", follow_redirects=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:8000"])
+def test_loopback_names_are_answered(client, host):
+    assert client.get("/api/health", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example.org", "localhost.evil.org", "", "[::1"])
+def test_a_rebound_name_is_refused_even_for_reading(client, host):
+    answer = client.get("/api/embeddings", headers={"Host": host})
+    assert answer.status_code == 421
+    assert "ISOSCOPE_ALLOWED_HOSTS" in answer.json()["detail"]
+
+
+def test_a_further_name_can_be_allowed(context):
+    settings = Settings(data_dir=context.settings.data_dir, allowed_hosts=["lab.example.org"], sample=False)
+    with TestClient(create_app(settings), base_url="http://lab.example.org:8000") as client:
+        assert client.get("/api/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example.org"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:9999"},
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("POST", "/api/experiments"), ("DELETE", "/api/embeddings/x")])
+def test_a_change_from_another_site_is_refused(client, headers, method, path):
+    answer = client.request(method, path, headers=headers)
+    assert answer.status_code == 403
+    assert "another site" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Origin": "http://localhost"}, {"Sec-Fetch-Site": "same-origin"}])
+def test_a_change_from_our_own_page_or_a_script_reaches_its_route(client, headers):
+    assert client.delete("/api/embeddings/x", headers=headers).status_code == 404
+
+
+def test_without_the_token_the_api_answers_401_and_pages_ask_for_it(guarded):
+    assert guarded.get("/api/embeddings").status_code == 401
+    page = guarded.get("/embeddings")
+    assert (page.status_code, page.headers["location"]) == (303, "/login?next=/embeddings")
+
+
+def test_with_the_token_in_a_header_the_api_answers(guarded):
+    assert guarded.get("/api/embeddings", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert guarded.get("/api/embeddings", headers={"Authorization": "Bearer wrong"}).status_code == 401
+
+
+def test_signing_in_opens_the_pages_and_goes_on_where_one_wanted(guarded):
+    wrong = guarded.post("/login", data={"token": "wrong", "next": "/embeddings"})
+    assert wrong.status_code == 401
+    assert "That is not the access token" in wrong.text
+    right = guarded.post("/login", data={"token": TOKEN, "next": "/embeddings"})
+    assert (right.status_code, right.headers["location"]) == (303, "/embeddings")
+    assert "samesite=strict" in right.headers["set-cookie"].lower()
+    assert "httponly" in right.headers["set-cookie"].lower()
+    assert guarded.get("/embeddings").status_code == 200
+
+
+@pytest.mark.parametrize("target", ["https://evil.example.org", "//evil.example.org", "/\\evil.example.org"])
+def test_signing_in_never_leads_to_another_site(guarded, target):
+    assert guarded.post("/login", data={"token": TOKEN, "next": target}).headers["location"] == "/"
+
+
+def test_every_answer_carries_the_content_security_policy(client):
+    for path in ("/", "/api/health", "/api/embeddings/none", "/nowhere", "/static/app.css"):
+        policy = client.get(path).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_a_body_that_declares_more_than_the_cap_is_refused_unread(context):
+    settings = Settings(data_dir=context.settings.data_dir, max_upload_bytes=1000, sample=False)
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
+        answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": "5000000"})
+    assert answer.status_code == 413
+    assert "at most 1,000 bytes" in answer.json()["detail"]
+
+
+def test_a_body_that_does_not_declare_its_size_is_stopped_at_the_cap(context):
+    settings = Settings(data_dir=context.settings.data_dir, max_upload_bytes=1000, sample=False)
+    sent = 0
+
+    def endless():
+        nonlocal sent
+        head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.npy"\r\n\r\n'
+        yield head
+        for _ in range(200):
+            sent += 1
+            yield bytes(100_000)
+
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        answer = client.post("/api/embeddings", content=endless(), headers=headers)
+    assert answer.status_code == 413
+
+
+def test_a_failure_tells_its_number_and_nothing_else(context):
+    app = create_app(context.settings)
+
+    @app.get("/api/broken")
+    def broken():
+        raise RuntimeError("secret detail")
+
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        answer = client.get("/api/broken")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "The server's log has the cause under" in answer.json()["detail"]
