@@ -2,10 +2,7 @@
 
 import argparse
 
-import uvicorn
-
 from app.lifeline import FLAG, hold_lifeline
-from app.main import create_app
 from app.settings import Settings
 
 SECONDS_TO_END = 5
@@ -13,6 +10,11 @@ SECONDS_TO_END = 5
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
+    # Here, because the sandbox's processes import this module too and need none of it.
+    import uvicorn  # noqa: PLC0415
+
+    from app.main import create_app  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
     parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")
     if parser.parse_args().lifeline:

@@ -34,6 +34,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = create_context(settings)
+        context.storage.sweep_temporary()
         app.state.context = context
         app.state.gate = gate
         yield

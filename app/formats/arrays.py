@@ -1,0 +1,141 @@
+"""An array inside a file (npy, npz, safetensors): a header says what it is, and its values are one run of bytes."""
+
+import math
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from app.errors import InvalidError
+from app.formats.contents import Block
+from app.formats.wording import storable
+
+BFLOAT16 = "bfloat16"
+MAX_COLUMN_BLOCK_BYTES = 64 * 2**20
+ANNOTATION_ROWS = 65_536
+
+Opener = Callable[[], AbstractContextManager[IO[bytes]]]
+"""Opens a seekable stream, anew at each call."""
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array of which only the header has been read."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    type_name: str
+    """As the container calls it. bfloat16, which numpy lacks, has the ``dtype`` uint16 of its bits."""
+    fortran: bool
+    """Whether the values of a column, not those of a row, lie side by side."""
+    offset: int
+    """Where in the stream that ``open`` gives the values begin."""
+    open: Opener
+
+    @property
+    def size_bytes(self) -> int:
+        """What the header declares."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def require_size(self, held_bytes: int) -> None:
+        """Refuse an array whose header declares more or fewer bytes than there are."""
+        if self.size_bytes != held_bytes:
+            raise InvalidError(
+                f"The header of {self.name!r} declares {self.size_bytes:,} bytes ({shape_text(self.shape)} of "
+                f"{self.type_name}), but {held_bytes:,} follow: the file was cut off or altered. Write it again."
+            )
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether float32 or float64 can hold the values."""
+        return self.dtype.kind in "biuf" and self.dtype.itemsize <= 8
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether this could be the vectors."""
+        return len(self.shape) == 2 and self.size_bytes > 0 and self.is_numeric
+
+    @property
+    def is_annotation(self) -> bool:
+        """Whether this could name or label rows."""
+        return len(self.shape) == 1 and self.size_bytes > 0 and self.dtype.kind in "USbiu"
+
+    def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
+        n, columns = self.shape
+        if self.fortran:
+            n, columns = columns, n
+        return self._runs(n, columns, rows) if transpose == self.fortran else self._strides(n, columns, rows)
+
+    def values(self) -> Iterator[str]:
+        """Yield the values of an array of one dimension as text."""
+        for block in self._runs(self.shape[0], 1, ANNOTATION_ROWS):
+            # numpy holds text as 32 bits a character, and believes them all.
+            if self.dtype.kind == "U" and block.view(f"{self.dtype.byteorder}u4").max() > sys.maxunicode:
+                raise InvalidError(f"The array {self.name!r} holds text that is not Unicode: write the file again.")
+            yield from map(_text, block[:, 0].tolist())
+
+    def _runs(self, n: int, columns: int, step: int) -> Iterator[Block]:
+        """Yield an array stored row after row as blocks [at most ``step``, columns]."""
+        with self.open() as stream:
+            self._seek(stream, 0)
+            for start in range(0, n, step):
+                block = np.empty((min(step, n - start), columns), self.dtype)
+                self._fill(block, stream)
+                yield self._decoded(block)
+
+    def _strides(self, n: int, columns: int, step: int) -> Iterator[Block]:
+        """Yield the transpose of an array stored row after row as blocks [at most ``step``, n]."""
+        step = max(1, min(step, MAX_COLUMN_BLOCK_BYTES // (n * self.dtype.itemsize)))
+        with self.open() as stream:
+            for start in range(0, columns, step):
+                block = np.empty((n, min(step, columns - start)), self.dtype)
+                for i in range(n):
+                    self._seek(stream, i * columns + start)
+                    self._fill(block[i], stream)
+                yield self._decoded(block).T
+
+    def _seek(self, stream: IO[bytes], position: int) -> None:
+        try:
+            stream.seek(self.offset + position * self.dtype.itemsize)
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+            raise self._damaged() from None
+
+    def _fill(self, block: Block, stream: IO[bytes]) -> None:
+        """Read the next values into ``block``, whose memory is one run."""
+        memory = block.reshape(-1).view(np.uint8).data
+        try:
+            filled = stream.readinto(memory)  # type: ignore[attr-defined]  # every binary stream has it
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+            raise self._damaged() from None
+        if filled != len(memory):
+            raise self._damaged()
+
+    def _damaged(self) -> InvalidError:
+        return InvalidError(
+            f"The values of {self.name!r} end early or are damaged: write the file again, or upload it again."
+        )
+
+    def _decoded(self, block: Block) -> Block:
+        """Return float32 for the bits of bfloat16, which are its upper half."""
+        if self.type_name != BFLOAT16:
+            return block
+        return (block.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return "8,000 x 300"."""
+    return " x ".join(f"{length:,}" for length in shape) if shape else "a single value"
+
+
+def _text(value: object) -> str:
+    """Return a value as text that UTF-8 can hold."""
+    if isinstance(value, bytes):
+        return storable(value.decode("utf-8", "replace"))
+    return storable(str(value))

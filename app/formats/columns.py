@@ -1,0 +1,32 @@
+"""The columns of a data set, described once so that forms and checks need not read the files again."""
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+
+class ColumnKind(StrEnum):
+    """What a column looks like, so that a form can propose it for the right thing."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    LABEL = "label"
+
+
+class Column(BaseModel):
+    """A column that both files have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    kind: ColumnKind
+    n_distinct: int
+    """In the train file; 1,001 means more than 1,000."""
+    examples: list[str]
+    """Three values of the train file, cut short."""
+    values: list[str] | None
+    """The distinct values of the train file as labels, in order; null when there are more than 200."""
+    unseen: list[str]
+    """Up to three values of the validation file that the train file lacks; looked for only if ``values``."""
+    n_missing_train: int
+    n_missing_validation: int

@@ -1,0 +1,138 @@
+"""Which format a file has: by its first bytes, and by its name only where text has no first bytes to tell."""
+
+from collections.abc import Collection
+from enum import StrEnum
+from pathlib import Path
+
+from app.errors import InvalidError, UnsupportedFormatError
+
+
+class Format(StrEnum):
+    """The formats that are read."""
+
+    NPY = "npy"
+    NPZ = "npz"
+    SAFETENSORS = "safetensors"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    JSONL = "jsonl"
+
+
+EMBEDDING_FORMATS = (Format.NPY, Format.NPZ, Format.SAFETENSORS, Format.CSV, Format.TSV)
+TABLE_FORMATS = (Format.TSV, Format.CSV, Format.PARQUET, Format.JSONL)
+TEXT_FORMATS = (Format.CSV, Format.TSV, Format.JSONL)
+
+HEAD_BYTES = 512
+TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+TORCH_ADVICE = (
+    "This is a pickled PyTorch file. Loading one can run any program hidden in it, so it is never read here. "
+    "Expected safetensors; these three lines convert it:\n"
+    "import torch, safetensors.torch\n"
+    'x = torch.load("file.pt", weights_only=True)\n'
+    'safetensors.torch.save_file({"embeddings": x}, "file.safetensors")'
+)
+PICKLE_ADVICE = (
+    "This is a Python pickle. Loading one can run any program hidden in it, so it is never read here. Load it "
+    'where you made it and write the numbers with numpy.save("file.npy", array).'
+)
+OTHER_KINDS = (
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "write the numbers with numpy.save"),
+    (b"\x1f\x8b", "compressed with gzip", "unpack it with gunzip"),
+    (b"BZh", "compressed with bzip2", "unpack it with bunzip2"),
+    (b"\xfd7zXZ\0", "compressed with xz", "unpack it with unxz"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it with unzstd"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    (b"Rar!", "a RAR archive", "unpack it"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document", "save the sheet as csv"),
+    (b"%PDF", "a PDF", "export the table as csv"),
+    (b"\x89PNG", "a PNG image", "upload the embeddings of the images"),
+    (b"\xff\xd8\xff", "a JPEG image", "upload the embeddings of the images"),
+    (b"GIF8", "a GIF image", "upload the embeddings of the images"),
+    (b"SQLite format 3\0", "an SQLite database", "export the table as csv"),
+    (b"ARROW1", "an Arrow file", "write it as csv or as npy"),
+    (b"GGUF", "a GGUF model", "upload embeddings, not the model"),
+    (b"MATLAB 5.0", "a MATLAB file", "write the matrix as csv"),
+    (b"\x7fELF", "a program", "choose the file that the program wrote"),
+    (b"\xff\xfe", "text in UTF-16", "save it as UTF-8"),
+    (b"\xfe\xff", "text in UTF-16", "save it as UTF-8"),
+)
+
+
+def detect(path: Path, filename: str, accepted: Collection[Format] = EMBEDDING_FORMATS) -> Format:
+    """Return the format of the file. Reads its first bytes only, so that the web process may call it.
+
+    Raises:
+        InvalidError: the file is empty, or is not what its name says.
+        UnsupportedFormatError: it is something else than the formats ``accepted``.
+
+    """
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+    if not head:
+        raise InvalidError("The file is empty: 0 bytes. Choose a file that holds data.")
+    suffix = Path(filename).suffix.lower()
+    found = _by_content(head, suffix) or _by_name(suffix, accepted)
+    if found not in accepted:
+        raise UnsupportedFormatError(f"Expected {_listed(accepted)}, got a {found} file: convert it to one of these.")
+    return found
+
+
+def _by_content(head: bytes, suffix: str) -> Format | None:
+    """Return the format that the first bytes prove; refuse what they prove to be something else."""
+    if head.startswith(b"\x93NUMPY"):
+        return Format.NPY
+    if head.startswith(b"PAR1"):
+        return Format.PARQUET
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32:  # eight letters would be a larger number
+        return Format.SAFETENSORS
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _archive(head, suffix)
+    if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
+        raise UnsupportedFormatError(TORCH_ADVICE if suffix in TORCH_SUFFIXES else PICKLE_ADVICE)
+    for magic, what, advice in OTHER_KINDS:
+        if head.startswith(magic):
+            raise UnsupportedFormatError(f"The file is {what}, which is not read here: {advice}.")
+    return None
+
+
+def _archive(head: bytes, suffix: str) -> Format:
+    """Tell archives apart by the name of their first member, which starts at byte 30."""
+    first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    if first.endswith(b".npy") or suffix == ".npz":
+        return Format.NPZ
+    if suffix in TORCH_SUFFIXES or first.endswith(b"data.pkl"):
+        raise UnsupportedFormatError(TORCH_ADVICE)
+    if first in {b"[Content_Types].xml", b"mimetype"} or first.startswith((b"xl/", b"_rels/")):
+        raise UnsupportedFormatError("The file is an Office document, which is not read here: save the sheet as csv.")
+    raise UnsupportedFormatError("The file is a zip archive, which is not read here: unpack it and upload one file.")
+
+
+def _by_name(suffix: str, accepted: Collection[Format]) -> Format:
+    """Return the text format that the name says; the binary formats would have been known by their first bytes."""
+    if suffix in TORCH_SUFFIXES:
+        raise UnsupportedFormatError(TORCH_ADVICE)
+    if suffix in {".pkl", ".pickle", ".joblib"}:
+        raise UnsupportedFormatError(PICKLE_ADVICE)
+    if suffix in {".json", ".txt"}:
+        advice = "write one object a line and name it .jsonl" if suffix == ".json" else "name a table .csv or .tsv"
+        raise UnsupportedFormatError(f"Expected {_listed(accepted)}, got a {suffix} file: {advice}.")
+    try:
+        named = Format(suffix.removeprefix("."))
+    except ValueError:
+        raise UnsupportedFormatError(
+            f"Expected {_listed(accepted)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are of "
+            "none of these: convert it, or name it by what it is."
+        ) from None
+    if named not in TEXT_FORMATS:
+        raise InvalidError(
+            f"The file is named {suffix}, but its first bytes are not those of a {named} file: "
+            "it is something else, or was damaged on the way. Write it again."
+        )
+    return named
+
+
+def _listed(formats: Collection[Format]) -> str:
+    """Return ".npy, .npz or .csv"."""
+    *most, last = (f".{each}" for each in formats)
+    return f"{', '.join(most)} or {last}"

@@ -1,0 +1,135 @@
+"""What an uploaded file holds: shown to the user before anything is measured."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from app.formats.census import Census
+from app.formats.contents import Annotation, Block, Part
+from app.formats.detect import Format, detect
+from app.formats.matrix import Matrix, open_contents, select
+from app.formats.proposal import propose
+from app.formats.selection import Selection
+
+PREVIEW_ROWS = 5
+PREVIEW_VALUES = 8
+PREVIEW_CHARACTERS = 60
+USUAL_DIMENSIONS = frozenset(
+    {50, 64, 100, 128, 192, 200, 256, 300, 312, 384, 512, 640, 768}
+    | {1024, 1280, 1536, 2048, 2560, 3072, 4096, 5120, 8192}
+)
+
+
+class PreviewRow(BaseModel):
+    """The beginning of a row; null where a value is NaN or infinite, which JSON cannot hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str | None
+    label: str | None
+    values: list[float | None]
+
+
+class Inspection(BaseModel):
+    """The parts of a file, and the matrix that ``selection`` makes of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Format
+    parts: list[Part]
+    """Arrays to choose the vectors from; empty for csv and tsv."""
+    numeric_columns: list[str]
+    """Columns to choose the vectors from; empty for npy, npz and safetensors."""
+    annotations: list[Annotation]
+
+    selection: Selection
+    n: int
+    d: int
+    dtype: str
+    n_nonfinite: int
+    """Rows with NaN, infinity or an empty cell: no measure sees them."""
+    n_zero: int
+    """Rows of zeros."""
+    n_duplicate: int
+    """Finite rows equal to an earlier one."""
+    preview: list[PreviewRow]
+    """The first 5 rows, of each the first 8 values."""
+    warnings: list[str]
+
+    def check(self, selection: Selection) -> None:
+        """Raise InvalidError, with the field at fault, if the file does not have what ``selection`` names."""
+        selection.check(self)
+
+
+def inspect(path: Path, filename: str, selection: Selection | None = None) -> Inspection:
+    """Read a file in chunks and say what it holds under ``selection``, or under the likeliest one.
+
+    Raises:
+        IsoscopeError: the file cannot be read, holds no matrix, or lacks what is selected.
+
+    """
+    file_format = detect(path, filename)
+    contents = open_contents(path, file_format)
+    matrix = select(contents, selection or propose(contents))
+    census = Census()
+    preview: list[PreviewRow] = []
+    for chunk in matrix.chunks():
+        if census.n == 0:
+            preview = _preview(matrix, chunk)
+        census.add(chunk)
+    return Inspection(
+        format=file_format,
+        parts=contents.parts,
+        numeric_columns=contents.numeric_columns,
+        annotations=contents.annotations,
+        selection=matrix.selection,
+        n=matrix.n,
+        d=matrix.d,
+        dtype=contents.dtype(matrix.selection.vectors),
+        n_nonfinite=census.n_nonfinite,
+        n_zero=census.n_zero,
+        n_duplicate=census.n_duplicate,
+        preview=preview,
+        warnings=_warnings(matrix, census),
+    )
+
+
+def _preview(matrix: Matrix, chunk: Block) -> list[PreviewRow]:
+    """Return the top left corner of the first chunk [k, d]."""
+    corner = chunk[:PREVIEW_ROWS, :PREVIEW_VALUES]
+    names, labels = (
+        [None] * len(corner)
+        if annotation is None
+        else [value[:PREVIEW_CHARACTERS] for value in islice(matrix.contents.values(annotation), len(corner))]
+        for annotation in (matrix.selection.names, matrix.selection.labels)
+    )
+    return [
+        PreviewRow(name=name, label=label, values=[float(v) if np.isfinite(v) else None for v in row])
+        for name, label, row in zip(names, labels, corner, strict=True)
+    ]
+
+
+def _warnings(matrix: Matrix, census: Census) -> list[str]:
+    """Say what the user should know before reading any number off this matrix."""
+    n, d = matrix.n - census.n_nonfinite, matrix.d
+    sentences = {
+        f"None of the {census.n:,} rows is finite, so nothing can be measured.": n == 0,
+        f"Left out, because of NaN, infinity or an empty cell: {census.n_nonfinite:,} of {census.n:,} rows.": (
+            0 < census.n_nonfinite < census.n
+        ),
+        "There is one row only: every measure of spread needs at least two.": n == 1,
+        "There is one column only: isotropy compares dimensions, so it is not defined for one.": d == 1,
+        f"{n:,} rows are fewer than {d:,} dimensions: plain IsoScore is biased low. Take more rows, or read IsoScore* "
+        "and the unbiased estimate instead.": 1 < n < d,
+        f"This looks transposed: {matrix.n:,} is a usual number of dimensions and {d:,} is not. If each column is a "
+        "sample, swap rows and columns.": matrix.n < d and matrix.n in USUAL_DIMENSIONS and d not in USUAL_DIMENSIONS,
+        f"Rows of zeros: {census.n_zero:,}. They have no direction, so no cosine is defined for them.": (
+            census.n_zero > 0
+        ),
+        f"Rows that repeat an earlier one: {census.n_duplicate:,}. They weigh more in every measure.": (
+            census.n_duplicate > 0
+        ),
+    }
+    return [sentence for sentence, applies in sentences.items() if applies]

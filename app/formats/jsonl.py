@@ -1,0 +1,68 @@
+"""JSON lines: an object a line, whose values are text, numbers, true, false or null."""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from app.errors import InvalidError
+from app.formats.table_file import Scalar, TableFile, require_columns
+from app.formats.text import lines
+from app.formats.wording import storable
+
+
+def read_jsonl(path: Path) -> TableFile:
+    """Open a file; its columns are all keys whose values are nowhere a list or an object."""
+    columns: dict[str, None] = {}
+    nested: set[str] = set()
+    for row in _objects(path):
+        if not row.keys() <= columns.keys():
+            columns.update(dict.fromkeys(row))
+            require_columns(list(columns))
+        nested.update(key for key, value in row.items() if isinstance(value, (dict, list)))
+    names = [name for name in columns if name not in nested]
+    if not names:
+        raise InvalidError(
+            "No key of the objects holds text or numbers in every line, so there is no column to choose: "
+            'write lines like {"sentence": "...", "label": 1}.'
+        )
+    return TableFile(names, partial(_rows, path, names))
+
+
+def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
+    for row in _objects(path):
+        yield [_scalar(row.get(name)) for name in columns]
+
+
+def _scalar(value: Scalar | None) -> Scalar | None:
+    if isinstance(value, str):
+        return storable(value) if value.strip() else None
+    return value
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines(path, newline="\n"), start=1):
+        if line.strip():
+            yield _parse(line, number)
+
+
+def _parse(line: str, number: int) -> dict[str, Any]:
+    try:
+        # NaN and Infinity are no JSON, but Python writes them: a number that is missing.
+        row = json.loads(line, parse_constant=lambda _: None)
+    except ValueError as error:
+        raise InvalidError(
+            f"Line {number} is not JSON ({str(error)[:120]}): write one whole object a line, "
+            'like {"sentence": "...", "label": 1}.'
+        ) from None
+    except RecursionError:
+        raise InvalidError(
+            f"Line {number} is nested too deeply: write objects whose values are text and numbers."
+        ) from None
+    if not isinstance(row, dict):
+        raise InvalidError(
+            f"Line {number} holds {type(row).__name__} where an object belongs: "
+            'write one object a line, like {"sentence": "...", "label": 1}.'
+        )
+    return row

@@ -1,0 +1,102 @@
+"""A zip archive of npy arrays: its directory first, then every array's header, and no values."""
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import IO, cast
+
+from app.errors import InvalidError, TooLargeError
+from app.formats.arrays import StoredArray
+from app.formats.npy import read_header
+
+MAX_DIRECTORY_BYTES = 2**20
+MAX_MEMBERS = 1000
+MAX_DECOMPRESSED_BYTES = 8 * 2**30
+MAX_RATIO = 200
+RATIO_MATTERS_BYTES = 64 * 2**20
+"""Below this a constant matrix may be compressed as far as it goes."""
+
+ENCRYPTED = 0x1
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+# What zipfile says to archives that are damaged or were never made by numpy.
+ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
+    OverflowError,
+)  # fmt: skip
+
+
+class _Reader(FileIO):
+    """A file whose directory is read only if it has an honest length: zipfile believes what the archive declares."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > MAX_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"its directory is longer than {MAX_DIRECTORY_BYTES:,} bytes")
+        return super().read(size) or b""
+
+
+def read_npz(path: Path) -> list[StoredArray]:
+    """Return the arrays of an archive, each by the name it was saved under."""
+    try:
+        with _Reader(path) as file, zipfile.ZipFile(cast("IO[bytes]", file)) as archive:
+            members = archive.infolist()
+            _check_directory(members)
+            return [_read_member(path, archive, member) for member in members]
+    except ZIP_ERRORS as error:
+        raise InvalidError(
+            f"The npz archive cannot be read ({str(error)[:120]}): it was cut off, altered, or not written by "
+            "numpy.savez. Write or upload it again."
+        ) from None
+
+
+def _check_directory(members: list[zipfile.ZipInfo]) -> None:
+    if len(members) > MAX_MEMBERS:
+        raise TooLargeError(
+            f"The archive has {len(members):,} members, more than {MAX_MEMBERS:,}: save the arrays you want measured."
+        )
+    if len({member.filename for member in members}) < len(members):
+        raise InvalidError("Two members of the archive have the same name: write it again with numpy.savez.")
+    total = sum(member.file_size for member in members)
+    if total > MAX_DECOMPRESSED_BYTES:
+        raise TooLargeError(
+            f"The archive unpacks to {total:,} bytes, more than {MAX_DECOMPRESSED_BYTES:,}: save fewer arrays or rows."
+        )
+    for member in members:
+        _check_member(member)
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    name = member.filename[:80]
+    if member.flag_bits & ENCRYPTED:
+        raise InvalidError(f"The member {name!r} is encrypted: write the archive without a password.")
+    if not member.filename.endswith(".npy"):
+        raise InvalidError(f"Expected only .npy members, found {name!r}: write the archive with numpy.savez.")
+    if member.compress_type not in COMPRESSIONS:
+        raise InvalidError(
+            f"The member {name!r} is compressed by a method that numpy does not use: "
+            "write the archive with numpy.savez or numpy.savez_compressed."
+        )
+    if member.file_size > max(RATIO_MATTERS_BYTES, MAX_RATIO * member.compress_size):
+        raise TooLargeError(
+            f"The member {name!r} declares {member.file_size:,} bytes in {member.compress_size:,}, more than "
+            f"{MAX_RATIO} to 1, as made to exhaust memory: if it is honest, save the array as .npy."
+        )
+
+
+def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> StoredArray:
+    name = member.filename.removesuffix(".npy")
+    with archive.open(member) as stream:
+        array = read_header(stream, name, partial(_open_member, path, member.filename))
+    array.require_size(member.file_size - array.offset)
+    return array
+
+
+@contextmanager
+def _open_member(path: Path, filename: str) -> Iterator[IO[bytes]]:
+    with zipfile.ZipFile(path) as archive, archive.open(filename) as stream:
+        yield stream

@@ -1,0 +1,86 @@
+"""Parquet: the schema first, then batches of the columns that hold text, numbers or true and false."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.errors import InvalidError, TooLargeError
+from app.formats.table_file import Scalar, TableFile, require_columns
+from app.formats.wording import storable
+
+MAX_ROWS = 20_000_000
+MAX_ROW_GROUPS = 10_000
+MAX_METADATA_BYTES = 16 * 2**20
+BATCH_ROWS = 4096
+
+
+def read_parquet(path: Path) -> TableFile:
+    """Open a file by its schema. Nested columns, dates and bytes are not offered."""
+    with _open(path) as file:
+        metadata, schema = file.metadata, file.schema_arrow
+        if metadata.num_row_groups > MAX_ROW_GROUPS or metadata.num_rows > MAX_ROWS:
+            raise TooLargeError(
+                f"The file has {metadata.num_rows:,} rows in {metadata.num_row_groups:,} groups, expected at most "
+                f"{MAX_ROWS:,} in {MAX_ROW_GROUPS:,}: write a part of it."
+            )
+        require_columns(schema.names)
+        columns = [field.name for field in schema if _is_scalar(field.type)]
+    if not columns:
+        raise InvalidError(
+            "No column of the parquet file holds text or numbers: write the texts and labels as plain columns."
+        )
+    return TableFile(columns, partial(_rows, path, columns))
+
+
+def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
+    with _open(path) as file:
+        for batch in file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
+            values = [batch.column(name).to_pylist() for name in columns]
+            for row in zip(*values, strict=True):
+                yield [_scalar(value) for value in row]
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a file, and turn what pyarrow says of a broken one, now or while it is read, into a sentence."""
+    try:
+        with pq.ParquetFile(
+            path,
+            thrift_string_size_limit=MAX_METADATA_BYTES,
+            thrift_container_size_limit=MAX_METADATA_BYTES,
+        ) as file:
+            yield file
+    except MemoryError:  # pyarrow's own is a pa.ArrowException too, but it is the sandbox that knows the limit
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = str(error).partition("\n")[0][:160]
+        raise InvalidError(
+            f"The parquet file cannot be read ({reason}): it was cut off, altered, or is something else. "
+            "Write it again."
+        ) from None
+
+
+def _is_scalar(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        return _is_scalar(type_.value_type)
+    return any(
+        test(type_)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_integer,
+            pa.types.is_floating,
+            pa.types.is_boolean,
+        )
+    )
+
+
+def _scalar(value: Scalar | None) -> Scalar | None:
+    if isinstance(value, str):
+        return storable(value) if value.strip() else None
+    return None if value is None or math.isnan(value) else value

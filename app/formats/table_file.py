@@ -1,0 +1,62 @@
+"""A file of a data set, whatever its format: named columns, and rows of scalars that can be read again and again."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from app.errors import InvalidError
+from app.formats.detect import Format
+from app.formats.labels import NUMBER
+from app.formats.text import records
+from app.formats.wording import shown, storable
+
+Scalar = str | int | float
+
+MAX_COLUMNS = 1000
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """The columns that hold text and numbers, and a function that starts reading the rows."""
+
+    columns: list[str]
+    rows: Callable[[], Iterator[Sequence[Scalar | None]]]
+    """One value for each column, None where it is missing."""
+
+
+def read_text_table(path: Path, file_format: Format) -> TableFile:
+    """Open a csv or tsv file, whose first line has to name the columns."""
+    first = next(records(path, file_format), None)
+    if first is None:
+        raise InvalidError("The file holds blank lines only: expected a line of column names and a line for each row.")
+    line, cells = first
+    names = [cell.strip() for cell in cells]
+    if number := next((name for name in names if NUMBER.fullmatch(name)), None):
+        raise InvalidError(
+            f"Line {line} should name the columns, but holds the number {number}: put a line of names, such as "
+            "sentence and label, above the rows."
+        )
+    columns = [name or f"column {i}" for i, name in enumerate(names, start=1)]
+    require_columns(columns)
+    return TableFile(columns, partial(_text_rows, path, file_format))
+
+
+def _text_rows(path: Path, file_format: Format) -> Iterator[list[str | None]]:
+    for _, cells in islice(records(path, file_format), 1, None):
+        yield [cell if cell.strip() else None for cell in cells]
+
+
+def require_columns(columns: Sequence[str]) -> None:
+    """Refuse more columns than a form can offer, and two of one name."""
+    if len(columns) > MAX_COLUMNS:
+        raise InvalidError(
+            f"The file has {len(columns):,} columns, more than {MAX_COLUMNS:,}: keep those of the texts and the labels."
+        )
+    for name, count in Counter(columns).most_common(1):
+        if count > 1:
+            raise InvalidError(f"{count} columns are called {shown(name)}: give every column a name of its own.")
+    if unfit := [name for name in columns if storable(name) != name]:
+        raise InvalidError(f"The column name {shown(unfit[0])} is not Unicode text: give the column another name.")

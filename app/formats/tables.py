@@ -1,0 +1,113 @@
+"""The train and validation files of a data set: what their columns hold, and their values."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from app.errors import InvalidError, IsoscopeError
+from app.formats.columns import Column, ColumnKind
+from app.formats.detect import TABLE_FORMATS, Format, detect
+from app.formats.jsonl import read_jsonl
+from app.formats.profile import Profile
+from app.formats.table_file import Scalar, TableFile, read_text_table
+from app.formats.wording import listed, shown
+
+__all__ = ["Column", "ColumnKind", "DatasetDescription", "Scalar", "describe_pair", "read_columns"]
+
+
+class DatasetDescription(BaseModel):
+    """Two files of one task."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    n_train: int
+    n_validation: int
+    columns: list[Column]
+
+
+def describe_pair(
+    train_path: Path, train_filename: str, validation_path: Path, validation_filename: str
+) -> DatasetDescription:
+    """Read both files and describe the columns that both have. Run it in the sandbox.
+
+    Raises:
+        IsoscopeError: with the field ``train`` or ``validation``, if that file cannot be read or has no rows.
+        InvalidError: the files have no column in common.
+
+    """
+    with _blaming("train", train_filename):
+        n_train, train = _profile(train_path, train_filename)
+    with _blaming("validation", validation_filename):
+        n_validation, validation = _profile(validation_path, validation_filename)
+    columns = [_column(name, profile, validation[name]) for name, profile in train.items() if name in validation]
+    if not columns:
+        raise InvalidError(
+            f"The two files have no column in common: the train file has {listed(train)}, the validation file "
+            f"{listed(validation)}. Give the columns the same names in both.",
+            field="validation",
+        )
+    return DatasetDescription(n_train=n_train, n_validation=n_validation, columns=columns)
+
+
+def read_columns(path: Path, filename: str, columns: list[str]) -> dict[str, list[Scalar | None]]:
+    """Return whole columns; csv and tsv give text, jsonl and parquet what they hold. A missing value is None."""
+    table = _open_table(path, filename)
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise InvalidError(f"{filename} has no column {shown(missing[0])}: it has {listed(table.columns)}.")
+    places = [table.columns.index(name) for name in columns]
+    values: list[list[Scalar | None]] = [[] for _ in columns]
+    for row in table.rows():
+        for place, column in zip(places, values, strict=True):
+            column.append(row[place])
+    return dict(zip(columns, values, strict=True))
+
+
+def _open_table(path: Path, filename: str) -> TableFile:
+    file_format = detect(path, filename, TABLE_FORMATS)
+    if file_format is Format.JSONL:
+        return read_jsonl(path)
+    if file_format is Format.PARQUET:
+        # Here, not above: the web process names functions of this module, but only its sandbox needs pyarrow.
+        from app.formats.parquet import read_parquet  # noqa: PLC0415
+
+        return read_parquet(path)
+    return read_text_table(path, file_format)
+
+
+def _profile(path: Path, filename: str) -> tuple[int, dict[str, Profile]]:
+    """Read a whole file; return its number of rows and what each column holds."""
+    table = _open_table(path, filename)
+    profiles = [Profile() for _ in table.columns]
+    for row in table.rows():
+        for profile, value in zip(profiles, row, strict=True):
+            profile.add(value)
+    n = profiles[0].n
+    if n == 0:
+        raise InvalidError("the file names columns but has no rows: expected at least one.")
+    return n, dict(zip(table.columns, profiles, strict=True))
+
+
+def _column(name: str, train: Profile, validation: Profile) -> Column:
+    values = train.values
+    return Column(
+        name=name,
+        kind=train.kind,
+        n_distinct=train.n_distinct,
+        examples=train.examples,
+        values=values,
+        unseen=[] if values is None else validation.lacks(values),
+        n_missing_train=train.n_missing,
+        n_missing_validation=validation.n_missing,
+    )
+
+
+@contextmanager
+def _blaming(field: str, filename: str) -> Iterator[None]:
+    """Say in an error which of the two files it is about."""
+    try:
+        yield
+    except IsoscopeError as error:
+        raise type(error)(f"{filename}: {error.message}", field) from None

@@ -1,0 +1,90 @@
+"""Lines and cells of text files, streamed and capped."""
+
+import csv
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from app.errors import InvalidError
+from app.formats.detect import Format
+
+MAX_LINE_CHARACTERS = 16 * 2**20
+MAX_COLUMNS = 65_536
+
+Record = tuple[int, list[str]]
+"""The number of the line, from 1, and its cells."""
+
+
+def lines(path: Path, newline: str) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text, with or without a byte order mark, each with its line end."""
+    number = 0
+    with path.open(encoding="utf-8-sig", newline=newline) as stream:
+        try:
+            while line := stream.readline(MAX_LINE_CHARACTERS):
+                number += 1
+                if len(line) == MAX_LINE_CHARACTERS:
+                    raise InvalidError(
+                        f"Line {number} has {MAX_LINE_CHARACTERS:,} characters or more: a table of text has "
+                        "shorter lines. Check that the file is what its name says."
+                    )
+                if "\0" in line:
+                    raise InvalidError(
+                        f"Line {number} holds a NUL byte, so this is not a text file: check that the file is what "
+                        "its name says, and that it was not cut off while being copied."
+                    )
+                yield line
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            raise InvalidError(
+                f"Expected text in UTF-8, found the byte 0x{byte:02x} after line {number}: save the file as UTF-8, "
+                "or convert it with `iconv -f latin1 -t utf-8 old > new`."
+            ) from None
+
+
+def records(path: Path, file_format: Format) -> Iterator[Record]:
+    """Yield the lines of a table that are not blank, all with as many cells as the first.
+
+    csv follows RFC 4180; tsv has no quotes, as GLUE and most scientific tools write it.
+    """
+    first: Record | None = None
+    for number, cells in _csv_records(path) if file_format is Format.CSV else _tsv_records(path):
+        if first is None:
+            first = number, cells
+            if len(cells) > MAX_COLUMNS:
+                raise InvalidError(
+                    f"Line {number} has {len(cells):,} columns, more than {MAX_COLUMNS:,}: store the numbers as .npy."
+                )
+        elif len(cells) != len(first[1]):
+            raise InvalidError(
+                f"Line {number} has another number of columns ({len(cells):,}) than line {first[0]} "
+                f"({len(first[1]):,}): every line needs the same. Look for a stray separator or an unclosed quote."
+            )
+        yield number, cells
+
+
+def _tsv_records(path: Path) -> Iterator[Record]:
+    # Only \n ends a line: texts do hold lone carriage returns.
+    for number, line in enumerate(lines(path, newline="\n"), start=1):
+        if text := line.rstrip("\r\n"):
+            yield number, text.split("\t")
+
+
+def _csv_records(path: Path) -> Iterator[Record]:
+    stream = lines(path, newline="")
+    number = 0
+    for line in stream:
+        if '"' not in line:  # most lines of numbers, and many times faster
+            number += 1
+            cells = line.rstrip("\r\n").split(",")
+        else:
+            reader = csv.reader(chain([line], stream), strict=True)
+            try:
+                cells = next(reader)
+            except csv.Error as error:
+                raise InvalidError(
+                    f"Line {number + 1} is not csv ({error}): quote cells that hold a comma, a quote or a line break, "
+                    'and double the quotes in them ("say ""hi""").'
+                ) from None
+            number += reader.line_num
+        if cells != [""]:
+            yield number, cells

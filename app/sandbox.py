@@ -1,0 +1,137 @@
+"""Reading hostile files in a process of its own, with a limit on memory and time."""
+
+import logging
+import math
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple, cast
+
+from app.errors import InvalidError, IsoscopeError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+GIB = 2**30
+GRACE_SECONDS = 5
+"""Between SIGXCPU, by which the parent knows the reason, and SIGKILL."""
+
+logger = logging.getLogger(__name__)
+
+
+def limit_resources(memory_bytes: int, cpu_seconds: float) -> None:
+    """Limit what this process may use from now on. For a child process only: the limits cannot be lifted.
+
+    Memory counts from what is mapped already, since torch alone maps gigabytes. macOS does not enforce RLIMIT_AS, so
+    there only the time is limited; a file that needs too much memory is then stopped by that, or by the system.
+    """
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = math.ceil(usage.ru_utime + usage.ru_stime + cpu_seconds)
+    _lower(resource.RLIMIT_CPU, seconds, grace=GRACE_SECONDS)
+    _lower(resource.RLIMIT_CORE, 0)
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        _lower(resource.RLIMIT_AS, pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes)
+
+
+def _lower(limit: int, value: int, grace: int = 0) -> None:
+    """Lower a limit and the hard limit above it, both within what whoever started us allowed."""
+    _, hard = resource.getrlimit(limit)
+    soft, hard = (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard) for wanted in (value, value + grace))
+    resource.setrlimit(limit, (soft, hard))
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """Why the function returned nothing. Plain values, so that no exception has to survive being pickled."""
+
+    kind: type[BaseException]
+    message: str
+    field: str | None = None
+
+
+def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, seconds: float) -> T:
+    """Return ``function(*args)``, called in a fresh process. The function must be importable by its name.
+
+    Raises:
+        IsoscopeError: what the function raised.
+        InvalidError: it needed too much memory or time, or its process ended in any other way.
+
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(
+        target=_call,
+        args=(sender, memory_bytes, seconds, function, args),
+        name="isoscope-sandbox",
+        daemon=True,
+    )
+    child.start()
+    sender.close()
+    try:
+        if not receiver.poll(seconds):
+            raise _too_slow(seconds)
+        outcome = receiver.recv()
+    except EOFError:
+        child.join()
+        if child.exitcode == -signal.SIGXCPU:
+            raise _too_slow(seconds) from None
+        raise _stopped(f"its process ended with code {child.exitcode}") from None
+    finally:
+        receiver.close()
+        child.kill()
+        child.join()
+    if isinstance(outcome, _Failure):
+        raise _error(outcome, memory_bytes)
+    return cast("T", outcome)
+
+
+def _call(
+    sender: Connection, memory_bytes: int, seconds: float, function: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
+    """Run in the child: call the function and send what came of it."""
+    outcome: Any
+    try:
+        limit_resources(memory_bytes, seconds)
+        outcome = function(*args)
+    except IsoscopeError as error:
+        outcome = _Failure(type(error), error.message, error.field)
+    except MemoryError:
+        outcome = _Failure(MemoryError, "")
+    except Exception as error:  # noqa: BLE001 -- whatever a hostile file provokes becomes a sentence in the parent
+        outcome = _Failure(type(error), traceback.format_exc())
+    sender.send(outcome)
+
+
+def _error(failure: _Failure, memory_bytes: int) -> IsoscopeError:
+    """Return the error that tells the user about a failure; what only we can mend goes to the log."""
+    if issubclass(failure.kind, IsoscopeError):
+        return failure.kind(failure.message, failure.field)
+    if issubclass(failure.kind, MemoryError):
+        return InvalidError(
+            f"Reading this file needed more than {memory_bytes / GIB:.1f} GiB of memory, the limit here: "
+            "upload a part of it, or check that it is what it claims to be."
+        )
+    logger.error("A file could not be read:\n%s", failure.message)
+    return _stopped(f"it raised {failure.kind.__name__}")
+
+
+def _too_slow(seconds: float) -> InvalidError:
+    return InvalidError(
+        f"Reading this file took longer than {seconds:g} s, the limit here: "
+        "upload a part of it, or check that it is what it claims to be."
+    )
+
+
+def _stopped(reason: str) -> InvalidError:
+    return InvalidError(
+        f"Reading this file stopped unexpectedly ({reason}): "
+        "check that it is what it claims to be, or write it again in another format."
+    )

@@ -1,0 +1,134 @@
+import gzip
+import io
+import pickle
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from app.errors import InvalidError, UnsupportedFormatError
+from app.formats.detect import TABLE_FORMATS, Format, detect
+
+
+@pytest.fixture
+def detected(tmp_path):
+    """Return the format of a file with the given name and bytes."""
+
+    def of(filename, content, **kwargs):
+        path = tmp_path / "content"  # as in the storage: the name on disk says nothing
+        path.write_bytes(content)
+        return detect(path, filename, **kwargs)
+
+    return of
+
+
+def saved(save, *args, **kwargs):
+    buffer = io.BytesIO()
+    save(buffer, *args, **kwargs)
+    return buffer.getvalue()
+
+
+def zipped(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "/"), content)
+    return buffer.getvalue()
+
+
+def test_binary_formats_are_known_by_their_first_bytes_whatever_their_name(tmp_path, detected):
+    save_file({"x": np.ones((2, 3))}, tmp_path / "x.safetensors")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    for content, expected in [
+        (saved(np.save, np.ones((2, 3))), Format.NPY),
+        (saved(np.savez, np.ones((2, 3))), Format.NPZ),
+        (saved(np.savez_compressed, np.ones((2, 3))), Format.NPZ),
+        ((tmp_path / "x.safetensors").read_bytes(), Format.SAFETENSORS),
+        ((tmp_path / "x.parquet").read_bytes(), Format.PARQUET),
+    ]:
+        assert detected("anything.csv", content, accepted=tuple(Format)) is expected
+
+
+@pytest.mark.parametrize(
+    ("filename", "expected"), [("a.csv", Format.CSV), ("B.TSV", Format.TSV), ("x.y.csv", Format.CSV)]
+)
+def test_text_formats_are_known_by_their_name(detected, filename, expected):
+    assert detected(filename, b"1,2\n3,4\n") is expected
+
+
+def test_a_format_that_is_read_elsewhere_is_refused_here(detected):
+    with pytest.raises(UnsupportedFormatError, match=r"Expected \.npy, .* or \.tsv, got a jsonl file: convert it"):
+        detected("rows.jsonl", b'{"a": 1}\n')
+    with pytest.raises(UnsupportedFormatError, match=r"Expected \.tsv, \.csv, \.parquet or \.jsonl, got a npy file"):
+        detected("x.npy", saved(np.save, np.ones((2, 3))), accepted=TABLE_FORMATS)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".parquet"])
+def test_a_file_that_is_not_what_its_name_says_is_refused(detected, suffix):
+    with pytest.raises(InvalidError, match=rf"The file is named \{suffix}, but its first bytes are not those of a"):
+        detected("x" + suffix, b"hello, I am text\n", accepted=tuple(Format))
+
+
+@pytest.mark.parametrize("filename", ["model.pt", "model.pth", "pytorch_model.bin", "last.ckpt"])
+@pytest.mark.parametrize("content", [zipped(archive__data_pkl=b"x"), pickle.dumps([1.0], protocol=2), b"(lp0\n."])
+def test_a_pickled_torch_file_is_refused_with_the_three_lines_that_convert_it(detected, filename, content):
+    with pytest.raises(UnsupportedFormatError) as raised:
+        detected(filename, content)
+    assert str(raised.value).splitlines()[1:] == [
+        "import torch, safetensors.torch",
+        'x = torch.load("file.pt", weights_only=True)',
+        'safetensors.torch.save_file({"embeddings": x}, "file.safetensors")',
+    ]
+
+
+def test_a_torch_file_is_known_by_its_content_too(detected):
+    with pytest.raises(UnsupportedFormatError, match="pickled PyTorch file"):
+        detected("embeddings", zipped(**{"archive__data.pkl": b"x"}))
+
+
+@pytest.mark.parametrize(
+    ("filename", "content"), [("x.pkl", pickle.dumps([1])), ("x.npy", pickle.dumps([1])), ("x.joblib", b"cx\n.")]
+)
+def test_a_pickle_is_refused(detected, filename, content):
+    with pytest.raises(UnsupportedFormatError, match=r"Python pickle\..*numpy\.save"):
+        detected(filename, content)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\x89HDF\r\n\x1a\n123", "is an HDF5 file, which is not read here: write the numbers with numpy.save"),
+        (gzip.compress(b"1,2"), "is compressed with gzip, which is not read here: unpack it with gunzip"),
+        (b"%PDF-1.7", "is a PDF"),
+        (b"\x89PNG\r\n", "is a PNG image"),
+        (b"\xff\xd8\xff\xe0", "is a JPEG image"),
+        ("1,2\n".encode("utf-16"), "is text in UTF-16, which is not read here: save it as UTF-8"),
+        (zipped(**{"[Content_Types].xml": b"", "xl__workbook.xml": b""}), "is an Office document"),
+        (zipped(**{"table.csv": b"1,2"}), "is a zip archive, which is not read here: unpack it"),
+    ],
+)
+def test_other_kinds_of_file_are_refused_by_name(detected, content, sentence):
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        detected("table.csv", content)
+
+
+@pytest.mark.parametrize(
+    ("filename", "sentence"),
+    [
+        ("x.json", r"got a \.json file: write one object a line and name it \.jsonl"),
+        ("x.txt", r"got a \.txt file: name a table \.csv or \.tsv"),
+        ("README", r"whose name ends in ''"),
+        ("x.exotic", r"whose name ends in '\.exotic'"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_is_expected(detected, filename, sentence):
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        detected(filename, b"text\n", accepted=TABLE_FORMATS)
+
+
+def test_an_empty_file_is_refused(detected):
+    with pytest.raises(InvalidError, match="The file is empty: 0 bytes"):
+        detected("x.npy", b"")

@@ -1,0 +1,241 @@
+"""Files made to mislead, exhaust or break their reader: each is refused with a sentence, never with another error."""
+
+import io
+import json
+import pickle
+import random
+import struct
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save
+
+from app.errors import IsoscopeError
+from app.formats.inspection import Inspection, inspect
+from app.formats.tables import DatasetDescription, describe_pair
+
+X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
+MUTATIONS = 150
+
+
+class Explosive:
+    """What runs when it is unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("a pickle was loaded",)
+
+
+def npy(array, **kwargs):
+    buffer = io.BytesIO()
+    np.save(buffer, array, **kwargs)
+    return buffer.getvalue()
+
+
+def npy_header(text, data=b""):
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + data
+
+
+def npz(compression=zipfile.ZIP_DEFLATED, **members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return buffer.getvalue()
+
+
+def bomb():
+    """An archive whose directory declares 2 GiB behind a few hundred bytes."""
+    content = bytearray(npz(x=npy(X)))
+    struct.pack_into("<L", content, content.index(b"PK\x01\x02") + 24, 2**31)
+    return bytes(content)
+
+
+def tensors(header, data=b"", length=None):
+    text = json.dumps(header).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+def tensor(shape, begin, end, dtype="F32"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def parquet(**columns):
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
+def shape(text):
+    return f"{{'descr': '<f4', 'fortran_order': False, 'shape': {text}}}"
+
+
+OBJECTS = npy(np.array([[Explosive()]], dtype=object), allow_pickle=True)
+
+HOSTILE_EMBEDDINGS = {
+    "empty": ("x.npy", b"", "The file is empty: 0 bytes"),
+    "empty csv": ("x.csv", b"\n\n \n"[:2], "The file holds blank lines only"),
+    "objects": ("x.npy", OBJECTS, "holds Python objects"),
+    "objects in an archive": ("x.npz", npz(good=npy(X), bad=OBJECTS), "The array 'bad' holds Python objects"),
+    "records": ("x.npy", npy(np.zeros(3, "f4,f4")), "holds records"),
+    "text array": ("x.npy", npy(np.array([["a", "b"]])), "not a type of real numbers"),
+    "complex": ("x.npy", npy(X + 1j), "not a type of real numbers"),
+    "one dimension": ("x.npy", npy(X[0]), r"x\.reshape\(-1, d\)"),
+    "three dimensions": ("x.npy", npy(X.reshape(3, 4, 4)), r"x\.reshape\(-1, x\.shape\[-1\]\)"),
+    "no rows": ("x.npy", npy(X[:0]), "has no rows or no columns"),
+    "ten gigabytes declared": ("x.npy", npy_header(shape("(2500000, 1000)"), b"1234"), "declares 10,000,000,000 bytes"),
+    "more than the universe": ("x.npy", npy_header(shape(f"({2**62}, {2**62})")), "cut off or altered"),
+    "negative shape": ("x.npy", npy_header(shape("(-1, -4)"), bytes(16)), "its shape is not a tuple"),
+    "a call in the header": ("x.npy", npy_header(shape("(exit(), 1)")), "it is not the text of a dict"),
+    "a bomb of brackets": ("x.npy", npy_header("(" * 9000), "it is not the text of a dict"),
+    "a longer header than the file": ("x.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "declares 4,294,967,295 bytes"),
+    "cut off": ("x.npy", npy(X)[:-7], "cut off or altered"),
+    "only magic": ("x.npy", b"\x93NUMPY", "its version is none of"),
+    "wrong magic": ("x.npy", b"\x94NUMPY" + npy(X)[6:], "first bytes are not those of a npy file"),
+    "csv named npy": ("x.npy", b"1,2\n3,4\n", "first bytes are not those of a npy file"),
+    "html named csv": ("x.csv", b"<!doctype html><p>Not found</p>\n", "The file has a header but no rows"),
+    "torch archive": ("x.pt", npz()[:4] + bytes(26) + b"x/data.pkl", r"torch\.load\(\"file\.pt\", weights_only=True\)"),
+    "torch pickle": ("x.pt", pickle.dumps(Explosive()), "import torch, safetensors.torch"),
+    "pickle named npy": ("x.npy", pickle.dumps(Explosive()), "Python pickle"),
+    "pickle member": ("x.npz", npz(x=pickle.dumps(Explosive())), "it does not begin as npy does"),
+    "zip bomb": ("x.npz", bomb(), "more than 200 to 1"),
+    "nested archive": ("x.npz", npz(**{"x.npz": npz(x=npy(X))}), "it does not begin as npy does"),
+    "half an archive": ("x.npz", npz(x=npy(X))[:90], "The npz archive cannot be read"),
+    "many members": ("x.npz", npz(**{f"m{i}": b"" for i in range(1001)}), "1,001 members"),
+    "header of 2^63 bytes": ("x.safetensors", tensors({}, length=2**63), "not those of a safetensors file"),
+    "header of 2^31 bytes": ("x.safetensors", tensors({}, length=2**31), "declares a header of 2,147,483,648 bytes"),
+    "overlapping tensors": (
+        "x.safetensors",
+        tensors({"a": tensor([2, 2], 0, 16), "b": tensor([2, 2], 8, 24)}, bytes(24)),
+        "overlap others or leave a gap",
+    ),
+    "tensor beyond the end": ("x.safetensors", tensors({"a": tensor([2, 2], 0, 16)}, bytes(9)), "but the file has"),
+    "deep header": ("x.safetensors", b"\x00\x80\x00\x00\x00\x00\x00\x00" + b'{"a":' * 6554, "not the JSON"),
+    "ragged": ("x.csv", b"1,2\n3,4\n5\n", "Line 3 has another number of columns"),
+    "text where a number belongs": ("x.csv", b"1,2\n3,abc\n5,6\n7,8\n", r"Line 2, column 2 \('column 2'\) holds 'abc'"),
+    "no numbers": ("x.tsv", b"a\tb\nc\td\n", "No column holds numbers"),
+    "another separator": ("x.csv", b"a;b\n1;2\n3;4\n", "separated by ';'"),
+    "latin-1": ("x.csv", "wort,x\nschön,1\n".encode("latin-1"), "Expected text in UTF-8, found the byte 0xf6"),
+    "utf-16": ("x.csv", "a,b\n1,2\n".encode("utf-16"), "text in UTF-16"),
+    "NUL bytes": ("x.csv", b"1,2\n3,\x00\n", "Line 2 holds a NUL byte"),
+    "an open quote": ("x.csv", b'a,b\n"1,2\n' + b"3,4\n" * 50_000, "Line 2 is not csv"),
+    "two columns of one name": ("x.csv", b"a,a\n1,2\n", "names 2 columns 'a'"),
+    "a path for a name": ("../../../etc/passwd", b"1,2\n", "whose name ends in ''"),
+    "hdf5": ("x.h5", b"\x89HDF\r\n\x1a\n", "HDF5"),
+    "xlsx": ("x.xlsx", npz()[:0] + b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml", "Office document"),
+    "gzip": ("x.csv.gz", b"\x1f\x8b\x08", "compressed with gzip"),
+    "program": ("x.csv", b"\x7fELF\x02", "is a program"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_EMBEDDINGS)
+def test_a_hostile_upload_is_refused_with_a_sentence(tmp_path, case):
+    filename, content, sentence = HOSTILE_EMBEDDINGS[case]
+    path = tmp_path / "content"
+    path.write_bytes(content)
+    with pytest.raises(IsoscopeError, match=sentence):
+        inspect(path, filename)
+
+
+GOOD_ROWS = "train.tsv", b"sentence\tlabel\na\t1\nb\t0\n"
+
+HOSTILE_ROWS = {
+    "empty": ("x.tsv", b"", "The file is empty"),
+    "header only": ("x.tsv", b"sentence\tlabel\n", "has no rows"),
+    "ragged": ("x.tsv", b"sentence\tlabel\na\n", "another number of columns"),
+    "latin-1": ("x.tsv", "sentence\tlabel\né\t1\n".encode("latin-1"), "Expected text in UTF-8"),
+    "NUL bytes": ("x.tsv", b"sentence\tlabel\n\x00\t1\n", "NUL byte"),
+    "no common column": ("x.tsv", b"text\tclass\na\t1\n", "no column in common"),
+    "deep jsonl": ("x.jsonl", b'{"a":' * 50_000 + b"\n", "nested too deeply"),
+    "jsonl of lists": ("x.jsonl", b"[1]\n", "holds list where an object belongs"),
+    "a json document": ("x.json", b'[{"a": 1}]', "one object a line"),
+    "huge number": ("x.jsonl", b'{"a": ' + b"9" * 10_000 + b"}\n", "is not JSON"),
+    "not parquet": ("x.parquet", b"sentence,label\n", "first bytes are not those of a parquet file"),
+    "parquet magic only": ("x.parquet", b"PAR1PAR1", "The parquet file cannot be read"),
+    "parquet footer of 4 GB": ("x.parquet", b"PAR1" + b"\xff\xff\xff\xffPAR1", "The parquet file cannot be read"),
+    "parquet cut off": ("x.parquet", parquet(sentence=["a"], label=[1])[:-20], "The parquet file cannot be read"),
+    "pickle": ("x.pkl", pickle.dumps(Explosive()), "Python pickle"),
+    "xlsx": ("x.xlsx", b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml", "Office document"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_ROWS)
+def test_a_hostile_validation_file_is_refused_with_a_sentence(tmp_path, case):
+    filename, content, sentence = HOSTILE_ROWS[case]
+    train, validation = tmp_path / "train", tmp_path / "validation"
+    train.write_bytes(GOOD_ROWS[1])
+    validation.write_bytes(content)
+    with pytest.raises(IsoscopeError, match=sentence) as raised:
+        describe_pair(train, GOOD_ROWS[0], validation, filename)
+    assert raised.value.field == "validation"
+
+
+GOOD_EMBEDDINGS = {
+    "x.npy": npy(X),
+    "f.npy": npy(np.asfortranarray(X)),
+    "x.npz": npz(vectors=npy(X), words=npy(np.array(list("abcdefghijkl"))), label=npy(np.arange(12) % 3)),
+    "s.npz": npz(zipfile.ZIP_STORED, vectors=npy(X), words=npy(np.array(list("abcdefghijkl")))),
+    "x.safetensors": save({"x": X, "label": np.arange(12)}),
+    "x.csv": ("word,x,y\n" + "".join(f'"w{i}, ""q""",{i}.5,{i}e-1\n' for i in range(12))).encode(),
+    "x.tsv": "".join(f"w{i}\t{i}.5\t{i}\n" for i in range(12)).encode(),
+}
+
+GOOD_TABLES = {
+    "x.tsv": GOOD_ROWS[1],
+    "x.csv": b'sentence,label\n"a, b",1\nc,0\n',
+    "x.jsonl": b'{"sentence": "a", "label": 1}\n{"sentence": "b", "label": 0}\n',
+    "x.parquet": parquet(sentence=["a", "b"] * 50, label=[1, 0] * 50),
+}
+
+
+def mutated(content, chance):
+    """Return the bytes with a few changed, cut out, doubled, or replaced by the numbers that break counters."""
+    changed = bytearray(content)
+    for _ in range(chance.randint(1, 4)):
+        i = chance.randrange(len(changed))
+        match chance.randrange(5):
+            case 0:
+                changed[i] = chance.randrange(256)
+            case 1:
+                changed[i] ^= 1 << chance.randrange(8)
+            case 2 if i:
+                del changed[i : i + chance.randint(1, 16)]
+            case 3:
+                changed[i:i] = changed[i : i + chance.randint(1, 16)]
+            case _:
+                number = chance.choice([0, 1, 2**15, 2**16 - 1, 2**31 - 1, 2**32 - 1])
+                changed[i : i + 4] = struct.pack("<L", number)
+    return bytes(changed)
+
+
+def read_or_refused(read, *args):
+    """Return what was read, or None if it was refused; any other error fails the test."""
+    try:
+        return read(*args)
+    except IsoscopeError:
+        return None
+
+
+@pytest.mark.parametrize("filename", GOOD_EMBEDDINGS)
+def test_a_mutated_upload_is_read_or_refused_and_nothing_else(tmp_path, filename):
+    path = tmp_path / "content"
+    chance = random.Random(filename)
+    path.write_bytes(GOOD_EMBEDDINGS[filename])
+    assert inspect(path, filename).n == 12
+    for _ in range(MUTATIONS):
+        path.write_bytes(mutated(GOOD_EMBEDDINGS[filename], chance))
+        if found := read_or_refused(inspect, path, filename):
+            assert Inspection.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize("filename", GOOD_TABLES)
+def test_a_mutated_validation_file_is_read_or_refused_and_nothing_else(tmp_path, filename):
+    train, validation = tmp_path / "train", tmp_path / "validation"
+    train.write_bytes(GOOD_ROWS[1])
+    chance = random.Random(filename)
+    for _ in range(MUTATIONS):
+        validation.write_bytes(mutated(GOOD_TABLES[filename], chance))
+        if found := read_or_refused(describe_pair, train, GOOD_ROWS[0], validation, filename):
+            assert DatasetDescription.model_validate_json(found.model_dump_json()) == found

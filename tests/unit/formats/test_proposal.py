@@ -1,0 +1,49 @@
+from types import SimpleNamespace
+
+from app.formats.contents import Annotation, Part
+from app.formats.proposal import propose
+from app.formats.selection import Selection
+
+
+def part(name, n=10, d=4):
+    return Part(name=name, n=n, d=d, dtype="float32")
+
+
+def annotation(name, n_distinct, n=10):
+    return Annotation(name=name, n=n, n_distinct=n_distinct, examples=[])
+
+
+def proposed(*annotations, parts=(), columns=()):
+    return propose(SimpleNamespace(parts=list(parts), numeric_columns=list(columns), annotations=list(annotations)))
+
+
+def test_an_array_with_a_telling_name_comes_before_a_larger_one():
+    assert proposed(parts=[part("weights", d=100), part("Embeddings")]).vectors == "Embeddings"
+
+
+def test_else_the_largest_array_is_proposed():
+    assert proposed(parts=[part("a"), part("b", d=5), part("c")]).vectors == "b"
+
+
+def test_a_table_offers_all_its_columns_of_numbers():
+    assert proposed(columns=["x", "y"]) == Selection(vectors=["x", "y"])
+
+
+def test_names_differ_in_every_row_and_labels_come_again():
+    found = proposed(annotation("word", 10), annotation("part of speech", 3), parts=[part("x")])
+    assert (found.names, found.labels) == ("word", "part of speech")
+
+
+def test_a_label_is_known_by_its_name_first():
+    found = proposed(annotation("colour", 2), annotation("Label", 9), parts=[part("x")])
+    assert found.labels == "Label"
+
+
+def test_too_many_values_are_names_even_if_called_label():
+    found = proposed(annotation("label", 1001, n=5000), parts=[part("x", n=5000)])
+    assert (found.names, found.labels) == ("label", None)
+
+
+def test_lists_of_another_length_are_not_proposed():
+    found = proposed(annotation("word", 7, n=7), annotation("label", 2, n=7), parts=[part("x")])
+    assert (found.names, found.labels) == (None, None)

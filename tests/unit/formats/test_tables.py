@@ -1,0 +1,157 @@
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.errors import InvalidError, UnsupportedFormatError
+from app.formats.columns import ColumnKind
+from app.formats.labels import label_values
+from app.formats.tables import DatasetDescription, describe_pair, read_columns
+
+TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to(name, content):
+        path = tmp_path / name
+        if isinstance(content, dict):
+            pq.write_table(pa.table(content), path)
+        else:
+            path.write_text(content, newline="")
+        return path, name
+
+    return to
+
+
+@pytest.fixture
+def described(write):
+    def of(train, validation, train_name="train.tsv", validation_name="validation.tsv"):
+        return describe_pair(*write(train_name, train), *write(validation_name, validation))
+
+    return of
+
+
+def test_two_files_are_described_by_the_columns_they_share(described):
+    found = described(TSV, "label\tsentence\n1\tx\n")
+    assert (found.n_train, found.n_validation) == (4, 1)
+    assert [(column.name, column.kind) for column in found.columns] == [
+        ("sentence", ColumnKind.TEXT),
+        ("label", ColumnKind.LABEL),
+    ]
+    sentence, label = found.columns
+    assert sentence.examples == ['a "quoted', "b, c", "d"]
+    assert label.values == ["0", "1"]
+    assert DatasetDescription.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.csv", 'sentence,label\n"a, b",1.0\nc,0.0\n'),
+        ("v.jsonl", '{"sentence": "a", "label": 1}\n{"sentence": "b", "label": 0.0}\n'),
+        ("v.parquet", {"sentence": ["a", "b"], "label": [1, 0]}),
+    ],
+)
+def test_labels_are_the_same_in_every_format(described, name, content):
+    found = described(TSV, content, validation_name=name)
+    assert label_values(found.columns, "label") == ["0", "1"]
+
+
+def test_what_validation_has_and_train_lacks_is_told(described):
+    found = described(TSV, "sentence\tlabel\nx\t2\ny\t1\n")
+    with pytest.raises(InvalidError, match="of the validation file holds '2', which the train file never does"):
+        label_values(found.columns, "label")
+
+
+def test_a_label_column_of_five_thousand_values_is_refused(described):
+    rows = "sentence\tlabel\n" + "".join(f"s{i}\tl{i}\n" for i in range(5000))
+    found = described(rows, rows)
+    with pytest.raises(InvalidError, match="has more than 1,000 different values, labels at most 200"):
+        label_values(found.columns, "label")
+
+
+def test_missing_values_are_counted_in_each_file(described):
+    found = described("sentence,label\na,1\n ,0\n", "sentence,label\nb,\n,1\n,0\n", "a.csv", "b.csv")
+    sentence, label = found.columns
+    assert (sentence.n_missing_train, sentence.n_missing_validation) == (1, 2)
+    assert (label.n_missing_train, label.n_missing_validation) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "field", "sentence"),
+    [
+        ("a\tb\n", TSV, "train", r"train\.tsv: the file names columns but has no rows"),
+        (TSV, "sentence\tlabel\n", "validation", r"validation\.tsv: the file names columns but has no rows"),
+        (TSV, "", "validation", r"validation\.tsv: The file is empty: 0 bytes"),
+        (TSV, "\n\n", "validation", r"validation\.tsv: The file holds blank lines only"),
+        (
+            TSV,
+            "text\tclass\nx\t1\n",
+            "validation",
+            r"no column in common: the train file has 'sentence', 'label', 'idx', the",
+        ),
+        (
+            "x\t1\n",
+            TSV,
+            "train",
+            r"train\.tsv: Line 1 should name the columns, but holds the number 1: put a line of names",
+        ),
+        ("a\ta\nx\ty\n", TSV, "train", r"train\.tsv: 2 columns are called 'a'"),
+        ("a\tb\nx\n", TSV, "train", r"train\.tsv: Line 2 has another number of columns \(1\) than line 1 \(2\)"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(described, train, validation, field, sentence):
+    with pytest.raises(InvalidError, match=sentence) as raised:
+        described(train, validation)
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("x.json", r"x\.json: Expected \.tsv, .* got a \.json file"),
+        ("x.pkl", "Python pickle"),
+        ("x.pt", "pickled PyTorch"),
+    ],
+)
+def test_other_formats_are_refused(described, name, sentence):
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        described("text", TSV, train_name=name)
+
+
+def test_whole_columns_are_read_in_the_order_asked_for(write):
+    assert read_columns(*write("t.tsv", TSV), ["label", "sentence"]) == {
+        "label": ["1", "0", "1", "0"],
+        "sentence": ['a "quoted', "b, c", "d", "e"],
+    }
+    assert read_columns(*write("t.parquet", {"n": [1, None], "s": ["a", "b"]}), ["n"]) == {"n": [1, None]}
+    assert read_columns(*write("t.jsonl", '{"n": 1}\n{"n": 0.5}\n'), ["n"]) == {"n": [1, 0.5]}
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(write):
+    with pytest.raises(InvalidError, match=r"t\.tsv has no column 'text': it has 'sentence', 'label', 'idx'"):
+        read_columns(*write("t.tsv", TSV), ["label", "text"])
+
+
+@pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
+@pytest.mark.parametrize(
+    ("task", "train", "n_train", "n_validation"),
+    [("sst2", "train.parquet", 67349, 872), ("cola", "train.tsv", 8551, 1043), ("rte", "train.tsv", 2490, 277)],
+)
+def test_the_reference_tasks_have_their_published_sizes_and_labels(task, train, n_train, n_validation):
+    folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / task
+    found = describe_pair(folder / train, train, folder / "validation.tsv", "validation.tsv")
+    assert (found.n_train, found.n_validation) == (n_train, n_validation)
+    assert label_values(found.columns, "label") == ["0", "1"]
+
+
+@pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
+def test_the_labels_of_sst2_are_integers():
+    path = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / "sst2" / "train.parquet"
+    labels = read_columns(path, path.name, ["label"])["label"]
+    assert {type(label) for label in labels} == {int}
+    assert Counter(labels) == {0: 29780, 1: 37569}
