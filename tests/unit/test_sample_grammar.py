@@ -1,0 +1,90 @@
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from samples.agreement import grammar
+
+FOLDER = Path(grammar.__file__).parent
+SPLITS = ("train", "validation")
+
+
+def rows(split: str) -> list[dict[str, str]]:
+    with (FOLDER / f"{split}.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def words(sentence: str) -> list[str]:
+    return re.findall(r"\w+", sentence.lower())
+
+
+def minimal_pairs(split: str) -> list[tuple[dict[str, str], dict[str, str]]]:
+    table = rows(split)
+    return list(zip(table[::2], table[1::2], strict=True))
+
+
+def main_verbs(split: str) -> list[tuple[str, str]]:
+    """The word in which the two sentences of each pair differ: the right form and the wrong one."""
+    found = []
+    for right, wrong in minimal_pairs(split):
+        couples = zip(words(right["sentence"]), words(wrong["sentence"]), strict=True)
+        found.append(next(couple for couple in couples if couple[0] != couple[1]))
+    return found
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_grammar_writes_the_files_byte_for_byte(split):
+    assert "".join(grammar.lines(split)).encode() == (FOLDER / f"{split}.tsv").read_bytes()
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 2000), ("validation", 600)])
+def test_the_files_have_the_documented_sizes_and_no_sentence_twice(split, count):
+    sentences = [row["sentence"] for row in rows(split)]
+    assert len(sentences) == len(set(sentences)) == count
+    assert {len(sentence.split()) for sentence in sentences} <= set(range(6, 15))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_sentences_of_a_minimal_pair_differ_in_exactly_one_word(split):
+    for right, wrong in minimal_pairs(split):
+        assert (right["label"], wrong["label"]) == ("1", "0")
+        assert right["construction"] == wrong["construction"]
+        couples = zip(right["sentence"].split(), wrong["sentence"].split(), strict=True)
+        assert sum(a != b for a, b in couples) == 1, right["sentence"]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_labels_are_balanced_in_the_file_and_in_every_construction(split):
+    counts = Counter((row["construction"], row["label"]) for row in rows(split))
+    constructions = {construction for construction, _ in counts}
+    assert constructions == set(grammar.LEXICONS[split].pairs)
+    for construction in constructions:
+        assert counts[construction, "0"] == counts[construction, "1"]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_form_of_the_main_verb_does_not_tell_the_label(split):
+    lexicon = grammar.LEXICONS[split]
+    actions = {*lexicon.person_actions, *lexicon.object_actions}
+    plural = [right == "are" or right in actions for right, _ in main_verbs(split)]
+    assert sum(plural) * 2 == len(plural)
+
+
+def test_no_noun_or_verb_of_validation_occurs_in_train():
+    seen = {word for row in rows("train") for word in words(row["sentence"])}
+    assert seen.isdisjoint(grammar.LEXICONS["validation"].forms())
+    forms = {form for couple in main_verbs("validation") for form in couple}
+    assert seen & forms == {"is", "are"}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_sentence_before_its_main_verb_is_made_of_its_own_lexicon_and_function_words(split):
+    function_words = {"the", "that", "and", *grammar.SINGULAR_DETERMINERS, *grammar.PLURAL_DETERMINERS}
+    function_words |= {*grammar.ADJECTIVES, *grammar.ADVERBS, *" ".join(grammar.NEARBY).split()}
+    function_words |= {*grammar.LEXICONS[split].objects.values()}
+    for (right, _), (verb, _) in zip(minimal_pairs(split), main_verbs(split), strict=True):
+        sentence = words(right["sentence"])
+        subject = sentence[: len(sentence) - sentence[::-1].index(verb) - 1]
+        assert set(subject) <= function_words | grammar.LEXICONS[split].forms(), right["sentence"]
