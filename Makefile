@@ -1,0 +1,65 @@
+# Every command works on a fresh checkout: what it needs is set up first, in .venv, and only once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
+	@echo "== Starting Isoscope"
+	@exec $(BIN)/isoscope serve
+
+test: lint ## Lint, check types and import rules, run every test
+	@echo "== Running the tests"
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.test ## Check style, types and import rules
+	@echo "== Checking style"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@echo "== Checking types"
+	@$(BIN)/mypy
+	@echo "== Checking import rules"
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.test ## Mend the style of the code
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: $(VENV)/.test ## Run every benchmark
+	@for file in benchmarks/[a-z]*.py; do \
+	  name=$$(basename "$$file" .py); \
+	  echo "== Benchmark $$name"; \
+	  $(BIN)/python -m "benchmarks.$$name" || exit 1; \
+	done
+
+clean: ## Remove the virtual environment and caches; your data stays
+	@echo "== Removing $(VENV) and caches"
+	@rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find alembic app benchmarks frontend isoscope isotropy samples tests workers -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" > /dev/null || { \
+	  echo "There is no $(PYTHON) here. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3.11 ..." >&2; \
+	  exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Isoscope needs Python 3.11 or newer, but $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." \
+	    "Name another one: make PYTHON=/path/to/python3.11 ..." >&2; \
+	  exit 1; }
+	@echo "== Creating the virtual environment $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/.run: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "== Installing Isoscope and its worker into $(VENV): minutes the first time"
+	@$(BIN)/python -m pip install --disable-pip-version-check -e ".[worker]" -c requirements.lock
+	@touch $@
+
+$(VENV)/.test: pyproject.toml requirements.lock | $(BIN)/python
+	@echo "== Installing Isoscope, its worker and the test tools into $(VENV): minutes the first time"
+	@$(BIN)/python -m pip install --disable-pip-version-check -e ".[worker,test]" -c requirements.lock
+	@touch $(VENV)/.run $@
