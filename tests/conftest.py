@@ -14,6 +14,7 @@ from app.main import create_app, create_context
 from app.queue import migrate
 from app.settings import Settings
 from tests.serving import Serving
+from tests.tiny import save_tiny_models
 from workers.jobs import WORK
 from workers.reconcile import wanted
 
@@ -57,16 +58,36 @@ def work(context: Context) -> Callable[[], int]:
     return do_all
 
 
+@pytest.fixture(scope="session")
+def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A models directory with a tiny model of each kind, `tiny-bert` among them."""
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny_models(folder)
+    return folder
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="session")
+def serving_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One empty dashboard for all tests that only look."""
+    server = Serving(tmp_path_factory.mktemp("serving") / "data", free_port(), {})
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
     """Start `isoscope serve` as a user does, on a free port; Ctrl-C ends it."""
     started: list[Serving] = []
 
     def start(**environment: str) -> Serving:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        started.append(Serving(tmp_path / "data", port, environment))
+        started.append(Serving(tmp_path / "data", free_port(), environment))
         return started[-1]
 
     yield start

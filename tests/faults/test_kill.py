@@ -2,25 +2,23 @@
 
 import pytest
 
+STEPS = 300
 EXPERIMENT = {
-    "model": "all-MiniLM-L6-v2",
+    "model": "tiny-bert",
     "text_columns": ["sentence"],
     "label_column": "label",
     "lambdas": [-1, 1],
     "zeta": 0.2,
     "seeds": [0],
     "epochs": None,
-    "max_steps": 40,
-    "max_length": 16,
-    "shrinkage_points": 5000,
-    "validation_rows": 50,
+    "max_steps": STEPS,
 }
 
 
 @pytest.fixture
-def sweep(serving):
+def sweep(serving, models_dir):
     """A sweep of three runs that is training."""
-    server = serving(ISOSCOPE_CHECKPOINT_SECONDS="2")
+    server = serving(ISOSCOPE_CHECKPOINT_SECONDS="0.5", ISOSCOPE_MODELS_DIR=str(models_dir))
     rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
     files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
     dataset = server.post("/api/datasets", files=files)
@@ -51,7 +49,7 @@ def test_every_run_ends_once_whatever_is_killed(sweep):
         assert 0 < run["isoscore_star"] < 1
         steps = [step["step"] for step in server.get(f"/api/runs/{run['id']}")["steps"]]
         assert steps == sorted(set(steps))
-        assert steps[-1] == 40
+        assert steps[-1] == STEPS
     assert not list((server.data_dir / "runs").iterdir())
     assert server.stop() == 0
 

@@ -1,0 +1,139 @@
+"""A tiny task and rows to work on: everything else is the real thing."""
+
+import io
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.db.config import RunConfig
+from app.db.models import Base, Dataset, DatasetOrigin, Embedding, Experiment, Run, StoredFile
+from app.db.session import Sessions, create_sessions
+from app.formats.detect import detect
+from app.settings import Settings
+from app.storage import Storage
+from tests.tiny import WORDS
+
+
+@pytest.fixture
+def settings(tmp_path: Path, models_dir: Path) -> Settings:
+    settings = Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False)
+    settings.create_folders()
+    return settings
+
+
+@pytest.fixture
+def sessions(settings: Settings) -> Iterator[Sessions]:
+    sessions = create_sessions(settings.database)
+    Base.metadata.create_all(sessions.kw["bind"])
+    yield sessions
+    sessions.kw["bind"].dispose()
+
+
+@pytest.fixture
+def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
+    """Keep bytes as an upload does; the hash is their name."""
+
+    def store(content: bytes) -> str:
+        stored = Storage(settings.root / "files").write(io.BytesIO(content), 2**30)
+        with sessions.begin() as session:
+            session.merge(StoredFile(sha256=stored.sha256, size_bytes=stored.size_bytes))
+        return stored.sha256
+
+    return store
+
+
+def make_table(rows: int, seed: int) -> bytes:
+    """A tsv of texts of 2 to 12 words, of which one says good or bad."""
+    draw = random.Random(seed)
+    lines = ["sentence\tlabel"]
+    for _ in range(rows):
+        label = draw.randrange(2)
+        words = draw.choices(WORDS[:10], k=draw.randint(1, 11))
+        words.insert(draw.randrange(len(words) + 1), draw.choice(WORDS[10:12] if label else WORDS[12:]))
+        lines.append(f"{' '.join(words)}\t{label}")
+    return "\n".join(lines).encode()
+
+
+@pytest.fixture
+def dataset_id(store: Callable[[bytes], str], sessions: Sessions) -> str:
+    dataset = Dataset(
+        name="tiny",
+        origin=DatasetOrigin.UPLOAD,
+        train_sha256=store(make_table(60, 1)),
+        validation_sha256=store(make_table(40, 2)),
+        train_filename="train.tsv",
+        validation_filename="validation.tsv",
+        columns=[],
+    )
+    with sessions.begin() as session:
+        session.add(dataset)
+    return dataset.id
+
+
+@pytest.fixture
+def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
+    """Write the rows of a run of the tiny task; keywords change its configuration. Returns its id."""
+
+    def make_run(**changes: object) -> str:
+        values = {
+            "model": "tiny-bert",
+            "text_columns": ["sentence"],
+            "label_column": "label",
+            "label_names": ["0", "1"],
+            "regularizer": "istar",
+            "lam": 1.0,
+            "seed": 0,
+            "epochs": 2,
+            "batch_size": 16,
+            "learning_rate": 1e-3,
+            **changes,
+        }
+        config = RunConfig.model_validate(values)
+        with sessions.begin() as session:
+            experiment = Experiment(name="sweep", dataset_id=dataset_id, config={})
+            run = Run(
+                position=0,
+                config=config.model_dump(mode="json"),
+                regularizer=config.regularizer,
+                lam=config.lam,
+                zeta=config.zeta,
+                seed=config.seed,
+            )
+            experiment.runs.append(run)
+            session.add(experiment)
+        return run.id
+
+    return make_run
+
+
+@pytest.fixture
+def get_run(sessions: Sessions) -> Callable[[str], Run]:
+    """Read a run with its steps."""
+
+    def get_run(run_id: str) -> Run:
+        with sessions() as session:
+            run = session.get_one(Run, run_id)
+            assert isinstance(run.steps, list)
+            return run
+
+    return get_run
+
+
+@pytest.fixture
+def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[bytes], str]) -> Callable[..., str]:
+    """Write the row of an uploaded npy file that waits to be inspected. Returns its id."""
+
+    def make_embedding(x: np.ndarray, **columns: object) -> str:
+        buffer = io.BytesIO()
+        np.save(buffer, x)
+        sha256 = store(buffer.getvalue())
+        kind = detect(Storage(settings.root / "files").path(sha256), "x.npy")
+        embedding = Embedding(name="x", filename="x.npy", file_sha256=sha256, format=kind.value, **columns)
+        with sessions.begin() as session:
+            session.add(embedding)
+        return embedding.id
+
+    return make_embedding

@@ -1,0 +1,116 @@
+import fcntl
+import os
+import threading
+import time
+
+import pytest
+from sqlalchemy import delete, update
+
+from app.db.models import Experiment, Phase, Run, RunStatus
+from workers.finetune.job import fine_tune
+
+
+def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_run):
+    runs = {}
+    for lam in (-1.0, 0.0, 1.0):
+        run_id = make_run(lam=lam, learning_rate=5e-3)
+        assert fine_tune(run_id, settings, "cpu") is None
+        runs[lam] = get_run(run_id)
+
+    for lam, run in runs.items():
+        assert (run.status, run.error, run.phase) == (RunStatus.FINISHED, None, None)
+        assert run.started_at <= run.finished_at
+        assert run.performance == run.results["metrics"]["accuracy"]
+        assert run.results["n_validation"] == 40
+        assert run.results["points"] == 2 * run.results["tokens"]
+        assert [len(run.results[key]) for key in ("layers", "metrics")] == [2, 3]
+        assert len(run.results["reference"]["layers"]) == 2
+        assert run.environment["threads"] >= 1
+        assert list(run.environment["model"]["weights_sha256"]) == ["model.safetensors"]
+        assert [step.step for step in run.steps] == list(range(9))
+        assert run.steps[0].task_loss is None
+        assert len(run.steps[0].layers) == len(run.steps[-1].layers) == 2
+        assert all((step.penalty != 0) == (lam != 0) for step in run.steps[1:])
+    assert runs[-1.0].isoscore_star < runs[0.0].isoscore_star < runs[1.0].isoscore_star
+    assert list(settings.runs.iterdir()) == []
+
+
+def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, sessions):
+    run_id = make_run()
+    with sessions.begin() as session:
+        session.get(Run, run_id).status = RunStatus.CANCELLED
+    assert fine_tune(run_id, settings, "cpu") is None
+    assert fine_tune("no such run", settings, "cpu") is None
+    assert (get_run(run_id).status, get_run(run_id).started_at) == (RunStatus.CANCELLED, None)
+    assert list(settings.runs.iterdir()) == []
+
+
+@pytest.mark.parametrize("stop", ["cancel", "delete"])
+def test_a_run_that_is_no_longer_wanted_stops_soon(settings, make_run, get_run, sessions, stop):
+    run_id = make_run(epochs=None, max_steps=100_000)
+    trainer = threading.Thread(target=fine_tune, args=(run_id, settings, "cpu"), daemon=True)
+    trainer.start()
+    wait_for(lambda: get_run(run_id).phase is Phase.TRAINING)
+    with sessions.begin() as session:
+        if stop == "cancel":
+            session.execute(update(Run).where(Run.id == run_id).values(status=RunStatus.CANCELLED))
+        else:
+            session.execute(delete(Experiment))
+    trainer.join(timeout=20)
+    assert not trainer.is_alive()
+    assert list(settings.runs.iterdir()) == []
+    with sessions() as session:
+        run = session.get(Run, run_id)
+    assert (run is None) if stop == "delete" else (run.status is RunStatus.CANCELLED)
+
+
+def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
+    run_id = make_run(epochs=1)
+    folder = settings.runs / run_id
+    folder.mkdir()
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    trainer = threading.Thread(target=fine_tune, args=(run_id, settings, "cpu"), daemon=True)
+    trainer.start()
+    time.sleep(0.5)
+    assert get_run(run_id).status is RunStatus.QUEUED
+    os.close(handle)
+    trainer.join(timeout=30)
+    assert get_run(run_id).status is RunStatus.FINISHED
+
+
+def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
+    plain, shrunk, whole = (make_run(epochs=1, lam=0, evaluation_zeta=zeta) for zeta in (0, 0.5, 1))
+    for run_id in (plain, shrunk, whole):
+        fine_tune(run_id, settings, "cpu")
+    stars = [get_run(run_id).isoscore_star for run_id in (plain, shrunk, whole)]
+    assert len(set(stars)) == 3
+    assert [get_run(run_id).results["zeta"] for run_id in (plain, shrunk, whole)] == [0, 0.5, 1]
+    # Everything else is the same run.
+    assert get_run(plain).results["loss"] == get_run(whole).results["loss"]
+
+
+@pytest.mark.parametrize("model", ["tiny-distilbert", "tiny-gpt2"])
+def test_other_architectures_and_pairs_of_texts_go_the_same_way(settings, make_run, get_run, model):
+    run_id = make_run(model=model, text_columns=["sentence", "sentence"], epochs=None, max_steps=3, layers=[2])
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    assert (run.status, run.error) == (RunStatus.FINISHED, None)
+    assert len(run.results["layers"]) == 2
+    assert run.environment["max_length"] == 64
+
+
+def test_fewer_rows_are_the_same_ones_in_every_run(settings, make_run, get_run):
+    first, second = (make_run(epochs=1, lam=0, train_rows=16, validation_rows=10) for _ in range(2))
+    for run_id in (first, second):
+        fine_tune(run_id, settings, "cpu")
+    assert get_run(first).results == get_run(second).results
+    assert get_run(first).results["n_validation"] == 10
+    assert get_run(first).steps[-1].step == 1
+
+
+def wait_for(condition, seconds=30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -1,0 +1,235 @@
+import numpy as np
+import pytest
+from IsoScore import IsoScore
+
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, MeasurementStatus, ZetaCurve
+from app.queue import Job, JobKind
+from app.storage import Storage
+from isotropy.catalog import MEASURES
+from workers import cloud
+from workers.curve import compute_curve
+from workers.inspection import inspect_embedding
+from workers.measure import measure_embedding
+
+
+@pytest.fixture
+def get(sessions):
+    """Read an embedding with its measurements by name and its curves by source."""
+
+    def get(embedding_id):
+        with sessions() as session:
+            row = session.get(Embedding, embedding_id)
+            measured = {measurement.measure: measurement for measurement in row.measurements}
+            return row, measured, {curve.source: curve for curve in row.curves}
+
+    return get
+
+
+@pytest.fixture
+def measured(settings, make_embedding, get):
+    """Measure an array as if a user had committed it."""
+
+    def measured(x):
+        embedding_id = make_embedding(
+            x, status=EmbeddingStatus.MEASURING, n=len(x), d=x.shape[1], selection={"vectors": "array"}
+        )
+        assert measure_embedding(embedding_id, settings, "cpu") is None
+        return get(embedding_id)
+
+    return measured
+
+
+@pytest.fixture
+def x():
+    """600 points in 6 dimensions of unequal spread, away from the origin; three of them not finite."""
+    x = np.random.default_rng(0).normal(size=(600, 6)) * np.arange(1, 7) + 3
+    x[[5, 100], [0, 1]] = np.nan
+    x[17, 3] = np.inf
+    return x
+
+
+def clean(x):
+    return x[np.isfinite(x).all(axis=1)]
+
+
+class TestInspecting:
+    def test_a_file_becomes_a_draft_with_what_it_holds(self, settings, make_embedding, get, x):
+        embedding_id = make_embedding(x)
+        assert inspect_embedding(embedding_id, settings, "cpu") is None
+        row, _, _ = get(embedding_id)
+        assert (row.status, row.n, row.d, row.format) == (EmbeddingStatus.DRAFT, 600, 6, "npy")
+        assert row.inspection["n_nonfinite"] == 3
+        assert row.selection == row.inspection["selection"]
+
+    def test_measuring_follows_where_it_was_asked_for(self, settings, make_embedding, get, x):
+        embedding_id = make_embedding(x, commit_when_inspected=True, attempts=1)
+        job = inspect_embedding(embedding_id, settings, "cpu")
+        assert job == Job(JobKind.MEASURE, embedding_id)
+        row, _, _ = get(embedding_id)
+        assert (row.status, row.attempts) == (EmbeddingStatus.MEASURING, 0)
+        measure_embedding(embedding_id, settings, "cpu")
+        assert get(embedding_id)[0].status is EmbeddingStatus.READY
+
+    def test_a_choice_is_kept(self, settings, make_embedding, get, x):
+        first = make_embedding(clean(x))
+        inspect_embedding(first, settings, "cpu")
+        selection = {**get(first)[0].selection, "transpose": True}
+        second = make_embedding(clean(x), selection=selection)
+        inspect_embedding(second, settings, "cpu")
+        row, _, _ = get(second)
+        assert (row.n, row.d, row.selection["transpose"]) == (6, 597, True)
+
+    def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x, sessions):
+        embedding_id = make_embedding(x)
+        Storage(settings.root / "files").path(get(embedding_id)[0].file_sha256).write_bytes(b"\x93NUMPY garbage")
+        assert inspect_embedding(embedding_id, settings, "cpu") is None
+        row, _, _ = get(embedding_id)
+        assert row.status is EmbeddingStatus.FAILED
+        assert row.error
+        assert row.inspection is None
+
+    def test_a_row_that_is_no_longer_inspected_is_left_alone(self, settings, make_embedding, get, x):
+        embedding_id = make_embedding(x, status=EmbeddingStatus.READY)
+        assert inspect_embedding(embedding_id, settings, "cpu") is None
+        assert inspect_embedding("gone", settings, "cpu") is None
+        assert get(embedding_id)[0].inspection is None
+
+
+class TestMeasuring:
+    def test_every_measure_of_the_catalogue_is_written(self, measured, x):
+        row, found, _ = measured(x)
+        assert (row.status, row.n_left_out, row.error) == (EmbeddingStatus.READY, 3, None)
+        assert set(found) == set(MEASURES)
+        assert all(one.status is MeasurementStatus.OK and one.n == 597 for one in found.values())
+
+    def test_values_are_those_of_the_rows_that_are_finite(self, measured, x):
+        _, found, _ = measured(x)
+        points = clean(x)
+        variances = np.linalg.eigvalsh(np.cov(points.T))[::-1]
+        assert found["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(points)), abs=1e-7)
+        assert found["spectrum"].detail["eigenvalues"] == pytest.approx(variances)
+        assert found["spectrum"].value == pytest.approx(variances[0])
+        assert found["participation_ratio"].value == pytest.approx(variances.sum() ** 2 / (variances**2).sum())
+        assert found["anisotropy_centred"].detail["values"] == pytest.approx(variances / variances.sum())
+        assert found["activation_profile"].detail["mean"] == pytest.approx(points.mean(axis=0))
+        assert found["activation_profile"].detail["std"] == pytest.approx(points.std(axis=0, ddof=1))
+        units = points / np.linalg.norm(points, axis=1, keepdims=True)
+        cosines = (units @ units.T)[np.triu_indices(597, 1)]
+        assert found["mean_cosine"].value == pytest.approx(cosines.mean())
+        assert found["cosine_histogram"].value == pytest.approx(cosines.mean())
+        assert sum(found["cosine_histogram"].detail["counts"]) == len(cosines)
+        assert found["isoscore"].value < found["isoscore_star"].value
+
+    def test_an_outlier_dimension_is_named(self, measured):
+        x = np.random.default_rng(0).normal(size=(500, 40))
+        x[:, 7] *= 50
+        outliers = measured(x)[1]["activation_profile"]
+        assert outliers.value == 1
+        assert outliers.detail["outliers"][0]["dimension"] == 7
+        assert "variance_5x" in outliers.detail["outliers"][0]["rules"]
+
+    def test_curves_have_lines_for_ever_more_rows_and_known_ends(self, measured, x):
+        _, found, curves = measured(x)
+        for curve in curves.values():
+            assert curve.status is CurveStatus.READY
+            assert [line["rows"] for line in curve.lines] == [32, 64, 128, 256, 512, 597]
+            assert all(len(line["values"]) == 101 for line in curve.lines)
+        own = found["isoscore"].value
+        assert curves["identity"].lines[-1]["values"][0] == pytest.approx(own)
+        assert curves["identity"].lines[-1]["values"][20] == pytest.approx(found["isoscore_star"].value)
+        assert [line["values"][100] for line in curves["identity"].lines] == pytest.approx([1] * 6)
+        assert [line["values"][100] for line in curves["sample"].lines] == pytest.approx([own] * 6)
+        assert curves["sample"].lines[0]["values"][0] != pytest.approx(own)
+
+    def test_measuring_again_replaces_what_was_there(self, settings, sessions, measured, get, x):
+        row, first, _ = measured(x)
+        with sessions.begin() as session:
+            session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
+        measure_embedding(row.id, settings, "cpu")
+        _, second, curves = get(row.id)
+        assert {slug: one.value for slug, one in second.items()} == {slug: one.value for slug, one in first.items()}
+        assert set(curves) == {"identity", "sample"}
+
+    @pytest.mark.parametrize(
+        "x", [np.full((50, 3), np.nan), np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]]
+    )
+    def test_what_has_no_value_has_a_reason(self, measured, x):
+        row, found, curves = measured(x)
+        assert row.status is EmbeddingStatus.READY
+        assert found["isoscore"].status is MeasurementStatus.UNDEFINED
+        for one in found.values():
+            assert (one.value is None) == (one.status is MeasurementStatus.UNDEFINED) == bool(one.reason)
+        (line,) = curves["sample"].lines
+        assert line["values"] == [None] * 101
+        assert line["reason"]
+
+    def test_fewer_rows_than_dimensions(self, measured):
+        x = np.random.default_rng(0).normal(size=(10, 30))
+        _, found, curves = measured(x)
+        assert found["isoscore"].value == pytest.approx(float(IsoScore.IsoScore(x)), abs=1e-7)
+        assert [line["rows"] for line in curves["identity"].lines] == [10]
+
+    def test_more_columns_than_memory_holds(self, monkeypatch, measured, x):
+        monkeypatch.setattr(cloud, "MAX_DIMENSIONS", 5)
+        row, found, _ = measured(x)
+        assert row.status is EmbeddingStatus.FAILED
+        assert "Expected at most 5 columns" in row.error
+        assert found == {}
+
+    def test_a_sample_of_many_rows_is_drawn_without_replacement(self, monkeypatch, measured):
+        monkeypatch.setattr(cloud, "SAMPLE_ROWS", 100)
+        x = np.random.default_rng(0).normal(size=(1000, 3))
+        _, found, curves = measured(x)
+        assert [line["rows"] for line in curves["identity"].lines] == [32, 64, 1000]
+        assert found["cosine_histogram"].detail["rows"] == found["cosine_histogram"].n == 100
+
+    def test_a_row_that_no_longer_waits_is_left_alone(self, settings, make_embedding, get, x):
+        embedding_id = make_embedding(x, status=EmbeddingStatus.DRAFT)
+        assert measure_embedding(embedding_id, settings, "cpu") is None
+        assert measure_embedding("gone", settings, "cpu") is None
+        assert get(embedding_id)[1] == {}
+
+    def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
+        row, _, _ = measured(x)
+        Storage(settings.root / "files").delete(row.file_sha256)
+        with sessions.begin() as session:
+            session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
+        measure_embedding(row.id, settings, "cpu")
+        assert get(row.id)[0].error == "The file of 'x' is gone from the storage; upload it again."
+
+
+class TestCurve:
+    @pytest.fixture
+    def curve(self, settings, sessions):
+        """Compute the curve of one embedding towards another."""
+
+        def curve(points, source):
+            row = ZetaCurve(embedding_id=points.id, source="embedding", source_id=source.id)
+            with sessions.begin() as session:
+                session.add(row)
+            assert compute_curve(row.id, settings, "cpu") is None
+            with sessions() as session:
+                return session.get(ZetaCurve, row.id)
+
+        return curve
+
+    def test_it_goes_from_the_own_score_to_that_of_the_source(self, measured, curve, x):
+        points, own, _ = measured(x)
+        source, other, _ = measured(np.random.default_rng(1).normal(size=(300, 6)))
+        found = curve(points, source)
+        assert (found.status, found.error) == (CurveStatus.READY, None)
+        assert found.lines[-1]["values"][0] == pytest.approx(own["isoscore"].value)
+        assert [line["values"][-1] for line in found.lines] == pytest.approx([other["isoscore"].value] * 6)
+
+    def test_another_number_of_dimensions_is_refused(self, measured, curve, x):
+        points, _, _ = measured(x)
+        source, _, _ = measured(x[:, :4])
+        found = curve(points, source)
+        assert found.status is CurveStatus.FAILED
+        assert "Expected a shrinkage covariance of 6 dimensions, as 'x' has, got 'x' with 4" in found.error
+
+    def test_a_curve_that_is_done_or_gone_is_left_alone(self, settings, measured, curve, x):
+        points, _, _ = measured(x)
+        found = curve(points, points)
+        assert compute_curve(found.id, settings, "cpu") is None
+        assert compute_curve("gone", settings, "cpu") is None

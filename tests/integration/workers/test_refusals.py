@@ -1,0 +1,177 @@
+"""What a run cannot be trained on ends as a sentence in its row."""
+
+import shutil
+
+import datasets
+import pytest
+import torch
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+from app.db.models import Dataset, DatasetOrigin, RunStatus
+from app.storage import Storage
+from workers.finetune import model
+from workers.finetune.job import fine_tune
+
+
+@pytest.fixture
+def error_of(settings, get_run):
+    """Run the job and return the sentence with which the run failed."""
+
+    def error_of(run_id):
+        assert fine_tune(run_id, settings, "cpu") is None
+        run = get_run(run_id)
+        assert run.status is RunStatus.FAILED
+        assert run.finished_at is not None
+        assert not (settings.runs / run_id).exists()
+        return run.error
+
+    return error_of
+
+
+@pytest.fixture
+def copied(models_dir):
+    """Copy the tiny model under another name, to be spoilt."""
+    folders = []
+
+    def copied(name):
+        folders.append(models_dir / name)
+        shutil.copytree(models_dir / "tiny-bert", folders[-1])
+        return folders[-1]
+
+    yield copied
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "no-one/no-such-model"])
+def test_a_model_that_is_not_here_while_the_hub_is_away(make_run, error_of, monkeypatch, name):
+    monkeypatch.setattr(model, "snapshot_download", raising(LocalEntryNotFoundError("away")))
+    sentence = error_of(make_run(model=name))
+    assert f"no model '{name}' on this machine, and the Hub cannot be reached" in sentence
+
+
+def test_a_model_that_the_hub_refuses(make_run, error_of, monkeypatch):
+    refused = RepositoryNotFoundError.__new__(RepositoryNotFoundError)
+    refused.args = ("404:\n not found",)
+    monkeypatch.setattr(model, "snapshot_download", raising(refused))
+    assert "the Hub refuses it: 404: not found" in error_of(make_run(model="no-one/nothing"))
+
+
+@pytest.mark.parametrize("name", ["..", "../models", "/tmp", "a/b/c"])
+def test_a_name_never_leads_out_of_the_models_directory(make_run, error_of, monkeypatch, name):
+    monkeypatch.setattr(model, "snapshot_download", raising(HFValidationError("no")))
+    assert "it cannot be a Hub name either" in error_of(make_run(model=name))
+
+
+def test_pickled_weights_are_never_loaded(make_run, error_of, copied):
+    folder = copied("pickled")
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    assert "has no weights as safetensors" in error_of(make_run(model="pickled"))
+
+
+def test_a_model_without_a_tokenizer(make_run, error_of, copied):
+    folder = copied("mute")
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    assert "The model 'mute' has no tokenizer: expected one of" in error_of(make_run(model="mute"))
+
+
+def test_a_tokenizer_that_cannot_be_read(make_run, error_of, copied):
+    (copied("garbled") / "tokenizer_config.json").write_text("[]")
+    assert "The model 'garbled' has no tokenizer that can be loaded" in error_of(make_run(model="garbled"))
+
+
+def test_a_tokenizer_that_cannot_pad(make_run, error_of, copied):
+    folder = copied("padless")
+    words = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)
+    assert "The tokenizer of 'padless' has no token to pad with" in error_of(make_run(model="padless"))
+
+
+def test_a_model_of_a_kind_that_is_not_known(make_run, error_of, copied):
+    (copied("strange") / "config.json").write_text('{"model_type": "strange"}')
+    assert "cannot be loaded for classification: The checkpoint" in error_of(make_run(model="strange"))
+
+
+def test_a_layer_that_the_model_does_not_have(make_run, error_of):
+    assert "Expected layers from 1 to 2, which 'tiny-bert' has, got [1, 3]" in error_of(make_run(layers=[1, 3]))
+
+
+def test_a_loss_that_is_not_a_number(make_run, error_of, copied):
+    broken = BertForSequenceClassification(BertConfig.from_pretrained(copied("broken")))
+    torch.nn.init.constant_(broken.bert.encoder.layer[0].output.dense.weight, float("nan"))
+    broken.save_pretrained(copied("broken2"))
+    assert "not a number any more at step 1. Lower the learning rate" in error_of(make_run(model="broken2", lam=0))
+    assert "The penalty has no value at step 1. Expected finite points" in error_of(make_run(model="broken2", zeta=0))
+
+
+def test_a_column_that_the_file_does_not_have(make_run, error_of):
+    assert "headline" in error_of(make_run(text_columns=["headline"]))
+
+
+def test_a_label_without_a_name(make_run, error_of):
+    sentence = error_of(make_run(label_names=["1", "2"]))
+    assert "has the label '0' in column 'label'; expected one of 1, 2." in sentence
+
+
+def test_a_file_that_is_gone(settings, sessions, dataset_id, make_run, error_of):
+    with sessions() as session:
+        Storage(settings.root / "files").delete(session.get(Dataset, dataset_id).train_sha256)
+    assert "is gone from the storage; upload the data set again" in error_of(make_run())
+
+
+def test_what_nobody_foresaw_is_one_line_in_the_row(make_run, error_of, monkeypatch, caplog):
+    monkeypatch.setattr(model, "set_seed", raising(ArithmeticError("two\nlines")))
+    assert error_of(make_run()) == "ArithmeticError: two lines"
+    assert "Traceback" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), torch.OutOfMemoryError("CUDA"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_memory_that_was_not_enough(make_run, error_of, monkeypatch, error):
+    monkeypatch.setattr(model, "set_seed", raising(error))
+    assert "The memory was not enough. Take fewer rows" in error_of(make_run())
+
+
+class TestGlue:
+    @pytest.fixture
+    def glue_run(self, sessions, dataset_id, make_run):
+        with sessions.begin() as session:
+            dataset = session.get(Dataset, dataset_id)
+            dataset.origin, dataset.glue_name = DatasetOrigin.GLUE, "sst2"
+        return make_run(label_names=["negative", "positive"], epochs=1)
+
+    def test_the_hub_is_away(self, glue_run, error_of, monkeypatch):
+        monkeypatch.setattr(datasets, "load_dataset", raising(ConnectionError("away")))
+        assert "GLUE's 'sst2' could not be had from the Hub (away)" in error_of(glue_run)
+
+    @pytest.fixture
+    def reachable(self, monkeypatch):
+        """A hub that has 40 rows."""
+        features = datasets.Features(
+            sentence=datasets.Value("string"), label=datasets.ClassLabel(names=["negative", "positive"])
+        )
+        rows = {"sentence": ["a good film", "a bad film"] * 20, "label": [1, 0] * 20}
+        split = datasets.Dataset.from_dict(rows, features=features)
+        monkeypatch.setattr(datasets, "load_dataset", lambda *_, revision: {"train": split, "validation": split})
+
+    @pytest.mark.usefixtures("reachable")
+    def test_labels_are_called_by_their_names(self, glue_run, settings, get_run):
+        fine_tune(glue_run, settings, "cpu")
+        assert get_run(glue_run).status is RunStatus.FINISHED
+        assert get_run(glue_run).environment["dataset"]["name"] == "sst2"
+
+    @pytest.mark.usefixtures("reachable", "glue_run")
+    def test_a_column_that_it_does_not_have(self, make_run, error_of):
+        sentence = error_of(make_run(text_columns=["question"], label_names=["negative", "positive"]))
+        assert "Expected columns ['question', 'label'], but the data set has ['sentence', 'label']" in sentence
+
+
+def raising(error):
+    def function(*_, **__):
+        raise error
+
+    return function

@@ -1,0 +1,123 @@
+"""A run that is killed and started again ends with the numbers of one that was not."""
+
+import multiprocessing
+import time
+
+import pytest
+
+from app.db.models import Run, RunStatus
+from workers.finetune.folder import MARKER, RunFolder, sweep
+from workers.finetune.job import fine_tune
+from workers.finetune.metrics import MetricsCallback
+
+# Four steps an epoch; the third epoch is cut short, and with rates that fall the schedule must be resumed too.
+CONFIG = {"epochs": None, "max_steps": 10, "schedule": "linear"}
+
+
+class KilledError(BaseException):
+    """Ends a job as a kill does: nothing of it gets a word in."""
+
+
+@pytest.fixture
+def often(settings):
+    """Settings with a checkpoint after every step."""
+    return settings.model_copy(update={"checkpoint_seconds": 1e-9})
+
+
+@pytest.mark.parametrize("step", [1, 4, 7])
+def test_a_run_killed_after_a_step_ends_like_one_that_was_not(settings, often, make_run, get_run, monkeypatch, step):
+    whole, killed = make_run(**CONFIG), make_run(**CONFIG)
+    fine_tune(whole, settings, "cpu")
+    watch_steps(monkeypatch, kill_after=step)
+    with pytest.raises(KilledError):
+        fine_tune(killed, often, "cpu")
+    assert get_run(killed).status is RunStatus.RUNNING
+    assert [path.name for path in (settings.runs / killed).iterdir()] == [f"checkpoint-{step}"]
+
+    monkeypatch.undo()
+    trained = watch_steps(monkeypatch)
+    fine_tune(killed, settings, "cpu")
+    assert trained == list(range(step + 1, 11))
+    assert outcome(get_run(killed)) == outcome(get_run(whole))
+
+
+def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run):
+    whole, killed = make_run(**CONFIG), make_run(**CONFIG)
+    fine_tune(whole, settings, "cpu")
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=fine_tune, args=(killed, often, "cpu"))
+    process.start()
+    while not list((settings.runs / killed).glob(f"checkpoint-*/{MARKER}")):
+        assert process.is_alive()
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    assert process.exitcode == -9
+    assert get_run(killed).status is RunStatus.RUNNING
+
+    fine_tune(killed, settings, "cpu")
+    assert outcome(get_run(killed)) == outcome(get_run(whole))
+
+
+def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, sessions):
+    run_id = make_run(**CONFIG)
+    with sessions.begin() as session:
+        session.get(Run, run_id).attempts = 3
+    fine_tune(run_id, often, "cpu")
+    assert get_run(run_id).attempts == 0
+
+
+def test_only_a_checkpoint_with_its_marker_counts(settings):
+    folder = RunFolder(settings, "run")
+    with folder.locked():
+        assert folder.last_checkpoint() is None
+        for step in (2, 10):
+            (folder.path / f"checkpoint-{step}").mkdir()
+            (folder.path / f"checkpoint-{step}" / "weights").touch()
+        (folder.path / "checkpoint-2" / MARKER).touch()
+        assert folder.last_checkpoint().name == "checkpoint-2"
+        assert [path.name for path in folder.path.iterdir()] == ["checkpoint-2"]
+
+
+def test_a_complete_checkpoint_replaces_the_older_one(settings):
+    folder = RunFolder(settings, "run")
+    for step in (9, 10):
+        (settings.runs / "run" / f"checkpoint-{step}").mkdir(parents=True)
+        folder.complete(settings.runs / "run" / f"checkpoint-{step}")
+    assert [path.name for path in folder.path.iterdir()] == ["checkpoint-10"]
+    folder.remove()
+    folder.remove()
+    assert not folder.path.exists()
+
+
+def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make_run):
+    wanted, cancelled, held = make_run(), make_run(), make_run()
+    with sessions.begin() as session:
+        for run_id in (cancelled, held):
+            session.get(Run, run_id).status = RunStatus.CANCELLED
+    for name in (wanted, cancelled, held, "of a deleted run"):
+        (settings.runs / name).mkdir()
+    with RunFolder(settings, held).locked():
+        sweep(settings, sessions)
+    assert {path.name for path in settings.runs.iterdir()} == {wanted, held}
+
+
+def watch_steps(monkeypatch, kill_after=None):
+    """List the steps that are trained, and kill the job in the one after ``kill_after``."""
+    trained = []
+    method = MetricsCallback.on_step_end
+
+    def on_step_end(self, args, state, control, **_):
+        trained.append(state.global_step)
+        if kill_after is not None and state.global_step > kill_after:
+            raise KilledError
+        return method(self, args, state, control)
+
+    monkeypatch.setattr(MetricsCallback, "on_step_end", on_step_end)
+    return trained
+
+
+def outcome(run):
+    """All that a run leaves."""
+    steps = [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
+    return run.status, run.error, run.performance, run.isoscore_star, run.results, steps

@@ -1,0 +1,57 @@
+"""Models of two layers and sixteen dimensions that know fourteen words: everything else about them is real."""
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    DistilBertConfig,
+    GPT2Config,
+    PreTrainedTokenizerFast,
+)
+
+WORDS = ["the", "a", "film", "plot", "cast", "and", "is", "was", "very", "so", "good", "great", "bad", "dull"]
+
+
+SIZE = {"vocab_size": 4 + len(WORDS), "pad_token_id": 0}
+
+
+def make_tokenizer(pad_token: str | None = "[PAD]") -> PreTrainedTokenizerFast:
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    vocabulary = {word: number for number, word in enumerate(special + WORDS)}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=pad_token,
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=64,
+    )
+
+
+def save_tiny_models(folder: Path) -> None:
+    """Save a tiny random BERT, DistilBERT and GPT-2 with their tokenizers, each into a folder of its own."""
+    torch.manual_seed(0)
+    bert = BertConfig(
+        **SIZE,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+    )
+    distilbert = DistilBertConfig(**SIZE, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64)
+    gpt2 = GPT2Config(**SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=1, eos_token_id=1)
+    for config in (bert, distilbert, gpt2):
+        name = f"tiny-{config.model_type}"
+        AutoModelForSequenceClassification.from_config(config).save_pretrained(folder / name)
+        make_tokenizer(pad_token=None if config is gpt2 else "[PAD]").save_pretrained(folder / name)

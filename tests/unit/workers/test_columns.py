@@ -1,0 +1,30 @@
+import pytest
+
+from app.db.config import RunConfig
+from app.errors import InvalidError
+from workers.finetune.data import _subset, encode
+
+CONFIG = RunConfig(
+    model="m", text_columns=["t"], label_column="l", label_names=["no", "yes"], regularizer="none", lam=0, seed=0
+)
+
+
+def test_a_row_without_a_text_is_named():
+    columns = {"t": ["a", None, "c"], "l": ["no", "yes", "no"]}
+    with pytest.raises(InvalidError, match="Row 2 has no text in column 't': fill it in or leave the row out"):
+        encode(columns, CONFIG, tokenizer=None, max_length=8)
+
+
+def test_a_subset_is_the_same_rows_of_every_column_in_their_order():
+    columns = {"t": [f"text {i}" for i in range(100)], "l": list(range(100))}
+    subset = _subset(columns, 10)
+    assert subset == _subset(columns, 10)
+    assert subset["l"] == sorted(subset["l"])
+    assert subset["t"] == [f"text {i}" for i in subset["l"]]
+    assert subset["l"] != list(range(10))
+    assert _subset(columns, 100) == _subset(columns, None) == columns
+
+
+def test_no_rows_at_all_are_refused():
+    with pytest.raises(InvalidError, match="Expected at least one row"):
+        _subset({"t": []}, None)

@@ -1,0 +1,28 @@
+import os
+
+import pytest
+import torch
+
+from workers.finetune.device import choose_device, device_name
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "expected"),
+    [
+        ("cuda:0", None, "0"),
+        ("cuda:1", None, "1"),
+        ("cuda", "5", "5"),
+        ("cuda:1", "4,7", "7"),
+        ("cpu", "4,7", "4,7"),
+    ],
+)
+def test_the_process_sees_only_its_own_gpu(monkeypatch, device, visible, expected):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    choose_device(device)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+
+
+def test_a_device_has_a_name():
+    assert device_name(torch.device("cpu"))

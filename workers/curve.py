@@ -1,0 +1,43 @@
+"""The curve job: a shrinkage-zeta curve towards the covariance of another embedding."""
+
+from sqlalchemy import update
+
+from app.db.models import CurveStatus, Embedding, ZetaCurve
+from app.db.session import create_sessions
+from app.errors import InvalidError
+from app.queue import Job
+from app.settings import Settings
+from workers.cloud import open_embedding, read_cloud
+from workers.failure import record
+from workers.zeta import zeta_lines
+
+
+def compute_curve(curve_id: str, settings: Settings, device: str) -> Job | None:
+    """Write the lines of a curve into its row."""
+    sessions = create_sessions(settings.database)
+    row = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == CurveStatus.QUEUED)
+    with sessions() as session:
+        curve = session.get(ZetaCurve, curve_id)
+        if curve is None or curve.status is not CurveStatus.QUEUED:
+            return None
+        points = session.get_one(Embedding, curve.embedding_id)
+        source = session.get_one(Embedding, curve.source_id)
+    try:
+        lines = _lines(points, source, settings, curve.seed)
+        with sessions.begin() as session:
+            session.execute(row.values(status=CurveStatus.READY, lines=lines, error=None))
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, row, status=CurveStatus.FAILED)
+    return None
+
+
+def _lines(points: Embedding, source: Embedding, settings: Settings, seed: int) -> list[dict[str, object]]:
+    cloud, other = (read_cloud(open_embedding(one, settings), seed) for one in (points, source))
+    if cloud.moments.d != other.moments.d:
+        raise InvalidError(
+            f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {points.name!r} has, got "
+            f"{source.name!r} with {other.moments.d:,}. Choose an embedding of the same model."
+        )
+    S = other.moments.covariance()
+    (lines,) = zeta_lines(cloud, [lambda _: S])
+    return lines

@@ -1,0 +1,39 @@
+"""What a failed job writes into its row."""
+
+import logging
+from typing import Any
+
+import torch
+from sqlalchemy import Update
+
+from app.db.session import Sessions
+from app.errors import IsoscopeError
+
+logger = logging.getLogger(__name__)
+
+
+def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> None:
+    """Write the error's sentence and further values into ``row``, if it still waits for the job."""
+    with sessions.begin() as session:
+        session.execute(row.values(error=describe(error), **values))
+
+
+def describe(error: Exception) -> str:
+    """Return the sentence to show; what nobody foresaw is logged with its traceback."""
+    if isinstance(error, IsoscopeError):
+        return error.message
+    if _out_of_memory(error):
+        logger.warning("A job ran out of memory: %s", error)
+        return (
+            "The memory was not enough. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
+            "model, or a worker with more memory."
+        )
+    logger.error("A job failed in an unforeseen way.", exc_info=error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _out_of_memory(error: Exception) -> bool:
+    # On a CPU torch has no type of its own for it.
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )

@@ -1,0 +1,57 @@
+"""When a run is saved, and what is saved beside what the Trainer itself saves."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from isotropy.regularizers.istar import IStar
+from workers.finetune.folder import RunFolder
+from workers.finetune.progress import Progress
+from workers.finetune.tally import Tally
+
+TALLY_FILE = "tally.safetensors"
+REGULARIZER_FILE = "regularizer.safetensors"
+
+
+class CheckpointCallback(TrainerCallback):
+    """Saves a run every few seconds of wall time, at the end of a step.
+
+    The Trainer saves model, optimizer, schedule and random state. Added are the regularizer with its shrinkage
+    covariance, which belongs to the weights at the epoch's start and cannot be had again, and the tally. After a pass
+    for the covariance that took longer than ``seconds`` the epoch's first step is saved.
+    """
+
+    def __init__(
+        self, folder: RunFolder, seconds: float, tally: Tally, regularizer: IStar | None, progress: Progress
+    ) -> None:
+        self.folder = folder
+        self.seconds = seconds
+        self.tally = tally
+        self.regularizer = regularizer
+        self.progress = progress
+        self._saved_at = time.monotonic()
+
+    def restore(self, checkpoint: Path) -> None:
+        """Take back from a checkpoint what ``on_save`` put into it."""
+        self.tally.restore(load_file(checkpoint / TALLY_FILE))
+        if self.regularizer is not None:
+            self.regularizer.load_state_dict(load_file(checkpoint / REGULARIZER_FILE))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on."""
+        if state.global_step < state.max_steps and time.monotonic() - self._saved_at >= self.seconds:
+            control.should_save = True
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Complete the Trainer's checkpoint. The run got somewhere, so its attempts are counted anew."""
+        checkpoint = self.folder.path / f"checkpoint-{state.global_step}"
+        save_file(self.tally.state(), checkpoint / TALLY_FILE)
+        if self.regularizer is not None:
+            save_file(self.regularizer.state_dict(), checkpoint / REGULARIZER_FILE)
+        self.folder.complete(checkpoint)
+        with self.progress.sessions.begin() as session:
+            self.progress.write(session, attempts=0)
+        self._saved_at = time.monotonic()

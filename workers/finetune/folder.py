@@ -1,0 +1,98 @@
+"""The folder of a run's checkpoints while it trains; gone when the run is final."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import select
+
+from app.db.models import Run, RunStatus
+from app.db.session import Sessions
+from app.settings import Settings
+
+MARKER = "complete"
+UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+class RunFolder:
+    """Checkpoints ``checkpoint-<step>`` of one run. One counts when its marker is there, which is written last."""
+
+    def __init__(self, settings: Settings, run_id: str) -> None:
+        self.path = settings.runs / run_id
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder, and wait for it: a trainer thought dead may still be at work on it.
+
+        The lock goes with the process, however that ends.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def last_checkpoint(self) -> Path | None:
+        """Return the newest checkpoint that counts, and remove those that a kill left unfinished."""
+        complete = []
+        for checkpoint in self.path.glob("checkpoint-*"):
+            if (checkpoint / MARKER).exists():
+                complete.append(checkpoint)
+            else:
+                shutil.rmtree(checkpoint)
+        return max(complete, key=_step, default=None)
+
+    def complete(self, checkpoint: Path) -> None:
+        """Make a checkpoint count, once its bytes are on the disk, and remove the older ones."""
+        for path in checkpoint.iterdir():
+            _flush(path)
+        (checkpoint / MARKER).touch()
+        _flush(checkpoint)
+        for other in self.path.glob("checkpoint-*"):
+            if other != checkpoint:
+                shutil.rmtree(other)
+
+    def remove(self) -> None:
+        """Delete the folder; that there is none is fine."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def sweep(settings: Settings, sessions: Sessions) -> None:
+    """Remove the folders of runs that are final or gone: a trainer that is killed for it cannot do so itself."""
+    # The folders first: a run that begins between the two looks is not among them.
+    folders = list(settings.runs.iterdir())
+    with sessions() as session:
+        mine = Run.id.in_([folder.name for folder in folders])
+        unfinished = set(session.scalars(select(Run.id).where(mine, Run.status.in_(UNFINISHED))))
+    for folder in folders:
+        if folder.name not in unfinished and _is_free(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether no trainer holds the folder, one that has not yet noticed that it is to stop."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

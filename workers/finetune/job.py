@@ -1,0 +1,145 @@
+"""The fine-tune job: the row of a queued or interrupted run in, the row of a finished one out."""
+
+import logging
+from typing import NamedTuple
+
+import datasets
+from sqlalchemy import update
+from transformers import PrinterCallback
+from transformers.utils import logging as transformers_logging
+
+from app.db.config import Regularizer, RunConfig
+from app.db.models import Dataset, Phase, Run, RunStatus
+from app.db.session import Sessions, create_sessions
+from app.db.types import utcnow
+from app.queue import Job
+from app.settings import Settings
+from app.storage import Storage
+from isotropy.regularizers.istar import IStar
+from workers.failure import record
+from workers.finetune.checkpoint import CheckpointCallback
+from workers.finetune.data import encode, load_columns
+from workers.finetune.device import choose_device
+from workers.finetune.environment import describe_environment
+from workers.finetune.evaluation import Evaluation, evaluate
+from workers.finetune.folder import UNFINISHED, RunFolder, sweep
+from workers.finetune.metrics import MetricsCallback, Probe
+from workers.finetune.model import find_source, load_model, longest_input
+from workers.finetune.progress import Progress, RunStoppedError
+from workers.finetune.shrinkage import ShrinkageCallback
+from workers.finetune.tally import Tally
+from workers.finetune.trainer import IsotropyTrainer, training_arguments
+
+
+class Task(NamedTuple):
+    """What a run's row asks for."""
+
+    config: RunConfig
+    dataset: Dataset
+    revision: str | None
+    """Of the model on the Hub, where an interrupted run has found it out already."""
+
+
+def fine_tune(run_id: str, settings: Settings, device: str) -> Job | None:
+    """Train and evaluate a run, going on from its last checkpoint if it has one.
+
+    A run that is final or gone is left as it is. One killed at any moment and called again on the same device ends
+    with the numbers of a run that was never killed.
+    """
+    sessions = create_sessions(settings.database)
+    sweep(settings, sessions)
+    folder = RunFolder(settings, run_id)
+    row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED))
+    with folder.locked():
+        try:
+            if (task := _begin(sessions, run_id)) is not None:
+                _work(task, Progress(sessions, run_id), folder, settings, device)
+        except RunStoppedError:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+            record(error, sessions, row, status=RunStatus.FAILED, finished_at=utcnow())
+        if _is_over(sessions, run_id):
+            folder.remove()
+    return None
+
+
+def _begin(sessions: Sessions, run_id: str) -> Task | None:
+    """Set the run to running and return what it asks for; None if nobody waits for it any more."""
+    with sessions.begin() as session:
+        run = session.get(Run, run_id, with_for_update=True)
+        if run is None or run.status.final:
+            return None
+        run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None
+        run.started_at = run.started_at or utcnow()
+        revision = (run.environment or {}).get("model", {}).get("revision")
+        return Task(RunConfig.model_validate(run.config), run.experiment.dataset, revision)
+
+
+def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    _be_quiet()
+    choose_device(device)
+    config = task.config
+    columns = load_columns(task.dataset, config, Storage(settings.root / "files"))
+    source = find_source(config.model, settings, task.revision)
+    model, tokenizer = load_model(source, config)
+    max_length = longest_input(model, tokenizer, config)
+    train, validation = (encode(part, config, tokenizer, max_length) for part in columns)
+
+    tally = Tally()
+    # At lambda = 0 the penalty is nothing, so that neither hidden states nor a shrinkage covariance are asked for.
+    penalised = config.regularizer is Regularizer.ISTAR and config.lam != 0
+    regularizer = IStar(config.lam, config.zeta) if penalised else None
+    trainer = IsotropyTrainer(
+        model=model,
+        args=training_arguments(config, folder.path, device),
+        train_dataset=train.dataset,
+        data_collator=train.collate,
+        tally=tally,
+        regularizer=regularizer,
+        layers=config.layers,
+        include_padding=config.include_padding,
+    )
+    trainer.remove_callback(PrinterCallback)
+    with progress.sessions.begin() as session:
+        environment = describe_environment(source, task.dataset, trainer.args.device, max_length)
+        progress.write(session, environment=environment)
+
+    if regularizer is not None and config.zeta > 0:
+        trainer.add_callback(ShrinkageCallback(regularizer, model, train, config, progress))
+    tokens_per_step = config.batch_size * float(train.tokens.mean())
+    trainer.add_callback(MetricsCallback(tally, Probe(model, validation, config), tokens_per_step, progress))
+    saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, regularizer, progress)
+    trainer.add_callback(saver)
+    checkpoint = folder.last_checkpoint()
+    if checkpoint is not None:
+        saver.restore(checkpoint)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+    _finish(progress, evaluate(model, train, validation, config, progress))
+
+
+def _finish(progress: Progress, evaluation: Evaluation) -> None:
+    with progress.sessions.begin() as session:
+        progress.write(
+            session,
+            status=RunStatus.FINISHED,
+            phase=None,
+            error=None,
+            finished_at=utcnow(),
+            performance=evaluation.performance,
+            isoscore_star=evaluation.isoscore_star.value,
+            isoscore_star_reason=evaluation.isoscore_star.reason,
+            results=evaluation.results,
+        )
+
+
+def _is_over(sessions: Sessions, run_id: str) -> bool:
+    with sessions() as session:
+        run = session.get(Run, run_id)
+        return run is None or run.status.final
+
+
+def _be_quiet() -> None:
+    """Keep progress bars and advice out of the worker's log; what matters is in the run's row."""
+    transformers_logging.set_verbosity(logging.ERROR)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    datasets.disable_progress_bars()

@@ -1,0 +1,65 @@
+"""The inspect job: look into an uploaded file, where looking can do no harm."""
+
+from pathlib import Path
+
+from sqlalchemy import update
+
+from app.db.models import Embedding, EmbeddingStatus
+from app.db.session import Sessions, create_sessions
+from app.formats.inspection import Inspection, inspect
+from app.formats.selection import Selection
+from app.queue import Job, JobKind
+from app.sandbox import run_in_sandbox
+from app.settings import Settings
+from app.storage import Storage
+from workers.failure import record
+
+
+def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
+    """Write what the file holds into the embedding's row, a draft from then on; measuring follows if it was asked for.
+
+    The file is read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
+    """
+    sessions = create_sessions(settings.database)
+    row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.INSPECTING)
+    with sessions() as session:
+        embedding = session.get(Embedding, embedding_id)
+    if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
+        return None
+    try:
+        found = _look(embedding, settings)
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, row, status=EmbeddingStatus.FAILED)
+        return None
+    return _store(embedding_id, found, sessions)
+
+
+def _look(embedding: Embedding, settings: Settings) -> Inspection:
+    path: Path = Storage(settings.root / "files").path(embedding.file_sha256)
+    chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
+    return run_in_sandbox(
+        inspect,
+        path,
+        embedding.filename,
+        chosen,
+        memory_bytes=settings.parse_memory_bytes,
+        seconds=settings.parse_seconds,
+    )
+
+
+def _store(embedding_id: str, found: Inspection, sessions: Sessions) -> Job | None:
+    with sessions.begin() as session:
+        embedding = session.get(Embedding, embedding_id, with_for_update=True)
+        if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
+            return None
+        embedding.inspection = found.model_dump(mode="json")
+        embedding.selection = found.selection.model_dump(mode="json")
+        embedding.format = found.format.value
+        embedding.n, embedding.d = found.n, found.d
+        embedding.error = None
+        if not embedding.commit_when_inspected:
+            embedding.status = EmbeddingStatus.DRAFT
+            return None
+        embedding.status = EmbeddingStatus.MEASURING
+        embedding.attempts = 0
+        return Job(JobKind.MEASURE, embedding_id)

@@ -1,0 +1,60 @@
+"""The measure job: the file of a committed embedding in, its measurements and zeta curves out."""
+
+from sqlalchemy import delete, update
+
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Measurement, ZetaCurve
+from app.db.session import Sessions, create_sessions
+from app.db.types import utcnow
+from app.queue import Job
+from app.settings import Settings
+from isotropy.spectrum import scaled_identity
+from workers.cloud import Cloud, open_embedding, read_cloud
+from workers.failure import record
+from workers.report import measurements
+from workers.zeta import zeta_lines
+
+SEED = 0
+OWN_SOURCES = ("identity", "sample")
+
+
+def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
+    """Measure an embedding and make it ready, in one transaction; on the CPU, which leaves GPUs to the fine-tunes."""
+    sessions = create_sessions(settings.database)
+    row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.MEASURING)
+    with sessions() as session:
+        embedding = session.get(Embedding, embedding_id)
+    if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
+        return None
+    try:
+        cloud = read_cloud(open_embedding(embedding, settings), SEED)
+        _store(sessions, embedding_id, cloud, measurements(embedding_id, cloud), _curves(embedding_id, cloud))
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, row, status=EmbeddingStatus.FAILED)
+    return None
+
+
+def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
+    """The curves with the identity scaled to the rows, and with the covariance of all rows of the file."""
+    S = cloud.moments.covariance()
+    lines = zeta_lines(cloud, [scaled_identity, lambda _: S])
+    return [
+        ZetaCurve(embedding_id=embedding_id, source=source, status=CurveStatus.READY, seed=SEED, lines=own)
+        for source, own in zip(OWN_SOURCES, lines, strict=True)
+    ]
+
+
+def _store(
+    sessions: Sessions, embedding_id: str, cloud: Cloud, rows: list[Measurement], curves: list[ZetaCurve]
+) -> None:
+    with sessions.begin() as session:
+        embedding = session.get(Embedding, embedding_id, with_for_update=True)
+        if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
+            return
+        session.execute(delete(Measurement).where(Measurement.embedding_id == embedding_id))
+        own = ZetaCurve.embedding_id == embedding_id, ZetaCurve.source.in_(OWN_SOURCES)
+        session.execute(delete(ZetaCurve).where(*own))
+        session.add_all([*rows, *curves])
+        embedding.status = EmbeddingStatus.READY
+        embedding.n_left_out = cloud.n_left_out
+        embedding.measured_at = utcnow()
+        embedding.error = None
