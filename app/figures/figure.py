@@ -1,0 +1,97 @@
+"""What a figure is: a plot, the numbers behind it, and the words around both."""
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import plotly.graph_objects as go
+
+Cell = str | float | None
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+# What the browser adds is the theme: colours of text, axes and grid, and the page's fonts.
+TEMPLATE = go.layout.Template(
+    layout={
+        "autotypenumbers": "strict",
+        "paper_bgcolor": "rgba(0, 0, 0, 0)",
+        "plot_bgcolor": "rgba(0, 0, 0, 0)",
+        "margin": {"l": 8, "r": 16, "t": 16, "b": 8},
+        "font": {"size": 13},
+        "hovermode": "closest",
+        "hoverlabel": {"align": "left"},
+        "showlegend": False,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "yanchor": "bottom",
+            "font": {"size": 12},
+            "title": {"side": "left", "font": {"size": 12}},
+        },
+        "dragmode": "zoom",
+        **{
+            axis: {
+                "automargin": True,
+                "gridwidth": 1,
+                "zeroline": False,
+                "showline": True,
+                "ticks": "outside",
+                "ticklen": 4,
+                "tickfont": {"size": 12},
+                "title": {"standoff": 12, "font": {"size": 13}},
+                "separatethousands": True,
+            }
+            for axis in ("xaxis", "yaxis")
+        },
+    }
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers of a figure, unrounded."""
+
+    columns: list[str]
+    rows: list[list[Cell]]
+
+    def csv(self) -> str:
+        """The table as a CSV file that a spreadsheet may open: no text of it is taken for a formula."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([_harmless(column) for column in self.columns])
+        writer.writerows([_harmless(cell) for cell in row] for row in self.rows)
+        return file.getvalue()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure by its slug, which names its URL and its files. ``draw`` makes the plot when it is asked for.
+
+    ``empty`` says what will appear where there is nothing to draw yet.
+    """
+
+    slug: str
+    title: str
+    caption: str
+    table: Table
+    draw: Callable[[], go.Figure]
+    empty: str | None = None
+
+    @cached_property
+    def version(self) -> str:
+        """Changes whenever the numbers or the words do."""
+        return blake2b(repr((self.caption, self.table)).encode(), digest_size=8).hexdigest()
+
+
+def plot(traces: list[Any], **layout: Any) -> go.Figure:
+    """A plotly figure in the house template."""
+    return go.Figure(traces, go.Layout(template=TEMPLATE, **layout))
+
+
+def _harmless(cell: Cell) -> Cell:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell

@@ -1,0 +1,68 @@
+"""Colours with fixed meanings, told apart by the colour-blind and on light and dark paper alike.
+
+Every colour keeps a contrast of at least 3 : 1 with white and with the dark theme's background, so that one
+palette serves both. They are mixed in OKLab, where the middle of two colours looks like their middle.
+"""
+
+from math import cos, radians, sin, sqrt
+
+Oklab = tuple[float, float, float]
+
+# The diverging scale of λ: blue takes isotropy away, grey leaves it, orange adds it.
+BELOW: Oklab = (0.55, -0.0353, -0.1663)
+ZERO: Oklab = (0.60, 0.0, -0.008)
+ABOVE: Oklab = (0.63, 0.1093, 0.1302)
+FULL_AT = 5.0
+"""The greatest |λ| of the papers' grids; beyond it the colour stays."""
+LEAST_STRENGTH = 0.4
+"""Even a small λ is told from zero."""
+
+MAIN = "#14938d"
+"""The data themselves."""
+OTHER = "#8059bb"
+"""A second series beside them."""
+MARKED = "#c04688"
+"""What the reader chose, or should notice."""
+QUIET = "#7c8186"
+"""Context that stays behind."""
+
+
+def of_lambda(lam: float) -> str:
+    """Colour of a λ: the same λ has the same colour in every figure, table and tag."""
+    if lam == 0:
+        return _hex(ZERO)
+    strength = LEAST_STRENGTH + (1 - LEAST_STRENGTH) * sqrt(min(abs(lam) / FULL_AT, 1))
+    end = BELOW if lam < 0 else ABOVE
+    lightness, a, b = (zero + (full - zero) * strength for zero, full in zip(ZERO, end, strict=True))
+    return _hex((lightness, a, b))
+
+
+def of_layer(index: int, layers: int) -> str:
+    """Colour of a layer, from teal at the first over blue to magenta at the last."""
+    hue = radians(190 + 160 * index / max(layers - 1, 1))
+    return _hex((0.59, 0.12 * cos(hue), 0.12 * sin(hue)))
+
+
+def faded(colour: str, opacity: float) -> str:
+    """A colour that lets the paper through."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {opacity:g})"
+
+
+def _hex(colour: Oklab) -> str:
+    """A colour of OKLab in sRGB (Ottosson 2020)."""
+    lightness, a, b = colour
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    linear = (
+        4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
+    )
+    return "#" + "".join(f"{round(255 * _gamma(channel)):02x}" for channel in linear)
+
+
+def _gamma(channel: float) -> float:
+    channel = min(max(channel, 0.0), 1.0)
+    return 12.92 * channel if channel <= 0.0031308 else 1.055 * channel ** (1 / 2.4) - 0.055

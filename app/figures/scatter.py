@@ -1,0 +1,171 @@
+"""The two views of a sweep: performance by isotropy and by λ, as means over seeds with intervals."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app.db.models import Run
+from app.figures import palette
+from app.figures.figure import Figure, plot
+from app.figures.points import Point, points_by_lambda, table
+from app.figures.stats import Estimate
+from app.numerals import number, plural, short
+
+METRIC_TITLES = {"accuracy": "Accuracy", "f1": "F1", "matthews": "Matthews correlation"}
+
+
+def isotropy_performance(runs: Sequence[Run], metric: str, *, seeds: bool = False) -> Figure:
+    """Performance over IsoScore*, one point for each λ; with ``seeds``, one for each run too."""
+    points = points_by_lambda([run for run in runs if run.isoscore_star is not None])
+    return Figure(
+        slug="isotropy",
+        title="Performance by isotropy",
+        caption=_caption(points, "IsoScore★ is of the validation tokens. ", "on both axes "),
+        table=table(points, seeds=seeds),
+        draw=partial(_draw_isotropy, points, METRIC_TITLES[metric], seeds),
+        empty=None if points else _empty(runs),
+    )
+
+
+def lambda_performance(runs: Sequence[Run], metric: str, *, seeds: bool = False) -> Figure:
+    """Performance over λ at equal steps, λ = 0 marked."""
+    points = points_by_lambda(runs)
+    return Figure(
+        slug="lambda",
+        title="Performance by λ",
+        caption=_caption(points, "λ stands at equal steps. ", ""),
+        table=table(points, seeds=seeds),
+        draw=partial(_draw_lambda, points, METRIC_TITLES[metric], seeds),
+        empty=None if points else _empty(runs),
+    )
+
+
+def _caption(points: list[Point], first: str, where: str) -> str:
+    if not points:
+        return ""
+    sizes = sorted({len(point.runs) for point in points})
+    if sizes == [1]:
+        return f"{first}Each point is one run (n = 1 seed); error bars need two seeds or more."
+    n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
+    return (
+        f"{first}Points are means over seeds ({n}); "
+        f"bars {where}are 95 % confidence intervals of the mean by Student’s t."
+    )
+
+
+def _empty(runs: Sequence[Run]) -> str:
+    if all(run.status.final for run in runs):
+        return "No run has finished, so there is nothing to plot."
+    return "The first point appears here when the first run has finished."
+
+
+def _draw_isotropy(points: list[Point], metric: str, seeds: bool) -> go.Figure:
+    def place(found: Estimate | None) -> float | None:
+        return found.mean if found else None
+
+    traces = [_path([place(point.isotropy) for point in points], points)]
+    for point in points:
+        if seeds:
+            traces.append(_seeds([run.isoscore_star for run in point.runs], point))
+        x = place(point.isotropy)
+        traces += [_mean(x, point, error_x=_bar(point.isotropy)), _label(x, point)]
+    return plot(
+        traces,
+        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": _span(points)},
+        yaxis={"title": {"text": metric}},
+    )
+
+
+def _draw_lambda(points: list[Point], metric: str, seeds: bool) -> go.Figure:
+    steps = range(len(points))
+    traces = [_path(list(steps), points)]
+    for step, point in zip(steps, points, strict=True):
+        if seeds:
+            traces.append(_seeds([step] * len(point.runs), point))
+        traces += [_mean(step, point), _label(step, point)]
+    zero = [step for step in steps if points[step].lam == 0]
+    return plot(
+        traces,
+        shapes=[{"type": "line", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1,
+                 "line": {"width": 1, "dash": "dot", "color": palette.QUIET}} for x in zero],
+        xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"},
+               "tickvals": list(steps), "ticktext": [short(point.lam) for point in points],
+               "range": [-0.5, len(points) - 0.5]},
+        yaxis={"title": {"text": metric}},
+    )  # fmt: skip
+
+
+def _span(points: list[Point]) -> list[float]:
+    """The range of IsoScore* with room for the names of the outermost points."""
+    found = [point.isotropy for point in points if point.isotropy]
+    low = min(one.mean - (one.half_width or 0) for one in found)
+    high = max(one.mean + (one.half_width or 0) for one in found)
+    room = 0.12 * (high - low) or 0.05
+    return [low - room, high + room]
+
+
+def _path(places: Sequence[float | None], points: list[Point]) -> go.Scatter:
+    """A quiet line through the means in the order of λ."""
+    return go.Scatter(
+        x=places,
+        y=[point.performance.mean for point in points],
+        mode="lines",
+        line={"color": palette.faded(palette.QUIET, 0.5), "width": 1},
+        hoverinfo="skip",
+    )
+
+
+def _mean(place: float | None, point: Point, **errors: Any) -> go.Scatter:
+    return go.Scatter(
+        x=[place],
+        y=[point.performance.mean],
+        error_y=_bar(point.performance),
+        mode="markers",
+        marker={"color": palette.of_lambda(point.lam), "size": 11},
+        hovertext=_words(point),
+        hoverinfo="text",
+        **errors,
+    )
+
+
+def _label(place: float | None, point: Point) -> go.Scatter:
+    """The name of a point, above its error bar."""
+    return go.Scatter(
+        x=[place],
+        y=[point.performance.mean + (point.performance.half_width or 0)],
+        mode="markers+text",
+        marker={"color": "rgba(0, 0, 0, 0)", "size": 11},
+        text=[f"λ = {short(point.lam)}"],
+        textposition="top center",
+        hoverinfo="skip",
+    )
+
+
+def _seeds(places: Sequence[float | None], point: Point) -> go.Scatter:
+    return go.Scatter(
+        x=places,
+        y=[run.performance for run in point.runs],
+        mode="markers",
+        marker={"color": palette.of_lambda(point.lam), "size": 6, "opacity": 0.55, "symbol": "circle-open"},
+        hovertext=[f"λ = {short(run.lam)}, seed {run.seed}: {number(run.performance, 4)}" for run in point.runs],
+        hoverinfo="text",
+    )
+
+
+def _bar(found: Estimate | None) -> dict[str, Any]:
+    half_width = found.half_width if found else None
+    return {"array": [half_width], "visible": half_width is not None, "thickness": 1.2, "width": 3}
+
+
+def _words(point: Point) -> str:
+    isotropy = f"<br>IsoScore★ {_interval(point.isotropy)}" if point.isotropy else ""
+    return (
+        f"λ = {short(point.lam)}, {plural(len(point.runs), 'seed')}"
+        f"<br>performance {_interval(point.performance)}{isotropy}"
+    )
+
+
+def _interval(found: Estimate) -> str:
+    return number(found.mean) + (f" ± {number(found.half_width, 2)}" if found.half_width is not None else "")

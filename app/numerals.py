@@ -1,0 +1,72 @@
+"""Numbers, sizes and times as a reader wants them: three digits, a true minus, units."""
+
+from datetime import datetime
+from math import floor, log10
+
+MISSING = "–"
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+BYTE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+SECONDS_OF = (("day", 86_400), ("hour", 3_600), ("minute", 60))
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number to some significant digits: 0.847, −12.3, 48,213, 1.20 × 10⁻⁵."""
+    if value is None:
+        return MISSING
+    if value == 0:
+        return "0"
+    exponent = floor(log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if exponent < -4 or exponent > 8:
+        mantissa = f"{value / 10**exponent:.{digits - 1}f}"
+        return _signed(f"{mantissa} × 10{str(exponent).translate(SUPERSCRIPTS)}")
+    return _signed(f"{value:,.{max(digits - 1 - exponent, 0)}f}")
+
+
+def short(value: float | None) -> str:
+    """A number as a person would type it, for settings: −1, 0.2, 3e−5."""
+    return MISSING if value is None else _signed(f"{value:.12g}".replace("e-0", "e-"))
+
+
+def count(value: int | None) -> str:
+    """A whole number with its thousands marked: 250,000."""
+    return MISSING if value is None else _signed(f"{value:,}")
+
+
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """A count with its noun: 1 run, 9 runs."""
+    return f"{count(value)} {noun if value == 1 else nouns or noun + 's'}"
+
+
+def size(value: int) -> str:
+    """Bytes in decimal units: 9.61 MB."""
+    amount, unit = float(value), 0
+    while amount >= 1000 and unit < len(BYTE_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{value} {BYTE_UNITS[0]}" if unit == 0 else f"{number(amount)} {BYTE_UNITS[unit]}"
+
+
+def duration(seconds: float | None) -> str:
+    """A span of time in its two greatest units: 2 min 5 s."""
+    if seconds is None:
+        return MISSING
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next((index for index, (amount, _) in enumerate(parts) if amount), 3)
+    return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago something was, in one unit: 3 minutes ago."""
+    seconds = (now - moment).total_seconds()
+    for noun, length in SECONDS_OF:
+        if seconds >= length:
+            return f"{plural(int(seconds // length), noun)} ago"
+    return "just now"
+
+
+def _signed(text: str) -> str:
+    return text.replace("-", "−")

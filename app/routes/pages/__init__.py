@@ -1,0 +1,9 @@
+"""The HTML pages: each handler asks a service and fills a template."""
+
+from fastapi import APIRouter
+
+from app.routes.pages import datasets, embeddings, experiments, home, measures, queue, runs, shrinkage, sweep
+
+router = APIRouter(include_in_schema=False)
+for module in (home, embeddings, shrinkage, datasets, sweep, experiments, runs, measures, queue):
+    router.include_router(module.router)

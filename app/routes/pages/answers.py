@@ -1,0 +1,28 @@
+"""What page handlers answer with besides pages: the files of a figure, and the way to the next page."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from fastapi import Response
+from fastapi.responses import RedirectResponse
+
+from app.errors import NotFoundError
+from app.figures.figure import Figure
+
+FileKind = Literal["json", "csv"]
+
+
+def see(path: str) -> Response:
+    """Send the browser to a page after a change."""
+    return RedirectResponse(path, 303)
+
+
+def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Response:
+    """One of the figures as plotly JSON or as a CSV file of its numbers."""
+    figure = next((figure for figure in figures if figure.slug == slug), None)
+    if figure is None:
+        raise NotFoundError(f"There is no figure {slug!r} on this page.")
+    if kind == "json":
+        return Response(figure.draw().to_json(), media_type="application/json")
+    name = f'attachment; filename="isoscope-{slug}.csv"'
+    return Response(figure.table.csv(), media_type="text/csv", headers={"Content-Disposition": name})

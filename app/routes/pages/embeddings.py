@@ -1,0 +1,149 @@
+"""Embeddings: list, upload, look at the draft, choose, measure, read the report, delete."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+
+from app.context import Context
+from app.db.models import EmbeddingStatus
+from app.dependencies import ContextDep
+from app.errors import InvalidError, IsoscopeError
+from app.formats.selection import Selection
+from app.problems import status_of
+from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.report import figures_of, readings_of
+from app.routes.pages.shrinkage import ShrinkageDep, read_shrinkage
+from app.services.embeddings import (
+    commit_embedding,
+    create_embedding,
+    delete_embedding,
+    get_embedding,
+    list_embeddings,
+    select_embedding,
+)
+from app.templating import templates
+
+router = APIRouter(prefix="/embeddings")
+
+
+@router.get("")
+def list_all(request: Request, context: ContextDep) -> Response:
+    """All embeddings, and the form to upload one."""
+    return _list_page(request, context)
+
+
+@router.post("")
+def upload_embedding(
+    request: Request,
+    context: ContextDep,
+    file: Annotated[UploadFile | str | None, File()] = None,
+    name: Annotated[str, Form()] = "",
+) -> Response:
+    """Keep the file and go to its page, where it is looked into."""
+    try:
+        if file is None or isinstance(file, str) or not file.filename:
+            raise InvalidError("Expected a file of embeddings: choose one.", "file")
+        embedding = create_embedding(context, file.file, file.filename, name or None)
+    except IsoscopeError as error:
+        error.field = error.field or "file"
+        return _list_page(request, context, error, name=name)
+    return see(f"/embeddings/{embedding.id}")
+
+
+@router.get("/{embedding_id}")
+def show_embedding(request: Request, context: ContextDep, embedding_id: str, query: ShrinkageDep) -> Response:
+    """The page of one embedding, whatever its state; it updates itself while a worker is busy with it."""
+    return _page(request, context, embedding_id, query)
+
+
+@router.post("/{embedding_id}/selection")
+def choose_selection(
+    request: Request,
+    context: ContextDep,
+    embedding_id: str,
+    query: ShrinkageDep,
+    vectors: Annotated[list[str] | None, Form()] = None,
+    names: Annotated[str, Form()] = "",
+    labels: Annotated[str, Form()] = "",
+    transpose: Annotated[bool, Form()] = False,
+) -> Response:
+    """Choose another array or other columns of a draft."""
+    inspection = get_embedding(context, embedding_id).inspection or {}
+    chosen = vectors or []
+    selection = Selection(
+        vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
+        names=names or None,
+        labels=labels or None,
+        transpose=transpose,
+    )
+    try:
+        select_embedding(context, embedding_id, selection)
+    except InvalidError as error:
+        return _page(request, context, embedding_id, query, error)
+    return see(f"/embeddings/{embedding_id}")
+
+
+@router.post("/{embedding_id}/commit")
+def commit(context: ContextDep, embedding_id: str, name: Annotated[str, Form()] = "") -> Response:
+    """Measure a draft."""
+    commit_embedding(context, embedding_id, name or None)
+    return see(f"/embeddings/{embedding_id}")
+
+
+@router.get("/{embedding_id}/delete")
+def confirm_delete(request: Request, context: ContextDep, embedding_id: str) -> Response:
+    """Ask before deleting."""
+    embedding = get_embedding(context, embedding_id)
+    shown = {
+        "section": "data",
+        "name": embedding.name,
+        "loss": "Its file, its measurements and all curves drawn with it are deleted.",
+        "back": f"/embeddings/{embedding_id}",
+    }
+    return templates.TemplateResponse(request, "confirm_delete.html", shown)
+
+
+@router.post("/{embedding_id}/delete")
+def delete(context: ContextDep, embedding_id: str) -> Response:
+    """Delete it."""
+    delete_embedding(context, embedding_id)
+    return see("/embeddings")
+
+
+@router.get("/{embedding_id}/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ShrinkageDep) -> Response:
+    """A figure of the report."""
+    embedding = get_embedding(context, embedding_id)
+    shrinkage = read_shrinkage(context, embedding, query)
+    curve = [shrinkage.figure] if shrinkage.figure else []
+    return figure_file([*curve, *figures_of(embedding)], slug, kind)
+
+
+def _page(
+    request: Request,
+    context: Context,
+    embedding_id: str,
+    query: ShrinkageDep,
+    problem: InvalidError | None = None,
+) -> Response:
+    embedding = get_embedding(context, embedding_id)
+    shown: dict[str, Any] = {"embedding": embedding, "problem": problem}
+    if embedding.status is EmbeddingStatus.READY:
+        shown |= {
+            "readings": readings_of(embedding),
+            "figures": figures_of(embedding),
+            "shrinkage": read_shrinkage(context, embedding, query),
+        }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "embedding.html", shown, status_code=status)
+
+
+def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
+    shown = {
+        "embeddings": list_embeddings(context),
+        "max_bytes": context.settings.max_upload_bytes,
+        "problem": problem,
+        "name": name,
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "embeddings.html", shown, status_code=status)

@@ -1,0 +1,96 @@
+"""The shrinkage-zeta curve of an embedding: which curve, which of its lines, read off at which ζ."""
+
+from typing import Annotated, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Form, Query, Response
+
+from app.context import Context
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, ZetaCurve
+from app.dependencies import ContextDep
+from app.errors import NotFoundError
+from app.figures.curves import Line, choose, read_lines, zeta_curve
+from app.figures.figure import Figure
+from app.routes.pages.answers import see
+from app.services.embeddings import get_zeta_curve, list_embeddings, request_zeta_curve
+
+router = APIRouter(prefix="/embeddings/{embedding_id}")
+
+OWN_SOURCES = {
+    "identity": "the identity, scaled to the data",
+    "sample": "all rows of this file",
+}
+
+
+class ShrinkageQuery(NamedTuple):
+    """What the URL says: a ζ, a number of rows, and ``identity``, ``sample`` or the id of an embedding."""
+
+    zeta: float
+    rows: int | None
+    source: str
+
+    def encoded(self) -> str:
+        """The query string again."""
+        given = {"zeta": f"{self.zeta:g}", "rows": self.rows, "source": self.source}
+        return urlencode({name: value for name, value in given.items() if value is not None})
+
+
+def _query(
+    zeta: Annotated[float, Query(ge=0, le=1)] = 0.2, rows: int | None = None, source: str = "identity"
+) -> ShrinkageQuery:
+    return ShrinkageQuery(zeta, rows, source)
+
+
+ShrinkageDep = Annotated[ShrinkageQuery, Depends(_query)]
+
+
+class Shrinkage(NamedTuple):
+    """What the page shows of it. ``curve`` is None until it has been asked for."""
+
+    query: ShrinkageQuery
+    sources: dict[str, str]
+    curve: ZetaCurve | None
+    lines: list[Line]
+    chosen: Line | None
+    figure: Figure | None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a worker still has to compute the curve."""
+        return self.curve is not None and self.curve.status is CurveStatus.QUEUED
+
+
+@router.post("/curves")
+def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[str, Form()]) -> Response:
+    """Have the curve against another embedding computed."""
+    request_zeta_curve(context, embedding_id, source_id)
+    return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
+
+
+def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:
+    """The curve that the query names, and the line and figure it chooses of it."""
+    sources = OWN_SOURCES | _others(context, embedding)
+    curve = _find_curve(context, embedding.id, query.source)
+    lines = read_lines(curve.lines or []) if curve else []
+    if not lines:
+        return Shrinkage(query, sources, curve, [], None, None)
+    chosen = choose(lines, query.rows)
+    figure = zeta_curve(lines, chosen, query.zeta, sources.get(query.source, "another embedding"))
+    return Shrinkage(query, sources, curve, lines, chosen, figure)
+
+
+def _find_curve(context: Context, embedding_id: str, source: str) -> ZetaCurve | None:
+    kind, source_id = (source, None) if source in OWN_SOURCES else ("embedding", source)
+    try:
+        return get_zeta_curve(context, embedding_id, kind, source_id)
+    except NotFoundError:
+        return None
+
+
+def _others(context: Context, embedding: Embedding) -> dict[str, str]:
+    """Other measured embeddings of as many dimensions."""
+    return {
+        one.id: f"{one.name} ({one.n or 0:,} rows)"
+        for one in list_embeddings(context)
+        if one.id != embedding.id and one.d == embedding.d and one.status is EmbeddingStatus.READY
+    }

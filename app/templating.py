@@ -1,0 +1,62 @@
+"""The templates' environment: what a template can call besides what its route gives it."""
+
+import re
+from datetime import datetime
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.templating import Jinja2Templates
+
+from app import numerals
+from app.db.types import utcnow
+from app.figures.palette import of_lambda
+from isotropy.catalog import MEASURES
+
+SUBSCRIPT = re.compile(r"_(\w)")
+FRONTEND = Path(__file__).parents[1] / "frontend"
+
+
+@cache
+def static(path: str) -> str:
+    """URL of a static file, which changes with its content so that browsers may keep it for good."""
+    digest = blake2b((FRONTEND / "static" / path).read_bytes(), digest_size=6).hexdigest()
+    return f"/static/{path}?v={digest}"
+
+
+def ago(moment: datetime) -> str:
+    """How long ago something was."""
+    return numerals.ago(moment, utcnow())
+
+
+def subscripted(text: str) -> Markup:
+    """A formula in plain text, with S_X and x_i set as subscripts."""
+    return Markup(SUBSCRIPT.sub(r"<sub>\1</sub>", str(escape(text))))  # noqa: S704 - escaped just before
+
+
+def create_environment() -> Environment:
+    """Templates that escape by default and fail at a name nobody gave them."""
+    environment = Environment(
+        loader=FileSystemLoader(FRONTEND / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": numerals.number,
+        "short": numerals.short,
+        "count": numerals.count,
+        "plural": numerals.plural,
+        "size": numerals.size,
+        "duration": numerals.duration,
+        "ago": ago,
+        "subscripted": subscripted,
+    }
+    environment.globals |= {"static": static, "lambda_colour": of_lambda, "measures": MEASURES, "now": utcnow}
+    return environment
+
+
+templates = Jinja2Templates(env=create_environment())

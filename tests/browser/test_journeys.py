@@ -1,0 +1,165 @@
+"""What a new user does, by clicking."""
+
+import csv
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
+ROWS = "sentence\tlabel\n" + "".join(f"the {'good' if i % 2 else 'bad'} film\t{i % 2}\n" for i in range(120))
+
+
+@pytest.fixture
+def vectors(tmp_path: Path, cloud: np.ndarray) -> Path:
+    path = tmp_path / "cloud.npz"
+    np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
+    return path
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / name for name in ("train.tsv", "validation.tsv")]
+    for path in paths:
+        path.write_text(ROWS)
+    return paths
+
+
+def upload(page: Page, url: str, path: Path) -> None:
+    """Upload a file and measure what is found in it."""
+    page.goto(f"{url}/embeddings")
+    page.get_by_label("A file of vectors").set_input_files(path)
+    page.get_by_role("button", name="Upload and look inside").click()
+    page.get_by_role("button", name="Measure these embeddings").click()
+    expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
+
+
+def drawn(page: Page, slug: str):
+    """The plot of a figure once plotly has drawn it."""
+    plot = page.locator(f"#figure-{slug} .js-plotly-plot")
+    expect(plot).to_be_visible()
+    return plot
+
+
+def numbers(page: Page, slug: str) -> list[dict[str, str]]:
+    """A figure's CSV."""
+    link = page.locator(f"#figure-{slug} a[download]").evaluate("link => link.href")
+    return list(csv.DictReader(io.StringIO(page.request.get(link).text())))
+
+
+def test_embeddings_are_uploaded_looked_at_measured_read_and_deleted(serving, page, vectors, cloud):
+    server = serving()
+    page.goto(f"{server.url}/embeddings")
+    page.get_by_label("A file of vectors").set_input_files(vectors)
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_text("400 × 8")).to_be_visible()
+    expect(page.get_by_role("cell", name="word0", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Measure these embeddings").click()
+    plots = page.locator("[data-figure]")
+    expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
+    expect(page.locator(".js-plotly-plot")).to_have_count(plots.count())
+
+    page.get_by_label("Shrinkage ζ").fill("0.5")
+    expect(page).to_have_url(lambda url: "zeta=0.5" in url)
+    page.reload()
+    expect(page.get_by_text("at ζ = 0.50").first).to_be_visible()
+
+    for button in ("png", "svg"):
+        with page.expect_download() as download:
+            page.locator(f"[data-export={button}]").first.click()
+        assert Path(download.value.path()).stat().st_size > 1000
+
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("Nothing uploaded yet")).to_be_visible()
+
+
+def test_a_file_that_cannot_be_read_leaves_its_sentence_at_the_field(serving, page, tmp_path):
+    server = serving()
+    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04" + bytes(100))
+    page.goto(f"{server.url}/embeddings")
+    page.get_by_label("A file of vectors").set_input_files(tmp_path / "model.pt")
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_text("safetensors.torch.save_file")).to_be_visible()
+    page.context.clear_cookies()
+
+
+def test_a_sweep_is_launched_from_the_form_and_watched_to_its_scatter(serving, page, rows, models_dir):
+    server = serving(ISOSCOPE_MODELS_DIR=str(models_dir))
+    page.goto(f"{server.url}/datasets")
+    page.get_by_label("Train").set_input_files(rows[0])
+    page.get_by_label("Validation").set_input_files(rows[1])
+    page.get_by_role("button", name="Upload").click()
+    page.get_by_role("link", name="Launch a sweep").first.click()
+
+    page.get_by_label("Model").fill("tiny-bert")
+    page.get_by_label("Seeds").fill("0, 1")
+    page.get_by_text("All other settings").click()
+    page.get_by_label("Or steps").fill("20")
+    expect(page.locator("#plan strong")).to_have_text("6 runs")
+    page.get_by_role("button", name="Launch").click()
+
+    expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=120_000)
+    drawn(page, "isotropy-performance")
+    found = numbers(page, "isotropy-performance")
+    assert [float(row["lambda"]) for row in found] == [-1, 0, 1]
+    page.get_by_role("link", name="by λ", exact=True).click()
+    drawn(page, "lambda-performance")
+    page.get_by_role("link", name="Details").first.click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert page.locator(".js-plotly-plot").count() == page.locator("[data-figure]").count()
+
+
+def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(serving, page, rows):
+    server = serving()
+    files = {name: (f"{name}.tsv", path.read_bytes()) for name, path in zip(("train", "validation"), rows, strict=True)}
+    server.post("/api/datasets", files=files)
+    page.goto(f"{server.url}/experiments/new")
+    page.get_by_label("Tuning parameters λ").fill("abc")
+    expect(page.locator("#plan")).to_contain_text("Expected numbers separated by commas")
+    page.get_by_role("button", name="Launch").click()
+    field = page.get_by_label("Tuning parameters λ")
+    expect(field).to_have_value("abc")
+    expect(field).to_have_attribute("aria-invalid", "true")
+
+
+@pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
+def test_the_reference_word2vec_matrix_is_uploaded_and_read(serving, page):
+    server = serving()
+    upload(page, server.url, WORD2VEC)
+    expect(page.get_by_text("8,000").first).to_be_visible()
+    (embedding,) = server.get("/api/embeddings")
+    report = server.get(f"/api/embeddings/{embedding['id']}")
+    measured = {one["measure"]: one["value"] for one in report["measurements"]}
+    assert measured["isoscore"] == pytest.approx(0.609295545, abs=1e-6)
+    assert measured["mean_cosine"] == pytest.approx(0.0640, abs=1e-4)
+
+
+@pytest.mark.parametrize("path", ["/", "/embeddings", "/datasets", "/experiments", "/measures", "/queue"])
+def test_pages_need_no_javascript(serving_once, browser, path):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    assert page.goto(serving_once.url + path).status == 200
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    context.close()
+
+
+def test_the_theme_is_chosen_and_kept(serving_once, page):
+    page.goto(serving_once.url)
+    page.get_by_label("Theme").select_option("dark")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    page.get_by_label("Theme").select_option("light")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
+
+
+@pytest.mark.parametrize("path", ["/", "/embeddings", "/datasets", "/experiments", "/measures", "/queue"])
+def test_at_phone_width_no_page_scrolls_sideways(serving_once, page, path):
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(serving_once.url + path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,0 +1,65 @@
+"""Templates: all compile, all that routes name exist, none needs what the Content-Security-Policy forbids."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from app.templating import FRONTEND, create_environment
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = sorted(path.name for path in (FRONTEND / "templates").iterdir())
+SOURCES = {name: (FRONTEND / "templates" / name).read_text(encoding="utf-8") for name in TEMPLATES}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_template_compiles(name):
+    assert create_environment().get_template(name)
+
+
+def test_every_template_that_python_names_exists():
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py")]
+    named = {name for source in sources for name in re.findall(r'"(\w+\.html)"', source)}
+    assert named
+    assert named <= set(TEMPLATES)
+
+
+def test_every_template_is_used():
+    everything = [*SOURCES.values(), *(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))]
+    used = {name for source in everything for name in re.findall(r'"(\w+\.html)"', source)}
+    assert used == set(TEMPLATES)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        r"<script(?![^>]*\ssrc=)",
+        r"<style\b",
+        r"<[^>]*\sstyle\s*=",
+        r"<[^>]*\son\w+\s*=",
+        r"<[^>]*\shx-on",
+        r"javascript:",
+        r"hx-vals\s*=\s*.js:",
+        r"hx-trigger=\"[^\"]*\[",
+        r"(src|href)=\"https?://",
+        r"\|\s*safe\b",
+    ],
+)
+def test_no_template_needs_inline_code_or_another_server(name, forbidden):
+    assert re.search(forbidden, SOURCES[name]) is None
+
+
+def test_every_static_file_that_a_template_names_exists():
+    named = {path for source in SOURCES.values() for path in re.findall(r"static\('([^']+)'\)", source)}
+    assert named
+    assert [path for path in named if not (FRONTEND / "static" / path).is_file()] == []
+
+
+def test_plotly_still_looks_for_the_ids_that_keep_it_from_adding_styles():
+    plotly = (FRONTEND / "static/vendor/plotly-strict.min.js").read_text(encoding="utf-8")
+    (maps,) = re.findall(r'id="([0-9a-f]{64})"', SOURCES["_figure.html"])
+    assert f'getElementById("{maps}")' in plotly
+    assert 'var i="plotly.js-style-"+e' in plotly
+    assert 'matches(".no-inline-styles")' in plotly
+    assert 'id="plotly.js-style-global" class="no-inline-styles"' in SOURCES["_figure.html"]

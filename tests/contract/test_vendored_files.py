@@ -1,0 +1,26 @@
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+VENDOR = Path(__file__).parents[2] / "frontend" / "static" / "vendor"
+NOTICES = (VENDOR / "NOTICES.md").read_text(encoding="utf-8")
+CHECKSUMS = dict(re.findall(r"^\| `(\S+)` \| `([0-9a-f]{64})` \|$", NOTICES, flags=re.MULTILINE))
+
+
+def test_the_notices_name_every_vendored_file():
+    files = {path.name for path in VENDOR.iterdir()} - {"NOTICES.md"}
+    assert files == set(CHECKSUMS)
+
+
+@pytest.mark.parametrize("name", sorted(CHECKSUMS))
+def test_a_vendored_file_is_the_one_that_was_published(name):
+    assert sha256((VENDOR / name).read_bytes()).hexdigest() == CHECKSUMS[name]
+
+
+@pytest.mark.parametrize("name", sorted(CHECKSUMS))
+def test_every_vendored_file_has_its_licence_beside_it(name):
+    project = re.match(r"[a-z]+", name)
+    assert project is not None
+    assert f"{project.group()}.LICENSE.txt" in CHECKSUMS

@@ -1,0 +1,177 @@
+"""The HTML pages as a browser without JavaScript uses them."""
+
+import io
+
+import numpy as np
+import pytest
+
+TABLE = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
+
+
+def npy(matrix):
+    file = io.BytesIO()
+    np.save(file, matrix)
+    return file.getvalue()
+
+
+def upload(client, content, filename="cloud.npy", **data):
+    return client.post("/embeddings", files={"file": (filename, content)}, data=data)
+
+
+@pytest.fixture
+def dataset(client):
+    files = {"train": ("train.tsv", TABLE), "validation": ("validation.tsv", TABLE)}
+    return client.post("/datasets", files=files, data={"name": "Tiny"}).headers["location"]
+
+
+def sweep(dataset, **changed):
+    given = {
+        "dataset_id": dataset.rsplit("/", 1)[-1],
+        "text_columns": ["sentence", ""],
+        "label_column": "label",
+        "model": "all-MiniLM-L6-v2",
+        "regularizer": "istar",
+        "lambdas": "−1, 1",
+        "zeta": "0.2",
+        "seeds": "0 1",
+    }
+    return given | changed
+
+
+def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work):
+    answer = upload(client, npy(cloud), name="A cloud")
+    assert answer.status_code == 303
+    page = answer.headers["location"]
+    assert "A worker is reading cloud.npy" in client.get(page).text
+    assert work() == 1
+    draft = client.get(page).text
+    assert "400 × 8" in draft
+    assert "Measure these embeddings" in draft
+    assert client.post(f"{page}/commit").headers["location"] == page
+    work()
+    report = client.get(page).text
+    assert "Participation ratio" in report
+    assert "400" in report
+    for slug in ("zeta", "activation", "spectrum", "cumulative", "anisotropy", "cosines"):
+        assert f"{page}/figures/{slug}.json" in report
+        assert client.get(f"{page}/figures/{slug}.json").json()["data"]
+        assert client.get(f"{page}/figures/{slug}.csv").headers["content-type"].startswith("text/csv")
+
+
+def test_the_page_stops_asking_when_nothing_changes_any_more(client, cloud, work):
+    page = upload(client, npy(cloud)).headers["location"]
+    assert 'hx-trigger="every 2s"' in client.get(page).text
+    work()
+    assert 'hx-trigger="every 2s"' not in client.get(page).text
+
+
+def test_the_zeta_in_the_url_is_read_off_the_curve(client, cloud, work):
+    page = upload(client, npy(cloud)).headers["location"]
+    work()
+    client.post(f"{page}/commit")
+    work()
+    shown = client.get(f"{page}?zeta=1&rows=64&source=identity").text
+    assert "at ζ = 1.00" in shown
+    assert '<dd class="value">1.00</dd>' in shown
+    assert client.get(f"{page}?zeta=2", headers={"accept": "text/html"}).status_code == 422
+
+
+def test_a_curve_against_another_upload_is_computed_on_demand(client, cloud, work):
+    pages = [upload(client, npy(matrix)).headers["location"] for matrix in (cloud, cloud[:200] * 3)]
+    work()
+    for page in pages:
+        client.post(f"{page}/commit")
+    work()
+    other = pages[1].rsplit("/", 1)[-1]
+    assert "Compute the curve" in client.get(f"{pages[0]}?source={other}").text
+    asked = client.post(f"{pages[0]}/curves", data={"source_id": other})
+    assert asked.status_code == 303
+    assert "A worker is computing the curve" in client.get(asked.headers["location"]).text
+    work()
+    assert 'id="figure-zeta"' in client.get(asked.headers["location"]).text
+
+
+def test_another_array_can_be_chosen_from_a_draft(client, cloud, work):
+    file = io.BytesIO()
+    np.savez(file, first=cloud, second=cloud[:50])
+    page = upload(client, file.getvalue(), "two.npz").headers["location"]
+    work()
+    assert client.post(f"{page}/selection", data={"vectors": "second"}).status_code == 303
+    work()
+    assert "50 × 8" in client.get(page).text
+    refused = client.post(f"{page}/selection", data={"vectors": "third"})
+    assert refused.status_code == 422
+    assert 'id="vectors-error"' in refused.text
+
+
+def test_a_refused_upload_comes_back_with_its_name_and_the_sentence_at_the_file(client):
+    answer = upload(client, b"not an array", "cloud.npy", name="My cloud")
+    assert answer.status_code in (415, 422)
+    assert 'value="My cloud"' in answer.text
+    assert 'id="file-error"' in answer.text
+    assert 'aria-invalid="true"' in answer.text
+
+
+def test_an_upload_without_a_file_is_asked_for_one(client):
+    answer = client.post("/embeddings", files={"file": ("", b"")})
+    assert answer.status_code == 422
+    assert "choose one" in answer.text
+
+
+def test_a_data_set_page_shows_its_columns(client, dataset):
+    page = client.get(dataset).text
+    assert "Tiny" in page
+    assert "the keys are here" in page
+    assert f"/experiments/new?dataset_id={dataset.rsplit('/', 1)[-1]}" in page
+
+
+def test_the_sweep_form_counts_its_runs(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset)).text
+    assert "6 runs" in page
+    assert "The λ = 0 baseline was added" in page
+
+
+def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(client, dataset):
+    answer = client.post("/experiments", data=sweep(dataset, lambdas="abc", seeds="3, 4"))
+    assert answer.status_code == 422
+    assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true"' in answer.text
+    assert "got abc." in answer.text
+    assert 'value="3, 4"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("zeta", "2"), ("zeta", ""), ("seeds", "-1"), ("lambdas", "nan"), ("epochs", "0"), ("learning_rate", "fast")],
+)
+def test_each_wrong_setting_is_told_at_its_field(client, dataset, field, text):
+    answer = client.post("/experiments", data=sweep(dataset, **{"epochs": "1", field: text}))
+    assert answer.status_code == 422
+    assert f'id="{field}-error"' in answer.text
+
+
+def test_a_sweep_launches_is_watched_and_is_cancelled(client, dataset):
+    answer = client.post("/experiments", data=sweep(dataset, epochs="", max_steps="2"))
+    assert answer.status_code == 303
+    page = answer.headers["location"]
+    shown = client.get(page).text
+    assert "6 queued" in shown
+    assert "The first point appears here" in shown
+    assert 'hx-trigger="every 2s"' in shown
+    assert client.post(f"{page}/cancel").headers["location"] == page
+    ended = client.get(page).text
+    assert "6 cancelled" in ended
+    assert 'hx-trigger="every 2s"' not in ended
+    assert client.get("/experiments").text.count("6 of 6") == 1
+
+
+def test_deleting_asks_first(client, dataset):
+    assert "cannot be undone" in client.get(f"{dataset}/delete").text
+    assert client.post(f"{dataset}/delete").headers["location"] == "/datasets"
+    assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/embeddings", "/datasets", "/experiments", "/experiments/new", "/queue"])
+def test_an_empty_page_says_what_to_do(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert 'class="empty"' in answer.text

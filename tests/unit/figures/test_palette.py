@@ -1,0 +1,51 @@
+import pytest
+
+from app.figures import palette
+
+PAPERS = ("#ffffff", "#14171a")
+LAMBDAS = (-50, -5, -3, -1, -0.5, -0.1, 0, 0.1, 0.5, 1, 3, 5, 50)
+
+
+def channels(colour):
+    return [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+
+
+def luminance(colour):
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_colour_stands_out_from_light_and_dark_paper(paper):
+    colours = [palette.MAIN, palette.OTHER, palette.MARKED, palette.QUIET]
+    colours += [palette.of_lambda(lam) for lam in LAMBDAS] + [palette.of_layer(i, 12) for i in range(12)]
+    assert [colour for colour in colours if contrast(colour, paper) < 3] == []
+
+
+def test_lambda_is_blue_below_zero_grey_at_zero_and_orange_above():
+    red, green, blue = channels(palette.of_lambda(-1))
+    assert blue > green > red
+    red, green, blue = channels(palette.of_lambda(1))
+    assert red > green > blue
+    red, green, blue = channels(palette.of_lambda(0))
+    assert max(red, green, blue) - min(red, green, blue) < 0.05
+
+
+def test_a_greater_lambda_is_a_stronger_colour_until_the_end_of_the_scale():
+    spreads = [max(channels(colour)) - min(channels(colour)) for colour in map(palette.of_lambda, (0, 0.5, 1, 3, 5))]
+    assert spreads == sorted(spreads)
+    assert palette.of_lambda(5) == palette.of_lambda(50)
+
+
+def test_neighbouring_layers_have_different_colours():
+    assert len({palette.of_layer(i, 24) for i in range(24)}) == 24
+    assert palette.of_layer(0, 1).startswith("#")
+
+
+def test_a_faded_colour_keeps_its_channels():
+    assert palette.faded("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"

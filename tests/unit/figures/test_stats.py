@@ -1,0 +1,27 @@
+import pytest
+from scipy import stats
+
+from app.figures.stats import estimate, t_quantile
+
+
+@pytest.mark.parametrize("degrees", [*range(1, 61), 100, 499])
+def test_the_t_quantile_is_scipys_to_four_digits(degrees):
+    assert t_quantile(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=5e-5)
+
+
+def test_the_interval_is_students():
+    values = [0.81, 0.84, 0.79, 0.86, 0.82]
+    found = estimate(values)
+    low, high = stats.t.interval(0.95, 4, loc=found.mean, scale=stats.sem(values))
+    assert found.n == 5
+    assert found.mean - found.half_width == pytest.approx(low, rel=1e-4)
+    assert found.mean + found.half_width == pytest.approx(high, rel=1e-4)
+
+
+def test_one_value_has_a_mean_and_no_interval():
+    found = estimate([0.5])
+    assert (found.mean, found.half_width, found.n) == (0.5, None, 1)
+
+
+def test_equal_values_have_an_interval_of_no_width():
+    assert estimate([0.5, 0.5, 0.5]).half_width == 0

@@ -1,0 +1,68 @@
+from datetime import timedelta
+
+import pytest
+
+from app.db.types import utcnow
+from app.numerals import ago, count, duration, number, plural, short, size
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (0.847123, "0.847"),
+        (-12.34, "−12.3"),
+        (0.9999, "1.00"),
+        (999.9, "1,000"),
+        (48213.4, "48,213"),
+        (0.000123456, "0.000123"),
+        (0.0000123456, "1.23 × 10⁻⁵"),
+        (9.999e-5, "0.000100"),
+        (-5e9, "−5.00 × 10⁹"),
+    ],
+)
+def test_a_number_has_three_significant_digits(value, text):
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (-1.0, "−1"), (0.2, "0.2"), (3e-5, "3e−5"), (0.5, "0.5")])
+def test_a_setting_is_written_as_it_is_typed(value, text):
+    assert short(value) == text
+
+
+def test_counts_mark_their_thousands():
+    assert count(250_000) == "250,000"
+    assert count(None) == "–"
+    assert plural(1, "run") == "1 run"
+    assert plural(2, "index", "indices") == "2 indices"
+
+
+@pytest.mark.parametrize(("value", "text"), [(999, "999 bytes"), (9_612_000, "9.61 MB"), (2**31, "2.15 GB")])
+def test_sizes_are_decimal(value, text):
+    assert size(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"),
+        (3.21, "3.2 s"),
+        (9.96, "10.0 s"),
+        (59.7, "1 min"),
+        (125, "2 min 5 s"),
+        (3600, "1 h"),
+        (90061, "1 d 1 h"),
+    ],
+)
+def test_durations_have_their_two_greatest_units(seconds, text):
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-5, "just now"), (59, "just now"), (60, "1 minute ago"), (7200, "2 hours ago"), (90_000, "1 day ago")],
+)
+def test_moments_are_told_by_one_unit(seconds, text):
+    now = utcnow()
+    assert ago(now - timedelta(seconds=seconds), now) == text
