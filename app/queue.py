@@ -68,6 +68,7 @@ class JobQueue:
     """The web process's side: hand jobs in, take them back. Needs no worker to be alive."""
 
     def __init__(self, url: str) -> None:
+        _keep_quiet()
         self._client = DBOSClient(
             system_database_url=url,
             application_name=APPLICATION,
@@ -113,7 +114,11 @@ def _keep_quiet() -> None:
     """Keep out of the log what is no news: SQLite (docs/architecture.md says why it is right), cancelled jobs."""
     logger = logging.getLogger("dbos")
     logger.setLevel(logging.ERROR)
-    logger.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], CANCELLED)))
+    logger.addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], CANCELLED))
 
 
 @contextmanager

@@ -57,7 +57,9 @@ def main() -> None:
         upgrade(create_database_engine(settings.database))
         rounds = [(bare_imports(), until_it_answers(folder)) for _ in range(ROUNDS)]
     bare, answering = (statistics.median(column) for column in zip(*rounds, strict=True))
-    print(f"bare imports {bare:.2f} s, first answer {answering:.2f} s, ratio {answering / bare:.2f}, of {ROUNDS} rounds")
+    print(
+        f"bare imports {bare:.2f} s, first answer {answering:.2f} s, ratio {answering / bare:.2f}, of {ROUNDS} rounds"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """``isoscope serve``: migrate, seed, then keep a web process and a worker alive until Ctrl-C."""
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -77,10 +78,13 @@ def serve(settings: Settings) -> int:
         Child("web", [sys.executable, "-m", "app", FLAG]),
         Child("worker", [sys.executable, "-m", "workers", "--device", settings.device, FLAG]),
     ]
-    say(f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})")
+    announced = False
     while not stop.wait(LOOK_EVERY_SECONDS):
         for child in children:
             child.look_after(time.monotonic())
+        if not announced and answers(settings):
+            announced = True
+            say(f"Isoscope is at http://{settings.host}:{settings.port}  (Ctrl-C stops it; data in {settings.root})")
     say("stopping; interrupted runs go on at the next start")
     for child in children:
         child.stop()
@@ -101,6 +105,15 @@ def prepare(settings: Settings) -> None:
         if queue_sample(context):
             say("the database is empty: the sample experiment is queued")
         context.queue.close()
+
+
+def answers(settings: Settings) -> bool:
+    """Whether the web process listens already."""
+    try:
+        socket.create_connection((settings.host, settings.port), timeout=LOOK_EVERY_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def say(sentence: str) -> None:

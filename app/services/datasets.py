@@ -13,6 +13,7 @@ from app.sandbox import run_in_sandbox
 from app.services import files
 from app.services.embeddings import base_name, clean_name
 from app.services.glue import TASKS, GlueName
+from app.storage import Stored
 
 
 def create_dataset(
@@ -31,10 +32,9 @@ def create_dataset(
     """
     settings = context.settings
     names = base_name(train_filename), base_name(validation_filename)
-    stored = []
+    stored: list[Stored] = []
     try:
-        for stream in (train, validation):
-            stored.append(files.store(context, stream, settings.max_dataset_bytes))
+        stored.extend(files.store(context, stream, settings.max_dataset_bytes) for stream in (train, validation))
         paths = [context.storage.path(one.sha256) for one in stored]
         description = run_in_sandbox(
             describe_pair,

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, ZetaCurve
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Measurement, ZetaCurve
 from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError
 from app.formats.detect import detect
 from app.formats.inspection import Inspection
@@ -49,10 +49,11 @@ def create_embedding(
 
 
 def list_embeddings(context: Context) -> list[Embedding]:
-    """All embeddings, newest first, with their measurements."""
+    """All embeddings, newest first, with the values of their measurements but not the curves and spectra."""
     newest = select(Embedding).order_by(Embedding.created_at.desc(), Embedding.id)
+    values = selectinload(Embedding.measurements).defer(Measurement.detail)
     with context.sessions() as session:
-        return list(session.scalars(newest.options(selectinload(Embedding.measurements))))
+        return list(session.scalars(newest.options(values)))
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:

@@ -15,7 +15,7 @@ from app.formats.labels import check_text_columns, label_values
 from app.formats.tables import Column
 from app.queue import DEFAULT_PRIORITY, Job, JobKind
 from app.services.datasets import find_dataset
-from app.services.models import require_model
+from app.services.models import ModelChoice, require_model
 from app.services.runs import UNFINISHED, mark_cancelled
 
 MAX_RUNS = 500
@@ -42,7 +42,7 @@ class SweepPlan(NamedTuple):
     notes: list[str]
 
 
-def plan_sweep(context: Context, request: SweepRequest) -> SweepPlan:
+def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
     """Check a request against its data set and model, and list its runs.
 
     To compare with, every seed gets a run at lambda = 0, which is training without a regularizer.
@@ -51,7 +51,7 @@ def plan_sweep(context: Context, request: SweepRequest) -> SweepPlan:
     with context.sessions() as session:
         dataset = find_dataset(session, request.dataset_id)
     names = _check_columns(dataset, request)
-    _check_layers(context, request)
+    _check_layers(require_model(context.settings, request.model, ask_hub=ask_hub), request)
     shared = request.model_dump(include=set(TrainingConfig.model_fields)) | {"label_names": names}
     config = TrainingConfig.model_validate(shared)
     wanted = set(request.lambdas) if request.regularizer is not Regularizer.NONE else set()
@@ -157,8 +157,7 @@ def _check_columns(dataset: Dataset, request: SweepRequest) -> list[str]:
     return label_values(columns, request.label_column)
 
 
-def _check_layers(context: Context, request: SweepRequest) -> None:
-    model = require_model(context.settings, request.model)
+def _check_layers(model: ModelChoice, request: SweepRequest) -> None:
     beyond = [layer for layer in request.layers or [] if model.layers is not None and layer > model.layers]
     if beyond:
         raise InvalidError(

@@ -40,10 +40,11 @@ def list_models(settings: Settings) -> list[ModelChoice]:
     return choices
 
 
-def require_model(settings: Settings, name: str) -> ModelChoice:
+def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> ModelChoice:
     """The model of that name, on this machine or on the Hub.
 
-    Raises InvalidError where there is none, so that no run is queued that can only fail.
+    Raises InvalidError where there is none, so that no run is queued that can only fail. Without ``ask_hub`` a name
+    that could be the Hub's is taken for one: a form that is being filled in must not wait for the network.
     """
     here = {choice.name: choice for choice in list_models(settings)}
     if name in here:
@@ -54,7 +55,7 @@ def require_model(settings: Settings, name: str) -> ModelChoice:
             f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.",
             "model",
         )
-    return _ask_the_hub(name, offered)
+    return _ask_the_hub(name, offered) if ask_hub else ModelChoice(name, "Hub", None)
 
 
 def _ask_the_hub(name: str, offered: str) -> ModelChoice:

@@ -6,7 +6,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.models import Experiment, Run, RunStatus
+from app.db.models import Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
@@ -25,6 +25,16 @@ def get_run(context: Context, run_id: str) -> Run:
     if run is None:
         raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
     return run
+
+
+def list_steps(context: Context, experiment_id: str) -> dict[str, list[Step]]:
+    """What all runs of an experiment have logged so far, by run, in the order of the steps."""
+    logged = select(Step).join(Run).where(Run.experiment_id == experiment_id).order_by(Step.run_id, Step.step)
+    steps: dict[str, list[Step]] = {}
+    with context.sessions() as session:
+        for step in session.scalars(logged):
+            steps.setdefault(step.run_id, []).append(step)
+    return steps
 
 
 def cancel_run(context: Context, run_id: str) -> Run:

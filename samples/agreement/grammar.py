@@ -11,11 +11,12 @@ in a prepositional phrase, in the second of two, in a relative clause as its obj
 joined nouns. Joined nouns make a plural subject, but not when they are the subject of a relative clause. Some
 determiners show the number of their noun; "the" does not.
 
-The numbers are balanced so that no shortcut works. In every construction with an attractor, half of the attractors
-match the subject in number; over all pairs half of the subjects are plural, so that the form of the verb alone does not
-give the label away. Words with which the wrong sentence could be right are left out: verbs whose past looks like their
-base ("put", "read"), nouns with one form for both numbers ("sheep"), and "each" and "every", which make joined nouns
-singular.
+In every construction with an attractor, half of the attractors match the subject in number. In validation half of the
+subjects are plural, so that the form of the verb alone does not give the label away. In training two thirds are
+singular, as in ordinary text: a model first learns to favour singular verbs, which does not help it in validation, and
+finds agreement from there much sooner than without such a foothold. Words with which the wrong sentence could be right
+are left out: verbs whose past looks like their base ("put", "read"), nouns with one form for both numbers ("sheep"),
+and "each" and "every", which make joined nouns singular.
 
 The two files share function words, "be", adverbs, adjectives and some of the words after the main verb. They share no
 noun that stands before the main verb, no verb of a relative clause and no main verb except "be", in either form. Other
@@ -24,7 +25,6 @@ verbs than "be" are the harder part: few of the main verbs in training, a third 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from random import Random
 from typing import NamedTuple, TypeVar
@@ -54,7 +54,7 @@ OBJECT_STATES = (
 class Lexicon:
     """The words and proportions of one file."""
 
-    pairs: dict[str, int]  # for each construction and each of its four choices of number
+    pairs: dict[str, tuple[int, int]]  # of each construction, with a singular and with a plural subject
     be: float  # the share of "be" among the main verbs
     people: tuple[str, ...]
     places: tuple[str, ...]
@@ -73,8 +73,9 @@ class Lexicon:
 LEXICONS = {
     "train": Lexicon(
         pairs={
-            "plain": 124, "prepositional": 50, "nested_prepositional": 12, "subject_relative": 20,
-            "object_relative": 20, "coordinated_subject": 12, "coordinated_relative": 12,
+            "plain": (330, 166), "prepositional": (134, 66), "nested_prepositional": (32, 16),
+            "subject_relative": (54, 26), "object_relative": (54, 26), "coordinated_subject": (0, 36),
+            "coordinated_relative": (60, 0),
         },
         be=0.97,
         people=(
@@ -111,8 +112,8 @@ LEXICONS = {
     ),
     "validation": Lexicon(
         pairs={
-            "plain": 27, "prepositional": 12, "nested_prepositional": 4, "subject_relative": 9, "object_relative": 9,
-            "coordinated_subject": 7, "coordinated_relative": 7,
+            "plain": (54, 54), "prepositional": (24, 24), "nested_prepositional": (8, 8), "subject_relative": (18, 18),
+            "object_relative": (18, 18), "coordinated_subject": (0, 28), "coordinated_relative": (28, 0),
         },
         be=0.7,
         people=(
@@ -180,7 +181,7 @@ def shuffled(items: Iterable[T], random: Random) -> list[T]:
 class Draft:
     """One sentence in the making, in which no noun occurs twice.
 
-    The methods named after a construction take the number of the first noun and of the last noun before the main verb.
+    The methods named after a construction take the numbers of the subject and of the last noun before the main verb.
     """
 
     def __init__(self, lexicon: Lexicon, random: Random) -> None:
@@ -217,47 +218,48 @@ class Draft:
         """Return the verb of a relative clause."""
         return verb(self.pick(self.lexicon.relations), plural)
 
-    def plain(self, first: bool, _: bool) -> Subject:
+    def plain(self, plural: bool, _: bool) -> Subject:
         """Return a subject without attractor, such as "the keys"."""
         personal = self.chance(0.5)
-        return Subject(self.phrase(next(self.people if personal else self.objects), first), first, personal)
+        return Subject(self.phrase(next(self.people if personal else self.objects), plural), plural, personal)
 
-    def prepositional(self, first: bool, last: bool) -> Subject:
+    def prepositional(self, plural: bool, last: bool) -> Subject:
         """Return a subject such as "the keys to the cabinet" or "the poet near the schools"."""
         personal = self.chance(0.5)
         noun = next(self.people if personal else self.objects)
         preposition = self.pick(NEARBY) if personal else self.lexicon.objects[noun]
-        return Subject(f"{self.phrase(noun, first)} {preposition} {self.place(last)}", first, personal)
+        return Subject(f"{self.phrase(noun, plural)} {preposition} {self.place(last)}", plural, personal)
 
-    def nested_prepositional(self, first: bool, last: bool) -> Subject:
+    def nested_prepositional(self, plural: bool, last: bool) -> Subject:
         """Return a subject such as "the keys to the cabinets near the garden"."""
-        inner = self.prepositional(first, self.chance(0.5))
+        inner = self.prepositional(plural, self.chance(0.5))
         return inner._replace(words=f"{inner.words} {self.pick(NEARBY)} {self.place(last)}")
 
-    def subject_relative(self, first: bool, last: bool) -> Subject:
+    def subject_relative(self, plural: bool, last: bool) -> Subject:
         """Return a subject such as "the poet that admires the farmers"."""
-        words = f"{self.person(first)} that {self.relation(first)} {self.person(last)}"
-        return Subject(words, first, personal=True)
+        words = f"{self.person(plural)} that {self.relation(plural)} {self.person(last)}"
+        return Subject(words, plural, personal=True)
 
-    def object_relative(self, first: bool, last: bool) -> Subject:
+    def object_relative(self, plural: bool, last: bool) -> Subject:
         """Return a subject such as "the poet that the farmers admire"."""
-        words = f"{self.person(first)} that {self.person(last)} {self.relation(last)}"
-        return Subject(words, first, personal=True)
+        words = f"{self.person(plural)} that {self.person(last)} {self.relation(last)}"
+        return Subject(words, plural, personal=True)
 
-    def coordinated_subject(self, first: bool, last: bool) -> Subject:
+    def coordinated_subject(self, _: bool, last: bool) -> Subject:
         """Return a subject such as "the poets and the farmer", plural whatever its parts are."""
         personal = self.chance(0.5)
         nouns = self.people if personal else self.objects
-        return Subject(f"{self.phrase(next(nouns), first)} and {self.phrase(next(nouns), last)}", True, personal)
+        words = f"{self.phrase(next(nouns), self.chance(0.5))} and {self.phrase(next(nouns), last)}"
+        return Subject(words, plural=True, personal=personal)
 
-    def coordinated_relative(self, first: bool, last: bool) -> Subject:
-        """Return a subject such as "the poet that the farmers and the king admire", always with a singular head."""
-        head, joined = self.person(False), f"{self.person(first)} and {self.person(last)}"
-        return Subject(f"{head} that {joined} {self.relation(True)}", plural=False, personal=True)
+    def coordinated_relative(self, plural: bool, last: bool) -> Subject:
+        """Return a subject such as "the poet that the farmers and the king admire"."""
+        joined = f"{self.person(self.chance(0.5))} and {self.person(last)}"
+        return Subject(f"{self.person(plural)} that {joined} {self.relation(True)}", plural, personal=True)
 
-    def pair(self, construction: str, first: bool, last: bool, be: bool) -> Pair:
+    def pair(self, construction: str, plural: bool, last: bool, be: bool) -> Pair:
         """Complete the sentence and return it with its unacceptable twin."""
-        subject: Subject = getattr(self, construction)(first, last)
+        subject: Subject = getattr(self, construction)(plural, last)
         adverb = f"{self.pick(ADVERBS)} " if self.chance(0.05) else ""
         if be:
             word, rest = "be", f"{{}} {adverb}{self.pick(PERSON_STATES if subject.personal else OBJECT_STATES)}"
@@ -274,12 +276,13 @@ def pairs(split: str) -> list[Pair]:
     """Return the minimal pairs of a file in random order, no two alike."""
     lexicon, random = LEXICONS[split], Random(f"{SEED} {split}")  # noqa: S311 (sentences, no secrets)
     found: dict[str, Pair] = {}
-    for construction, copies in lexicon.pairs.items():
-        for first, last in list(product((False, True), repeat=2)) * copies:
+    for construction, (singular, plural) in lexicon.pairs.items():
+        for index in range(singular + plural):
             be = random.random() < lexicon.be
-            pair = Draft(lexicon, random).pair(construction, first, last, be)
+            last = index % 2 == 1
+            pair = Draft(lexicon, random).pair(construction, index >= singular, last, be)
             while len(pair.acceptable.split()) not in WORDS or pair.acceptable in found:
-                pair = Draft(lexicon, random).pair(construction, first, last, be)
+                pair = Draft(lexicon, random).pair(construction, index >= singular, last, be)
             found[pair.acceptable] = pair
     return shuffled(found.values(), random)
 

@@ -4,10 +4,11 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
+PATIENCE_MILLISECONDS = 60_000
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 
 
@@ -21,14 +22,21 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+def is_complaint(said: ConsoleMessage) -> bool:
+    """Whether the console says that something is wrong; a refusal that the page shows is logged there too."""
+    refusal = said.text.startswith("Failed to load resource: the server responded with a status of 4")
+    return said.type in ("error", "warning") and not refusal
+
+
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     page = context.new_page()
     complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(PATIENCE_MILLISECONDS)
+    expect.set_options(timeout=PATIENCE_MILLISECONDS)
     yield page
     context.close()
     assert complaints == []

@@ -1,6 +1,6 @@
 import csv
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,11 @@ def rows(split: str) -> list[dict[str, str]]:
 
 def words(sentence: str) -> list[str]:
     return re.findall(r"\w+", sentence.lower())
+
+
+def nouns(split: str) -> set[str]:
+    lexicon = grammar.LEXICONS[split]
+    return {*lexicon.people, *lexicon.places, *lexicon.objects}
 
 
 def minimal_pairs(split: str) -> list[tuple[dict[str, str], dict[str, str]]]:
@@ -64,12 +69,25 @@ def test_labels_are_balanced_in_the_file_and_in_every_construction(split):
         assert counts[construction, "0"] == counts[construction, "1"]
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_the_form_of_the_main_verb_does_not_tell_the_label(split):
+@pytest.mark.parametrize(("split", "count"), [("train", 336), ("validation", 150)])
+def test_a_third_of_the_subjects_in_train_and_half_of_those_in_validation_are_plural(split, count):
     lexicon = grammar.LEXICONS[split]
     actions = {*lexicon.person_actions, *lexicon.object_actions}
-    plural = [right == "are" or right in actions for right, _ in main_verbs(split)]
-    assert sum(plural) * 2 == len(plural)
+    assert sum(right == "are" or right in actions for right, _ in main_verbs(split)) == count
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_half_of_the_attractors_match_their_subject_in_number(split):
+    plural_nouns = {grammar.inflect(noun) for noun in nouns(split)}
+    matches = defaultdict(list)
+    for (right, _), (verb, wrong) in zip(minimal_pairs(split), main_verbs(split), strict=True):
+        subject = words(right["sentence"])
+        subject = subject[: len(subject) - subject[::-1].index(verb) - 1]
+        attractor = [word for word in subject if word in plural_nouns | nouns(split)][-1]
+        plural = verb == "are" or wrong == grammar.inflect(verb)
+        matches[right["construction"]].append((attractor in plural_nouns) == plural)
+    assert all(matches.pop("plain"))
+    assert all(sum(found) * 2 == len(found) for found in matches.values())
 
 
 def test_no_noun_or_verb_of_validation_occurs_in_train():

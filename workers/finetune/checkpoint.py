@@ -14,10 +14,12 @@ from workers.finetune.tally import Tally
 
 TALLY_FILE = "tally.safetensors"
 REGULARIZER_FILE = "regularizer.safetensors"
+# On a slow disk no more than a tenth of the time goes into saving, whatever the setting says.
+SAVINGS_APART = 9
 
 
 class CheckpointCallback(TrainerCallback):
-    """Saves a run every few seconds of wall time, at the end of a step.
+    """Saves a run every few seconds of wall time, at the end of a step; later where saving itself takes long.
 
     The Trainer saves model, optimizer, schedule and random state. Added are the regularizer with its shrinkage
     covariance, which belongs to the weights at the epoch's start and cannot be had again, and the tally. After a pass
@@ -33,6 +35,8 @@ class CheckpointCallback(TrainerCallback):
         self.regularizer = regularizer
         self.progress = progress
         self._saved_at = time.monotonic()
+        self._asked_at = self._saved_at
+        self._wait = seconds
 
     def restore(self, checkpoint: Path) -> None:
         """Take back from a checkpoint what ``on_save`` put into it."""
@@ -42,7 +46,9 @@ class CheckpointCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on."""
-        if state.global_step < state.max_steps and time.monotonic() - self._saved_at >= self.seconds:
+        now = time.monotonic()
+        if state.global_step < state.max_steps and now - self._saved_at >= self._wait:
+            self._asked_at = now
             control.should_save = True
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
@@ -55,3 +61,4 @@ class CheckpointCallback(TrainerCallback):
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()
+        self._wait = max(self.seconds, SAVINGS_APART * (self._saved_at - self._asked_at))

@@ -6,15 +6,14 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from app.context import Context
-from app.db.models import Experiment, Step
+from app.db.models import Experiment
 from app.dependencies import ContextDep
 from app.figures.figure import Figure
 from app.figures.learning import losses
 from app.figures.scatter import METRIC_TITLES, isotropy_performance, lambda_performance
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.services.experiments import cancel_experiment, delete_experiment, get_experiment, list_experiments
-from app.services.runs import get_run
+from app.services.runs import list_steps
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
 
@@ -49,7 +48,7 @@ def show_experiment(
         "seeds": seeds,
         "query": urlencode({"seeds": "1"}) if seeds else "",
         "scatter": _scatter(experiment, view, seeds=seeds),
-        "learning": losses(experiment.runs, _steps(context, experiment)),
+        "learning": losses(experiment.runs, list_steps(context, experiment_id)),
         "counts": Counter(run.status for run in experiment.runs),
         "ended": all(run.status.final for run in experiment.runs),
         "workers": workers,
@@ -91,16 +90,10 @@ def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKi
     experiment = get_experiment(context, experiment_id)
     figures = [_scatter(experiment, "isotropy", seeds=seeds), _scatter(experiment, "lambda", seeds=seeds)]
     if slug == "learning":
-        figures.append(losses(experiment.runs, _steps(context, experiment)))
+        figures.append(losses(experiment.runs, list_steps(context, experiment_id)))
     return figure_file(figures, slug, kind)
 
 
 def _scatter(experiment: Experiment, view: View, *, seeds: bool) -> Figure:
     draw = isotropy_performance if view == "isotropy" else lambda_performance
     return draw(experiment.runs, experiment.config["metric"], seeds=seeds)
-
-
-def _steps(context: Context, experiment: Experiment) -> dict[str, list[Step]]:
-    """What was logged by run."""
-    started = [run.id for run in experiment.runs if run.started_at is not None]
-    return {run_id: get_run(context, run_id).steps for run_id in started}

@@ -75,7 +75,7 @@ def _form_page(request: Request, context: Context, values: Values, problem: Isos
 
 def _preview(context: Context, values: Values) -> Preview:
     try:
-        plan: SweepPlan = plan_sweep(context, parse(values))
+        plan: SweepPlan = plan_sweep(context, parse(values), ask_hub=False)
     except IsoscopeError as error:
         return Preview(0, [], [], [], error.message)
     lambdas = sorted({run.lam for run in plan.runs})

@@ -9,6 +9,7 @@ from starlette.datastructures import ImmutableMultiDict
 from app.db.models import Dataset
 from app.errors import InvalidError
 from app.services.experiments import SweepRequest
+from app.services.glue import TASKS, GlueName
 
 Values = dict[str, Any]
 """Texts by field; ``text_columns`` is a list of them."""
@@ -50,12 +51,13 @@ def defaults(dataset: Dataset | None, model: str) -> Values:
 
 
 def columns_of(dataset: Dataset | None) -> Values:
-    """The data set with its likeliest label column and text columns."""
+    """The data set with its likeliest label column and text columns, and the metric that its task is known by."""
     if dataset is None:
         return {"dataset_id": "", "text_columns": [], "label_column": ""}
     by_kind = {kind: [c["name"] for c in dataset.columns if c["kind"] == kind] for kind in ("label", "text")}
     label = next(iter(by_kind["label"]), "")
-    return {"dataset_id": dataset.id, "text_columns": by_kind["text"][:2], "label_column": label}
+    values = {"dataset_id": dataset.id, "text_columns": by_kind["text"][:2], "label_column": label}
+    return values | ({"metric": TASKS[GlueName(dataset.glue_name)].metric.value} if dataset.glue_name else {})
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
