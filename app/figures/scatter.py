@@ -73,8 +73,8 @@ def _draw_isotropy(points: list[Point], metric: str, seeds: bool) -> go.Figure:
         traces += [_mean(x, point, error_x=_bar(point.isotropy)), _label(x, point)]
     return plot(
         traces,
-        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": _span(points)},
-        yaxis={"title": {"text": metric}},
+        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": _isotropy_span(points)},
+        yaxis={"title": {"text": metric}, "range": _performance_span(points)},
     )
 
 
@@ -93,15 +93,26 @@ def _draw_lambda(points: list[Point], metric: str, seeds: bool) -> go.Figure:
         xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"},
                "tickvals": list(steps), "ticktext": [short(point.lam) for point in points],
                "range": [-0.5, len(points) - 0.5]},
-        yaxis={"title": {"text": metric}},
+        yaxis={"title": {"text": metric}, "range": _performance_span(points)},
     )  # fmt: skip
 
 
-def _span(points: list[Point]) -> list[float]:
-    """The range of IsoScore* with room for the names of the outermost points."""
-    found = [point.isotropy for point in points if point.isotropy]
-    low = min(one.mean - (one.half_width or 0) for one in found)
-    high = max(one.mean + (one.half_width or 0) for one in found)
+def _isotropy_span(points: list[Point]) -> list[float]:
+    scores = [run.isoscore_star for point in points for run in point.runs if run.isoscore_star is not None]
+    return _span([point.isotropy for point in points], scores)
+
+
+def _performance_span(points: list[Point]) -> list[float]:
+    performances = [run.performance for point in points for run in point.runs if run.performance is not None]
+    return _span([point.performance for point in points], performances)
+
+
+def _span(estimates: Sequence[Estimate | None], values: Sequence[float]) -> list[float]:
+    """The range of an axis, with room for seeds, error bars and the names of the outermost points."""
+    ends = [
+        end for one in estimates if one for end in (one.mean - (one.half_width or 0), one.mean + (one.half_width or 0))
+    ]
+    low, high = min(*ends, *values), max(*ends, *values)
     room = 0.12 * (high - low) or 0.05
     return [low - room, high + room]
 

@@ -123,6 +123,8 @@ def _finish(progress: Progress, evaluation: Evaluation) -> None:
             session,
             status=RunStatus.FINISHED,
             phase=None,
+            phase_done=0,
+            phase_total=None,
             error=None,
             finished_at=utcnow(),
             performance=evaluation.performance,
