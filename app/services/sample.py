@@ -30,7 +30,7 @@ def queue_sample(context: Context) -> bool:
         lambdas=[-1.0, 0.0, 1.0],
         seeds=[0, 1],
         epochs=None,
-        max_steps=150,
+        max_steps=120,
         learning_rate=1e-4,
         max_length=32,
         shrinkage_points=50_000,
