@@ -7,10 +7,12 @@ from fastapi import FastAPI
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
+from starlette.types import ASGIApp
 
 from app import problems
 from app.context import Context
 from app.db.session import create_sessions
+from app.headers import SafeHeaders
 from app.queue import JobQueue
 from app.routes import api, login, pages
 from app.security import BodyLimit, Gate
@@ -23,6 +25,14 @@ DESCRIPTION = (
     "Every refusal answers with a sentence in `detail` and, where one is at fault, the `field`."
 )
 SESSION_SECONDS = 14 * 24 * 3600
+
+
+class Application(FastAPI):
+    """A FastAPI whose every answer carries the safe headers, those of its own error handling included."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Put the headers outside of everything else."""
+        return SafeHeaders(super().build_middleware_stack())
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -40,7 +50,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         yield
         context.queue.close()
 
-    app = FastAPI(
+    app = Application(
         title="Isoscope", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url="/api/openapi.json",
     )  # fmt: skip
@@ -55,7 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         secret = settings.access_token.get_secret_value()
         app.add_middleware(SessionMiddleware, secret_key=secret, max_age=SESSION_SECONDS, same_site="strict")
     app.add_middleware(GZipMiddleware)
-    app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
+    app.add_middleware(BodyLimit, settings=settings)
     return app
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from app.errors import (
@@ -80,10 +80,6 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> Response:
-        return problem_response(request, 422, first_problem(error.errors()))
-
-    @app.exception_handler(ValidationError)
-    def invalid(request: Request, error: ValidationError) -> Response:
         return problem_response(request, 422, first_problem(error.errors()))
 
     @app.exception_handler(HTTPException)

@@ -96,6 +96,25 @@ class JobQueue:
         found = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in found}
 
+    def ensure(self, job: Job) -> None:
+        """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
+        found = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
+        if not found:
+            self.enqueue(job)
+        elif found[0].status not in ACTIVE:
+            self.restart(job)
+
+    def slots(self) -> set[str]:
+        """Names of the workers, living or not, that have taken a job and not ended it."""
+        taken = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
+        return {workflow.executor_id for workflow in taken if workflow.executor_id is not None}
+
+    def take_over(self, slot: str) -> None:
+        """Put the jobs of a worker that lives no more back into their queues."""
+        stranded = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
+        for workflow in stranded:
+            self._client.resume_workflow(workflow.workflow_id, queue_name=Job.parse(workflow.workflow_id).queue)
+
     def restart(self, job: Job, priority: int = DEFAULT_PRIORITY) -> None:
         """Hand in a job again that the engine believes ended."""
         self._client.delete_workflow(job.workflow_id)

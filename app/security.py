@@ -1,4 +1,4 @@
-"""What every request must satisfy before a route sees it, and what every answer carries.
+"""What every request must satisfy before a route sees it.
 
 A dashboard on loopback can be reached by any page open in the same browser: through DNS rebinding (so the Host
 is checked) and through forms and scripts that post to it (so the origin of every change is checked). Off
@@ -23,17 +23,6 @@ SESSION_KEY = "signed_in"
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
 
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-}
-
 Next = Callable[[Request], Awaitable[Response]]
 
 
@@ -42,16 +31,13 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self._token = settings.access_token.get_secret_value() if settings.access_token else None
-        self._hosts = set(settings.allowed_hosts)
+        self._hosts = {host.lower() for host in settings.allowed_hosts}
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
         """Let the request pass, or say why not."""
-        response = self._refuse(request) or await call_next(request)
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+        return self._refuse(request) or await call_next(request)
 
     def _refuse(self, request: Request) -> Response | None:
         host = request.headers.get("host", "")
@@ -65,7 +51,8 @@ class Gate:
         if self._token is not None and not self._signed_in(request):
             if request.url.path.startswith("/api/"):
                 return _problem(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
-            return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
+            wanted = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
+            return RedirectResponse(f"/login?next={quote(wanted.removesuffix('?'))}", 303)
         return None
 
     def _known_host(self, host: str) -> bool:
@@ -96,24 +83,26 @@ def _same_origin(request: Request, host: str) -> bool:
     if (site := request.headers.get("sec-fetch-site")) is not None:
         return site in ("same-origin", "none")
     origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == host
+    return origin is None or origin.partition("://")[2] == host
 
 
 class BodyLimit:
-    """ASGI middleware that stops reading a body at the largest size any route accepts."""
+    """ASGI middleware that stops reading a body at what its route accepts: files there, a form elsewhere."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
-        self._max_bytes = max_bytes
+        # Both files of a data set come in one body.
+        self._caps = {"embeddings": settings.max_upload_bytes, "datasets": 2 * settings.max_dataset_bytes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, counting."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        cap = self._caps.get(scope["path"].removeprefix("/api").strip("/"), 0) + FORM_OVERHEAD_BYTES
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdigit() and int(declared) > self._max_bytes + FORM_OVERHEAD_BYTES:
-            await self._too_large(scope, receive, send)
+        if declared.isdigit() and int(declared) > cap:
+            await _too_large(cap, scope, receive, send)
             return
         received, started, exceeded = 0, False, False
 
@@ -121,7 +110,7 @@ class BodyLimit:
             nonlocal received, exceeded
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._max_bytes + FORM_OVERHEAD_BYTES:
+            if received > cap:
                 exceeded = True
                 return {"type": "http.disconnect"}
             return message
@@ -137,13 +126,14 @@ class BodyLimit:
             await self._app(scope, counting, sending)
         finally:
             if exceeded and not started:
-                await self._too_large(scope, receive, send)
+                await _too_large(cap, scope, receive, send)
 
-    async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
-        detail = (
-            f"Expected at most {self._max_bytes:,} bytes, which is ISOSCOPE_MAX_UPLOAD_BYTES here, got more. "
-            "Upload a part of the rows, or raise the setting."
-        )
-        response = problem_response(Request(scope), 413, Problem(detail=detail, field="file"))
-        response.headers["Connection"] = "close"
-        await response(scope, receive, send)
+
+async def _too_large(cap: int, scope: Scope, receive: Receive, send: Send) -> None:
+    detail = (
+        f"Expected at most {cap:,} bytes in this request, got more. Upload a part of the rows, or have "
+        "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
+    )
+    response = problem_response(Request(scope), 413, Problem(detail=detail, field="file"))
+    response.headers["Connection"] = "close"
+    await response(scope, receive, send)

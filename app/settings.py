@@ -34,7 +34,7 @@ class Settings(BaseSettings):
         None, description="Folder whose subfolders are offered as models; empty: `models` in the data folder."
     )
     host: str = Field("127.0.0.1", description="Address to listen on; off loopback an access token is required.")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on.")
+    port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
     access_token: SecretStr | None = Field(
         None, description="Secret that every request must show; at least 16 characters; needed off loopback."
     )

@@ -73,6 +73,12 @@ def serve(settings: Settings) -> int:
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    if not free(settings):
+        say(
+            f"Something else listens at {settings.host}:{settings.port} already, perhaps another Isoscope. "
+            "Stop it, or choose another port: ISOSCOPE_PORT=8001"
+        )
+        return 1
     prepare(settings)
     children = [
         Child("web", [sys.executable, "-m", "app", FLAG]),
@@ -105,6 +111,18 @@ def prepare(settings: Settings) -> None:
         if queue_sample(context):
             say("the database is empty: the sample experiment is queued")
         context.queue.close()
+
+
+def free(settings: Settings) -> bool:
+    """Whether the address can be listened on."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError:
+            return False
+    return True
 
 
 def answers(settings: Settings) -> bool:

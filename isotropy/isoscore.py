@@ -76,6 +76,7 @@ def participation_ratio(S: Tensor) -> Score:
         return Score.undefined("The covariance is not finite: some points are NaN, infinite or too large.")
     if not S.any():
         return Score.undefined("The covariance is zero: all points are equal, or there are fewer than two.")
+    S = S / S.abs().max()  # or squares leave the range of float64
     # The sum of eigenvalues that are not negative is at least the root of the sum of their squares.
     if S.trace() < torch.linalg.matrix_norm(S) * (1 - 1e-6):
         return Score.undefined("The matrix is not a covariance: it has a negative eigenvalue.")

@@ -55,7 +55,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         with (
             Heartbeat(sessions, slot, device),
             working(settings.queue, slot, executor.execute),
-            Reconciler(sessions, queue, locks),
+            Reconciler(sessions, queue, slot, locks),
         ):
             stop.wait()
             executor.stop()

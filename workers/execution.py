@@ -35,15 +35,18 @@ class Executor:
         self._sessions = sessions
         self._processes = processes
         self._slot = slot
+        self._begun: set[Job] = set()
         self._stopping = False
 
     async def execute(self, job: Job) -> None:
         """Work on a job until its row is final or it is given up."""
         while await asyncio.to_thread(self._begin, job):
-            exit_code = await self._processes.run(job)
+            self._begun.add(job)
+            exit_code = -signal.SIGTERM if self._stopping else await self._processes.run(job)
             if self._stopping:
                 # The job was ended because the worker ends. To return would tell the engine that it is done.
                 await asyncio.Event().wait()
+            self._begun.discard(job)
             if exit_code == 0:
                 return
             logger.warning("the process of %s ended with %s", job.workflow_id, _cause(exit_code))
@@ -55,7 +58,10 @@ class Executor:
         self._processes.kill_all()
         mine = (Run.worker == self._slot) & (Run.status == RunStatus.RUNNING)
         with self._sessions.begin() as session:
-            session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None, attempts=0))
+            for job in list(self._begun):  # an orderly end is no failed attempt
+                table = ROWS[job.kind][0]
+                session.execute(update(table).where(table.id == job.row_id).values(attempts=0))
+            session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None))
 
     def _begin(self, job: Job) -> bool:
         """Count an attempt; whether there is anything to do, and still hope."""
@@ -67,7 +73,7 @@ class Executor:
             row.attempts += 1
             if row.attempts > MAX_ATTEMPTS:
                 row.status = failed
-                row.error = _given_up(row.error)
+                row.error = _given_up(job.kind, row.error)
                 if isinstance(row, Run):
                     row.finished_at = utcnow()
                 return False
@@ -90,9 +96,10 @@ def _cause(exit_code: int) -> str:
     return f"signal {signal.Signals(-exit_code).name}"
 
 
-def _given_up(last_cause: str | None) -> str:
+def _given_up(kind: JobKind, last_cause: str | None) -> str:
+    smaller = "a smaller batch, a smaller model" if kind is JobKind.FINETUNE else "fewer dimensions"
     return (
         f"The process of this job ended {MAX_ATTEMPTS} times without getting further (last by "
-        f"{last_cause or 'an unknown cause'}). SIGKILL most often means that memory ran out: try a smaller "
-        "batch, a smaller model or fewer rows."
+        f"{last_cause or 'an unknown cause'}). SIGKILL most often means that memory ran out: "
+        f"try {smaller} or fewer rows."
     )

@@ -42,7 +42,8 @@ class JobProcesses:
         Cancelling this ends the process and whatever it started.
         """
         process = self._context.Process(target=_work, args=(job, self._settings, self._device), name=job.workflow_id)
-        process.start()
+        # In a thread: it waits for the fork server, which may still be importing.
+        await asyncio.to_thread(process.start)
         self._running[job] = process
         try:
             await _ended(process)

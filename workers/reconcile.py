@@ -5,6 +5,7 @@ mended here, at a worker's start and every minute.
 """
 
 import logging
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from threading import Event, Thread
@@ -27,9 +28,10 @@ EVERY_SECONDS = 60
 class Reconciler:
     """Reconciles every minute while the context is open; one worker of a data folder at a time."""
 
-    def __init__(self, sessions: Sessions, queue: JobQueue, locks: Path) -> None:
+    def __init__(self, sessions: Sessions, queue: JobQueue, slot: str, locks: Path) -> None:
         self._sessions = sessions
         self._queue = queue
+        self._slot = slot
         self._locks = locks
         self._stop = Event()
         self._thread = Thread(target=self._reconcile_until_stopped, name="reconciler", daemon=True)
@@ -46,6 +48,7 @@ class Reconciler:
         while True:
             try:
                 with held("reconciler", self._locks):
+                    take_over_the_dead(self._queue, self._slot, self._locks)
                     unwanted = reconcile(self._sessions, self._queue, unwanted)
             except ConflictError:
                 pass  # another worker is at it
@@ -53,6 +56,16 @@ class Reconciler:
                 logger.warning("rows and engine could not be compared", exc_info=True)
             if self._stop.wait(EVERY_SECONDS):
                 return
+
+
+def take_over_the_dead(queue: JobQueue, slot: str, locks: Path) -> None:
+    """Put back the jobs of workers whose slot nobody holds: the engine gives them only to a worker of that name.
+
+    They are stranded when the device, or the machine's name, is another at the next start.
+    """
+    for other in queue.slots() - {slot}:
+        with suppress(ConflictError), held(other, locks):
+            queue.take_over(other)
 
 
 def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
@@ -67,7 +80,7 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
     after = set(wanted(sessions))
     for job in before:
         if job in after and job.workflow_id not in active:
-            queue.restart(job)
+            queue.ensure(job)
     unwanted = active - {job.workflow_id for job in after.union(before)}
     for workflow_id in unwanted & unwanted_before:
         queue.cancel(Job.parse(workflow_id))

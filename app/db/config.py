@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
 
 class Regularizer(StrEnum):
@@ -32,17 +32,18 @@ LayerNumber = Annotated[int, Field(ge=1, le=1000)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class TrainingConfig(BaseModel):
-    """What all runs of an experiment share. Defaults are the papers', where they fix one."""
+class TrainingOptions(BaseModel):
+    """What all runs of an experiment share, as a user states it. Defaults are the papers', where they fix one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str
     text_columns: list[str] = Field(min_length=1, max_length=2)
     label_column: str
-    label_names: list[str] = Field(min_length=2)
     metric: Metric = Metric.ACCURACY
-    layers: list[LayerNumber] | None = Field(None, description="Layers that I-STAR sees, from 1; null means all.")
+    layers: list[LayerNumber] | None = Field(
+        None, min_length=1, description="Layers that I-STAR sees, from 1; null means all."
+    )
     epochs: int | None = Field(3, ge=1, le=1000)
     max_steps: int | None = Field(None, ge=1, le=10_000_000)
     batch_size: int = Field(16, ge=1, le=4096)
@@ -53,7 +54,7 @@ class TrainingConfig(BaseModel):
     train_rows: int | None = Field(None, ge=2, description="Train on this many rows, drawn by a fixed seed.")
     validation_rows: int | None = Field(None, ge=2)
     include_padding: bool = Field(False, description="As the reference code does; only for reproduction.")
-    shrinkage_points: int = Field(250_000, ge=2, description="Layer-tokens behind the shrinkage covariance.")
+    shrinkage_points: int = Field(250_000, ge=2, lt=2**31, description="Layer-tokens behind the shrinkage covariance.")
     evaluation_zeta: FiniteFloat = Field(0.0, ge=0, le=1, description="Zeta of the reported IsoScore*.")
 
     @model_validator(mode="after")
@@ -61,6 +62,17 @@ class TrainingConfig(BaseModel):
         if (self.epochs is None) == (self.max_steps is None):
             raise ValueError("expected either epochs or max_steps; give one of them")
         return self
+
+    @field_validator("layers")
+    @classmethod
+    def _each_layer_once(cls, layers: list[int] | None) -> list[int] | None:
+        return None if layers is None else sorted(set(layers))
+
+
+class TrainingConfig(TrainingOptions):
+    """What all runs of an experiment share, with what was read from its data set."""
+
+    label_names: list[str] = Field(min_length=2)
 
 
 class RunConfig(TrainingConfig):

@@ -52,7 +52,7 @@ def zeta_curve(lines: Sequence[Line], chosen: Line, zeta: float, source: str) ->
         slug="zeta",
         title="Shrinkage by ζ",
         caption=(
-            "IsoScore★ of (1 − ζ) Σ_X + ζ Σ_S. At ζ = 0 the rows speak alone; at ζ = 1 only the shrinkage "
+            "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. At ζ = 0 the rows speak alone; at ζ = 1 only the shrinkage "
             f"covariance does: {source}. Each line is of as many rows as stand where it begins, drawn by a fixed seed."
         ),
         table=Table(

@@ -61,7 +61,9 @@ def layers(run: Run) -> Figure:
     return Figure(
         slug="layers",
         title="IsoScore★ by layer",
-        caption="IsoScore★ of the same validation rows, layer by layer, while the run trains.",
+        caption=(
+            "Of the same few validation rows each time, at ζ = 0: low for few tokens, so read the trend, not the level."
+        ),
         table=Table(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
             [[step.step, *(step.layers or [])] for step in logged],

@@ -42,9 +42,7 @@ def create_dataset(
             memory_bytes=settings.parse_memory_bytes,
             seconds=settings.parse_seconds,
         )  # fmt: skip
-        with context.sessions.begin() as session:
-            for one in stored:
-                files.record(context, session, one)
+        with files.recording(context, *stored) as session:
             dataset = Dataset(
                 name=clean_name(name, names[0].rsplit(".", 1)[0]),
                 origin=origin,

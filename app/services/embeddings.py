@@ -31,8 +31,7 @@ def create_embedding(
     stored = files.store(context, stream, context.settings.max_upload_bytes)
     try:
         kind = detect(context.storage.path(stored.sha256), filename)
-        with context.sessions.begin() as session:
-            files.record(context, session, stored)
+        with files.recording(context, stored) as session:
             embedding = Embedding(
                 name=clean_name(name, filename),
                 filename=filename,
@@ -148,7 +147,7 @@ def base_name(filename: str) -> str:
 
 def clean_name(name: str | None, default: str) -> str:
     """The name the user gave, or else the file's."""
-    given = " ".join((name or default).split())
+    given = " ".join("".join(letter if letter.isprintable() else " " for letter in name or default).split())
     return given[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
 
 

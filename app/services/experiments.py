@@ -8,23 +8,23 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.config import Regularizer, RunConfig, Seed, TrainingConfig
+from app.db.config import Regularizer, RunConfig, Seed, TrainingConfig, TrainingOptions
 from app.db.models import Dataset, Experiment, Run
 from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.labels import check_text_columns, label_values
 from app.formats.tables import Column
 from app.queue import DEFAULT_PRIORITY, Job, JobKind
 from app.services.datasets import find_dataset
+from app.services.embeddings import clean_name
 from app.services.models import ModelChoice, require_model
 from app.services.runs import UNFINISHED, mark_cancelled
 
 MAX_RUNS = 500
 
 
-class SweepRequest(TrainingConfig):
+class SweepRequest(TrainingOptions):
     """What a user asks for: a configuration, and the values that its runs differ in."""
 
-    label_names: list[str] | None = Field(None, description="Left out: read from the label column.")  # type: ignore[assignment]
     name: str | None = Field(None, max_length=200)
     dataset_id: str
     regularizer: Regularizer = Regularizer.ISTAR
@@ -52,7 +52,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         dataset = find_dataset(session, request.dataset_id)
     names = _check_columns(dataset, request)
     _check_layers(require_model(context.settings, request.model, ask_hub=ask_hub), request)
-    shared = request.model_dump(include=set(TrainingConfig.model_fields)) | {"label_names": names}
+    shared = request.model_dump(include=set(TrainingOptions.model_fields)) | {"label_names": names}
     config = TrainingConfig.model_validate(shared)
     wanted = set(request.lambdas) if request.regularizer is not Regularizer.NONE else set()
     runs = [
@@ -80,7 +80,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
     plan = plan_sweep(context, request)
     with context.sessions.begin() as session:
         experiment = Experiment(
-            name=" ".join((request.name or "").split()) or f"{request.model} on {plan.dataset.name}",
+            name=clean_name(request.name, f"{request.model} on {plan.dataset.name}"),
             dataset_id=plan.dataset.id,
             config=plan.config.model_dump(mode="json"),
             runs=[

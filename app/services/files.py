@@ -1,5 +1,7 @@
 """Uploaded bytes and the rows that refer to them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import BinaryIO
 
@@ -11,28 +13,32 @@ from app.db.models import Dataset, Embedding, StoredFile
 from app.errors import ConflictError
 from app.storage import Stored
 
-# Between the last row of some bytes going and the bytes going, the same bytes may be uploaded again.
-_deleting = Lock()
+# Held until the commit: between the last row of some bytes going and the bytes going, or between two looks for
+# their row, the same bytes may be uploaded again.
+_sharing = Lock()
 
 
 def store(context: Context, stream: BinaryIO, max_bytes: int) -> Stored:
-    """Keep the bytes of ``stream``; they stay without a row until ``record`` or ``release``."""
+    """Keep the bytes of ``stream``; they stay without a row until ``recording`` or ``release``."""
     return context.storage.write(stream, max_bytes)
 
 
-def record(context: Context, session: Session, stored: Stored) -> None:
-    """Add the row of stored bytes, unless the same bytes have one."""
-    with _deleting:
-        if not context.storage.path(stored.sha256).exists():
-            raise ConflictError("The same file was deleted at this moment; upload it again.")
-        session.merge(StoredFile(sha256=stored.sha256, size_bytes=stored.size_bytes))
+@contextmanager
+def recording(context: Context, *stored: Stored) -> Iterator[Session]:
+    """Open the transaction that adds the rows of stored bytes, where they have none, and whatever refers to them."""
+    with _sharing, context.sessions.begin() as session:
+        for one in stored:
+            if not context.storage.path(one.sha256).exists():
+                raise ConflictError("The same file was deleted at this moment; upload it again.")
+            session.merge(StoredFile(sha256=one.sha256, size_bytes=one.size_bytes))
         session.flush()
+        yield session
 
 
 def release(context: Context, *hashes: str | None) -> None:
     """Delete the bytes that no row needs any more."""
     for sha256 in {found for found in hashes if found is not None}:
-        with _deleting, context.sessions.begin() as session:
+        with _sharing, context.sessions.begin() as session:
             if session.scalar(select(_needed(sha256))):
                 continue
             if (row := session.get(StoredFile, sha256)) is not None:

@@ -51,10 +51,7 @@ def require_model(settings: Settings, name: str, *, ask_hub: bool = True) -> Mod
         return here[name]
     offered = ", ".join(here)
     if HUB_NAME.fullmatch(name) is None:
-        raise InvalidError(
-            f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.",
-            "model",
-        )
+        raise _no_name(name, offered)
     return _ask_the_hub(name, offered) if ask_hub else ModelChoice(name, "Hub", None)
 
 
@@ -62,10 +59,12 @@ def _ask_the_hub(name: str, offered: str) -> ModelChoice:
     # Imported here: it takes longer than all the rest of the web process's start.
     from httpx2 import TransportError  # noqa: PLC0415
     from huggingface_hub import HfApi  # noqa: PLC0415
-    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
 
     try:
         found = HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS)
+    except HFValidationError as error:
+        raise _no_name(name, offered) from error
     except HfHubHTTPError as error:
         if error.response is not None and error.response.status_code in (401, 403, 404):
             raise InvalidError(
@@ -81,6 +80,12 @@ def _ask_the_hub(name: str, offered: str) -> ModelChoice:
             "model",
         )
     return ModelChoice(name, "Hub", None)
+
+
+def _no_name(name: str, offered: str) -> InvalidError:
+    return InvalidError(
+        f"Expected one of {offered}, or a Hub name such as google-bert/bert-base-cased, got {name!r}.", "model"
+    )
 
 
 def _unreachable(name: str, offered: str) -> InvalidError:

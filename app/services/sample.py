@@ -15,7 +15,7 @@ NAME = "Subject-verb agreement (synthetic)"
 
 
 def queue_sample(context: Context) -> bool:
-    """Queue the sample experiment if nothing was ever stored; whether it was."""
+    """Queue the sample experiment if nothing is stored; whether it was."""
     with context.sessions() as session:
         if any(session.scalar(select(exists(select(table.id)))) for table in (Embedding, Dataset, Experiment)):
             return False

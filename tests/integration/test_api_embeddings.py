@@ -2,6 +2,7 @@
 
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -95,6 +96,14 @@ def test_identical_bytes_are_stored_once_and_go_with_the_last_embedding(client, 
     assert [path for path in files.rglob("*") if path.is_file()] == []
     assert client.get(f"/api/embeddings/{second}").status_code == 404
     assert work() == 0
+
+
+def test_identical_bytes_uploaded_at_the_same_moment_are_all_kept(client, context, cloud):
+    content = npy(cloud)
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: upload(client, content).status_code, range(12)))
+    assert answers == [201] * 12
+    assert len([path for path in (context.settings.root / "files").rglob("*") if path.is_file()]) == 1
 
 
 def test_nan_rows_are_left_out_and_counted_and_no_nan_reaches_the_answer(client, work, cloud):

@@ -1,13 +1,13 @@
 import asyncio
 import os
 import signal
-import time
 
 import pytest
 
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, Worker
 from app.errors import ConflictError
 from app.queue import Job, JobKind, working
+from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
 from workers.slot import held
@@ -54,6 +54,25 @@ def test_a_job_that_only_crashes_is_given_up_with_the_cause(context, job):
     assert "ended 5 times without getting further (last by signal SIGKILL)" in embedding.error
 
 
+def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, job):
+    processes = Processes()
+    executor = Executor(context.sessions, processes, "here/cpu")
+
+    async def end_while_it_runs() -> None:
+        async def run(job: Job) -> int:
+            executor.stop()
+            return -signal.SIGKILL
+
+        processes.run = run
+        await asyncio.wait_for(executor.execute(job), 1)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(end_while_it_runs())
+    with context.sessions() as session:
+        embedding = session.get(Embedding, job.row_id)
+    assert (embedding.status, embedding.attempts) == (EmbeddingStatus.INSPECTING, 0)
+
+
 def test_a_job_whose_row_is_gone_or_final_starts_nothing(context, job):
     processes = Processes(0)
     executor = Executor(context.sessions, processes, "here/cpu")
@@ -78,9 +97,9 @@ def test_the_engine_runs_a_job_once_and_cancels_it_while_it_runs(context):
         job = Job(JobKind.FINETUNE, "some-row")
         for _ in range(3):
             context.queue.enqueue(job)
-        _wait_for(lambda: began)
+        wait_for(lambda: began)
         context.queue.cancel(job)
-        _wait_for(lambda: ended)
+        wait_for(lambda: ended)
     assert (began, ended) == ([job], [job])
     assert context.queue.active() == set()
 
@@ -94,7 +113,7 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
     for name, priority in (("late", 100), ("first", 1), ("later", 100)):
         context.queue.enqueue(Job(JobKind.FINETUNE, name), priority)
     with working(context.settings.queue, "here/cpu", execute):
-        _wait_for(lambda: len(order) == 3)
+        wait_for(lambda: len(order) == 3)
     assert order == ["first", "late", "later"]
 
 
@@ -114,10 +133,3 @@ def test_a_worker_has_a_row_while_it_lives(context):
         assert session.get(Worker, "here/cpu").pid == os.getpid()
     with context.sessions() as session:
         assert session.get(Worker, "here/cpu") is None
-
-
-def _wait_for(look, seconds=20):
-    end = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < end
-        time.sleep(0.05)

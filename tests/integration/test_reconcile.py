@@ -1,9 +1,13 @@
+import asyncio
+
 import pytest
 
 from app.db.config import Regularizer
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.queue import Job, JobKind
-from workers.reconcile import reconcile, wanted
+from app.queue import Job, JobKind, working
+from tests.waiting import wait_for
+from workers.reconcile import reconcile, take_over_the_dead, wanted
+from workers.slot import held
 
 
 @pytest.fixture
@@ -39,6 +43,36 @@ def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, run_i
     assert unwanted < context.queue.active()
     reconcile(context.sessions, context.queue, unwanted)
     assert context.queue.active() == {f"finetune-{run_id}" for run_id in run_ids[1:]}
+
+
+def test_a_job_that_waits_already_is_not_started_anew(context, run_ids):
+    job = Job(JobKind.FINETUNE, run_ids[0])
+    context.queue.enqueue(job, priority=1)
+    context.queue.ensure(job)
+    assert context.queue.active() == {job.workflow_id}
+
+
+def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, run_ids, tmp_path):
+    began: list[str] = []
+
+    async def execute(job: Job) -> None:
+        began.append(job.row_id)
+        await asyncio.Event().wait()
+
+    context.queue.enqueue(Job(JobKind.FINETUNE, run_ids[0]))
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: began)
+    assert context.queue.slots() == {"here/cpu"}
+
+    with held("here/cpu", tmp_path):
+        take_over_the_dead(context.queue, "here/cuda:0", tmp_path)
+    assert context.queue.slots() == {"here/cpu"}, "while its slot is held a worker lives"
+
+    take_over_the_dead(context.queue, "here/cuda:0", tmp_path)
+    with working(context.settings.queue, "here/cuda:0", execute):
+        wait_for(lambda: len(began) == 2)
+    assert began == [run_ids[0]] * 2
+    assert context.queue.slots() == {"here/cuda:0"}
 
 
 def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, run_ids):

@@ -38,6 +38,7 @@ def test_a_further_name_can_be_allowed(context):
     [
         {"Origin": "http://evil.example.org"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site", "Origin": "http://localhost:9999"},
     ],
@@ -58,6 +59,8 @@ def test_without_the_token_the_api_answers_401_and_pages_ask_for_it(guarded):
     assert guarded.get("/api/embeddings").status_code == 401
     page = guarded.get("/embeddings")
     assert (page.status_code, page.headers["location"]) == (303, "/login?next=/embeddings")
+    assert guarded.get("/experiments/x?view=lambda").headers["location"] == "/login?next=/experiments/x%3Fview%3Dlambda"
+    assert guarded.post("/runs/x/cancel").headers["location"] == "/login?next=/"
 
 
 def test_with_the_token_in_a_header_the_api_answers(guarded):
@@ -93,7 +96,13 @@ def test_a_body_that_declares_more_than_the_cap_is_refused_unread(context):
     with TestClient(create_app(settings), base_url="http://localhost") as client:
         answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": "5000000"})
     assert answer.status_code == 413
-    assert "at most 1,000 bytes" in answer.json()["detail"]
+    assert "at most 1,001,000 bytes" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/login", "/api/experiments", "/datasets/glue", "/nowhere"])
+def test_only_uploads_may_be_large(client, path):
+    answer = client.post(path, content=b"", headers={"Content-Length": "2000000"})
+    assert answer.status_code == 413
 
 
 def test_a_body_that_does_not_declare_its_size_is_stopped_at_the_cap(context):
@@ -125,4 +134,5 @@ def test_a_failure_tells_its_number_and_nothing_else(context):
         answer = client.get("/api/broken")
     assert answer.status_code == 500
     assert "secret" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "The server's log has the cause under" in answer.json()["detail"]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, UploadFile
 
-from app.db.models import CurveStatus, Embedding, ZetaCurve
+from app.db.models import Embedding, ZetaCurve
 from app.dependencies import ContextDep
 from app.formats.selection import Selection
 from app.routes.api.schemas import (
@@ -84,7 +84,7 @@ def _answer(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
     return ZetaCurveOut(
         source=curve.source,
         source_id=curve.source_id,
-        status=curve.status or CurveStatus.QUEUED,
+        status=curve.status,
         error=curve.error,
         seed=curve.seed,
         zetas=[step / 100 for step in range(101)],
