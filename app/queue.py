@@ -168,16 +168,16 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
             log_level="ERROR",
         )
     )
-    DBOS.listen_queues(["gpu", "measure"])
-    DBOS.launch()
-    DBOS.register_queue("gpu", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
-    DBOS.register_queue(
-        "measure",
-        worker_concurrency=measure_concurrency,
-        polling_interval_sec=0.25,
-        on_conflict="always_update",
-    )
     try:
+        DBOS.listen_queues(["gpu", "measure"])
+        DBOS.launch()
+        DBOS.register_queue("gpu", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
+        DBOS.register_queue(
+            "measure",
+            worker_concurrency=measure_concurrency,
+            polling_interval_sec=0.25,
+            on_conflict="always_update",
+        )
         yield
     finally:
         DBOS.destroy(workflow_completion_timeout_sec=0, destroy_registry=True)

@@ -12,8 +12,9 @@ PATIENCE_MILLISECONDS = 60_000
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for one module: while it is open an event loop runs in this thread, in which no other test could."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine: install the package chromium to run the browser tests")
     with sync_playwright() as playwright:

@@ -110,7 +110,7 @@ def test_a_sweep_is_launched_from_the_form_and_watched_to_its_scatter(serving, p
     drawn(page, "lambda")
     page.get_by_role("link", name="Details").first.click()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-    assert page.locator(".js-plotly-plot").count() == page.locator("[data-figure]").count()
+    expect(page.locator(".js-plotly-plot")).to_have_count(page.locator("[data-figure]").count())
 
 
 def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(serving, page, rows):

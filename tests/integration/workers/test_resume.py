@@ -19,8 +19,9 @@ class KilledError(BaseException):
 
 
 @pytest.fixture
-def often(settings):
-    """Settings with a checkpoint after every step."""
+def often(settings, monkeypatch):
+    """Settings with a checkpoint after every step, however long saving takes."""
+    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 
