@@ -1,0 +1,36 @@
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+
+def serve(tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
+    known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
+    command = [sys.executable, "-m", "isoscope", "serve"]
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        ended = serve(tmp_path, ISOSCOPE_PORT=str(other.getsockname()[1]))
+    assert ended.returncode == 1
+    assert "Something else listens at 127.0.0.1" in ended.stdout
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "sentence"),
+    [
+        ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
+        ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_nothing_is_started(tmp_path, setting, value, sentence):
+    ended = serve(tmp_path, **{setting: value})
+    assert ended.returncode == 2
+    assert sentence in ended.stderr
+    assert not (tmp_path / "data").exists()
