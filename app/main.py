@@ -74,6 +74,6 @@ def create_context(settings: Settings) -> Context:
     return Context(
         settings=settings,
         sessions=create_sessions(settings.database),
-        storage=Storage(settings.root / "files"),
+        storage=Storage(settings.files),
         queue=JobQueue(settings.queue),
     )

@@ -87,11 +87,16 @@ class Settings(BaseSettings):
         return (self.models_dir or self.root / "models").expanduser().resolve()
 
     @property
+    def files(self) -> Path:
+        """Folder of the uploaded files."""
+        return self.root / "files"
+
+    @property
     def runs(self) -> Path:
         """Folder of the checkpoints of running fine-tunes."""
         return self.root / "runs"
 
     def create_folders(self) -> None:
         """Make every folder that the other processes expect."""
-        for folder in (self.root, self.models, self.runs, self.root / "files", self.root / "locks"):
+        for folder in (self.root, self.models, self.runs, self.files, self.root / "locks"):
             folder.mkdir(parents=True, exist_ok=True)

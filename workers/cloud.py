@@ -40,7 +40,7 @@ class Cloud:
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
     """Open the matrix that was chosen of the embedding's file."""
-    path = Storage(settings.root / "files").path(embedding.file_sha256)
+    path = Storage(settings.files).path(embedding.file_sha256)
     if not path.exists():
         raise NotFoundError(f"The file of {embedding.name!r} is gone from the storage; upload it again.")
     matrix = open_matrix(path, Format(embedding.format), Selection.model_validate(embedding.selection))

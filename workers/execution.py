@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import update
 
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Run, RunStatus, ZetaCurve
+from app.db.models import UNFINISHED, CurveStatus, Embedding, EmbeddingStatus, Run, RunStatus, ZetaCurve
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job, JobKind
@@ -24,7 +24,7 @@ ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
     JobKind.INSPECT: (Embedding, (EmbeddingStatus.INSPECTING,), EmbeddingStatus.FAILED),
     JobKind.MEASURE: (Embedding, (EmbeddingStatus.MEASURING,), EmbeddingStatus.FAILED),
     JobKind.CURVE: (ZetaCurve, (CurveStatus.QUEUED,), CurveStatus.FAILED),
-    JobKind.FINETUNE: (Run, (RunStatus.QUEUED, RunStatus.RUNNING), RunStatus.FAILED),
+    JobKind.FINETUNE: (Run, UNFINISHED, RunStatus.FAILED),
 }
 
 

@@ -35,7 +35,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job
 
 
 def _look(embedding: Embedding, settings: Settings) -> Inspection:
-    path: Path = Storage(settings.root / "files").path(embedding.file_sha256)
+    path: Path = Storage(settings.files).path(embedding.file_sha256)
     chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
     return run_in_sandbox(
         inspect,

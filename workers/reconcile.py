@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Run, RunStatus, ZetaCurve
+from app.db.models import UNFINISHED, CurveStatus, Embedding, EmbeddingStatus, Run, ZetaCurve
 from app.db.session import Sessions
 from app.errors import ConflictError
 from app.queue import Job, JobKind, JobQueue
@@ -104,6 +104,6 @@ def _jobs(session: Session, kind: JobKind, table: Any, status: StrEnum) -> list[
 
 
 def _runs(session: Session) -> list[Job]:
-    unfinished = Run.status.in_((RunStatus.QUEUED, RunStatus.RUNNING))
+    unfinished = Run.status.in_(UNFINISHED)
     ids = session.scalars(select(Run.id).where(unfinished).order_by(Run.queued_at, Run.position))
     return [Job(JobKind.FINETUNE, row_id) for row_id in ids]

@@ -49,7 +49,11 @@ class RunStatus(StrEnum):
     @property
     def final(self) -> bool:
         """Whether nothing happens to the run any more."""
-        return self not in (RunStatus.QUEUED, RunStatus.RUNNING)
+        return self not in UNFINISHED
+
+
+UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
+"""States of a run that still waits for a worker, or is at one."""
 
 
 class Phase(StrEnum):

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
 from app.db.config import Regularizer, RunConfig, Seed, TrainingConfig, TrainingOptions
-from app.db.models import Dataset, Experiment, Run
+from app.db.models import UNFINISHED, Dataset, Experiment, Run
 from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.labels import check_text_columns, label_values
 from app.formats.tables import Column
@@ -17,7 +17,7 @@ from app.queue import DEFAULT_PRIORITY, Job, JobKind
 from app.services.datasets import find_dataset
 from app.services.embeddings import clean_name
 from app.services.models import ModelChoice, require_model
-from app.services.runs import UNFINISHED, mark_cancelled
+from app.services.runs import mark_cancelled
 
 MAX_RUNS = 500
 

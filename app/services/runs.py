@@ -6,12 +6,10 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.models import Experiment, Run, RunStatus, Step
+from app.db.models import UNFINISHED, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
-
-UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
 def get_run(context: Context, run_id: str) -> Run:

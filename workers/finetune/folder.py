@@ -9,12 +9,11 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from app.db.models import Run, RunStatus
+from app.db.models import UNFINISHED, Run
 from app.db.session import Sessions
 from app.settings import Settings
 
 MARKER = "complete"
-UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
 class RunFolder:

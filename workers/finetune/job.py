@@ -9,7 +9,7 @@ from transformers import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
 from app.db.config import Regularizer, RunConfig
-from app.db.models import Dataset, Phase, Run, RunStatus
+from app.db.models import UNFINISHED, Dataset, Phase, Run, RunStatus
 from app.db.session import Sessions, create_sessions
 from app.db.types import utcnow
 from app.queue import Job
@@ -22,7 +22,7 @@ from workers.finetune.data import encode, load_columns
 from workers.finetune.device import choose_device
 from workers.finetune.environment import describe_environment
 from workers.finetune.evaluation import Evaluation, evaluate
-from workers.finetune.folder import UNFINISHED, RunFolder, sweep
+from workers.finetune.folder import RunFolder, sweep
 from workers.finetune.metrics import MetricsCallback, Probe
 from workers.finetune.model import find_source, load_model, longest_input
 from workers.finetune.progress import Progress, RunStoppedError
@@ -79,7 +79,7 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
     _be_quiet()
     choose_device(device)
     config = task.config
-    columns = load_columns(task.dataset, config, Storage(settings.root / "files"))
+    columns = load_columns(task.dataset, config, Storage(settings.files))
     source = find_source(config.model, settings, task.revision)
     model, tokenizer = load_model(source, config)
     max_length = longest_input(model, tokenizer, config)
