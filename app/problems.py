@@ -32,6 +32,12 @@ STATUS: dict[type[IsoscopeError], HTTPStatus] = {
     InvalidError: HTTPStatus.UNPROCESSABLE_ENTITY,
 }
 TITLES = {404: "Not found", 405: "Not possible here", 409: "Not now", 413: "Too large", 415: "Not read here"}
+# What FastAPI and Starlette say without help, and what is said instead.
+BARE = {
+    HTTPStatus.BAD_REQUEST: "There was an error parsing the body",
+    HTTPStatus.NOT_FOUND: HTTPStatus.NOT_FOUND.phrase,
+    HTTPStatus.METHOD_NOT_ALLOWED: HTTPStatus.METHOD_NOT_ALLOWED.phrase,
+}
 
 
 class Problem(BaseModel):
@@ -71,6 +77,20 @@ def problem_response(request: Request, status: int, problem: Problem, request_id
     return templates.TemplateResponse(request, "error.html", shown, status_code=status)
 
 
+def _explained(request: Request, error: HTTPException) -> str:
+    """The framework's word for a request that no route took, as a sentence."""
+    path, method = request.url.path, request.method
+    if error.detail != BARE.get(HTTPStatus(error.status_code)):
+        return error.detail
+    match error.status_code:
+        case HTTPStatus.NOT_FOUND:
+            return f"There is no page {path}."
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            return f"{path} does not take {method}."
+        case _:
+            return "The body cannot be read: expected JSON in UTF-8, or a form with its files."
+
+
 def install(app: FastAPI) -> None:
     """Give the application its exception handlers."""
 
@@ -84,10 +104,9 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> Response:
-        detail = error.detail
-        if error.status_code == HTTPStatus.NOT_FOUND and detail == HTTPStatus.NOT_FOUND.phrase:
-            detail = f"There is no page {request.url.path}."
-        return problem_response(request, error.status_code, Problem(detail=detail))
+        response = problem_response(request, error.status_code, Problem(detail=_explained(request, error)))
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:

@@ -136,3 +136,14 @@ def test_a_failure_tells_its_number_and_nothing_else(context):
     assert "secret" not in answer.text
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "The server's log has the cause under" in answer.json()["detail"]
+
+
+def test_what_no_route_takes_is_told_in_a_sentence(client):
+    nowhere = client.get("/api/nowhere")
+    assert (nowhere.status_code, nowhere.json()["detail"]) == (404, "There is no page /api/nowhere.")
+    wrong = client.patch("/api/embeddings")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
+    assert wrong.json()["detail"] == "/api/embeddings does not take PATCH."
+    garbage = client.post("/api/experiments", content=b"\xff", headers={"Content-Type": "application/json"})
+    assert garbage.status_code == 400
+    assert garbage.json()["detail"] == "The body cannot be read: expected JSON in UTF-8, or a form with its files."

@@ -7,8 +7,22 @@ from fastapi import APIRouter
 from app.problems import Problem
 from app.routes.api import datasets, embeddings, experiments, health, runs
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (404, 409, 413, 415, 422)}
+PROBLEMS = {
+    400: "The request cannot be read.",
+    401: "The access token is missing or wrong.",
+    403: "A page of another site asked for this change.",
+    404: "There is no such thing, or no longer.",
+    409: "The thing is in a state in which this cannot be done.",
+    413: "The body is larger than the limit.",
+    415: "The file is of a kind that is not read here.",
+    421: "The server does not answer to this name.",
+    422: "A value, or what a file holds, cannot be used; `field` names which.",
+    500: "Isoscope failed; `detail` has the number under which its log tells why.",
+}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": description} for status, description in PROBLEMS.items()
+}
 
-router = APIRouter(prefix="/api", responses=PROBLEMS)
+router = APIRouter(prefix="/api", responses=RESPONSES)
 for module in (embeddings, datasets, experiments, runs, health):
     router.include_router(module.router)

@@ -1,0 +1,93 @@
+"""The API as its own description has it, under requests that a generator makes of that description."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx2
+import numpy as np
+import pytest
+
+from tests.conftest import free_port
+
+ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
+# A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
+# routes, Starlette's Allow names the methods of the first.
+LEFT_OUT = "positive_data_acceptance,allow_header_conformance"
+EXAMPLES = 12
+
+
+@contextmanager
+def served(settings):
+    """The web process as it really runs; yields its address."""
+    port = free_port()
+    environment = os.environ | {
+        "ISOSCOPE_DATA_DIR": str(settings.data_dir),
+        "ISOSCOPE_DATABASE_URL": settings.database_url,
+        "ISOSCOPE_QUEUE_URL": settings.queue_url,
+        "ISOSCOPE_PORT": str(port),
+        "HF_HUB_OFFLINE": "1",
+    }
+    with subprocess.Popen([sys.executable, "-m", "app"], env=environment) as process:
+        try:
+            for _ in range(300):
+                try:
+                    httpx2.get(f"http://127.0.0.1:{port}/api/health")
+                    break
+                except httpx2.TransportError:
+                    time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def npy():
+    buffer = io.BytesIO()
+    np.save(buffer, np.random.default_rng(0).standard_normal((64, 4)))
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def ids(client, work):
+    """What the paths may name: measured and unmeasured embeddings, data sets, an experiment and its runs."""
+    embeddings = [
+        client.post(f"/api/embeddings{query}", files={"file": ("x.npy", npy())}).json()["id"]
+        for query in ["?commit=auto"] * 14 + [""] * 4
+    ]
+    work()
+    files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
+    datasets = [client.post("/api/datasets", files=files).json()["id"] for _ in range(4)]
+    sweep = {"model": "all-MiniLM-L6-v2", "dataset_id": datasets[0], "text_columns": ["sentence"]}
+    experiments = [client.post("/api/experiments", json=sweep | {"label_column": "label"}).json() for _ in range(3)]
+    return {
+        "embedding_id": embeddings,
+        "dataset_id": datasets,
+        "experiment_id": [experiment["id"] for experiment in experiments],
+        "run_id": [run["id"] for experiment in experiments for run in experiment["runs"]],
+    }
+
+
+def dictionaries(ids):
+    """Lines that have most paths and bodies name things that there are."""
+    for name, found in ids.items():
+        yield f"[dictionaries.{name}]\nvalues = {found!r}\n"
+    yield "[parameters]\n"
+    bound = {f"path.{name}": name for name in ids}
+    for place, name in (bound | {"body.dataset_id": "dataset_id", "body.source_id": "embedding_id"}).items():
+        yield f'"{place}" = {{ dictionary = "{name}", probability = 0.8 }}\n'
+
+
+def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(settings, ids, tmp_path):
+    config = tmp_path / "schemathesis.toml"
+    config.write_text("".join(dictionaries(ids)), encoding="utf-8")
+    with served(settings) as address:
+        command = [
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
+            *("run", f"{address}/api/openapi.json", "--exclude-checks", LEFT_OUT),
+            *("--max-examples", str(EXAMPLES), "--seed", "1", "--generation-database", "none"),
+        ]
+        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400)
+    assert found.returncode == 0, found.stdout[-8000:] + found.stderr[-2000:]
