@@ -89,5 +89,5 @@ def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(sett
             *("run", f"{address}/api/openapi.json", "--exclude-checks", LEFT_OUT),
             *("--max-examples", str(EXAMPLES), "--seed", "1", "--generation-database", "none"),
         ]
-        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=400)
+        found = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert found.returncode == 0, found.stdout[-8000:] + found.stderr[-2000:]
