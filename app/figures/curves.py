@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
-from app.numerals import count, number
+from app.numerals import count, number, plural
 
 ZETAS = [step / 100 for step in range(101)]
 TICKS = [0, 0.2, 0.4, 0.6, 0.8, 1]
@@ -54,13 +54,14 @@ def zeta_curve(lines: Sequence[Line], chosen: Line, zeta: float, source: str) ->
         caption=(
             "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. At ζ = 0 the rows speak alone; at ζ = 1 only the shrinkage "
             f"covariance does: {source}. Each line is of as many rows as stand where it begins, drawn by a fixed seed."
+            + "".join(f" Of {plural(line.rows, 'row')} it is undefined: {line.reason}" for line in lines if line.reason)
         ),
         table=Table(
             ["zeta", *(f"isoscore_star_{line.rows}_rows" for line in lines)],
             [[zeta_, *(line.at(zeta_) for line in lines)] for zeta_ in ZETAS],
         ),
         draw=partial(_draw, lines, chosen, zeta),
-        empty=None if any(line.drawable for line in lines) else "IsoScore★ is undefined here, so no line can be drawn.",
+        empty=None if any(line.drawable for line in lines) else f"IsoScore★ is undefined here: {chosen.reason}",
     )
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -86,6 +86,11 @@ class Figure:
     def version(self) -> str:
         """Changes whenever the numbers or the words do."""
         return blake2b(repr((self.caption, self.table)).encode(), digest_size=8).hexdigest()
+
+
+def undefined(slug: str, title: str, reason: str) -> Figure:
+    """A figure of what has no value here, which says why instead."""
+    return Figure(slug, title, "", Table([], []), draw=partial(plot, []), empty=reason)
 
 
 def plot(traces: list[Any], **layout: Any) -> go.Figure:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
 import plotly.graph_objects as go
 
@@ -39,16 +39,16 @@ def cumulative(eigenvalues: Sequence[float], n: int) -> Figure:
     )
 
 
-def anisotropy(raw: Sequence[float], centred: Sequence[float], n: int) -> Figure:
-    """k-th anisotropy of the points as they are and centred."""
+def anisotropy(raw: Sequence[float], centred: Sequence[float], n: int, why_not_centred: str | None = None) -> Figure:
+    """k-th anisotropy of the points as they are and centred, which may be undefined and then has no values."""
+    pairs = enumerate(zip_longest(raw, centred), 1)
     return Figure(
         slug="anisotropy",
         title="k-th anisotropy",
         caption="Share of the k-th strongest direction, with the mean left in (raw) and taken out (centred), "
-        f"n = {count(n)} rows.",
-        table=Table(["k", "raw", "centred"], [[k, a, b] for k, (a, b) in enumerate(zip(raw, centred, strict=True), 1)]),
+        f"n = {count(n)} rows." + (f" Centred it is undefined: {why_not_centred}" if why_not_centred else ""),
+        table=Table(["k", "raw", "centred"], [[k, a, b] for k, (a, b) in pairs]),
         draw=partial(_draw_anisotropy, raw, centred),
-        empty=None if raw else "The points have no energy, so it has no directions to share.",
     )
 
 

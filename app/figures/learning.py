@@ -58,11 +58,13 @@ def layers(run: Run) -> Figure:
     """IsoScore* of a fixed set of validation rows by layer, while the run trains."""
     logged = [step for step in run.steps if step.layers]
     depth = max((len(step.layers or []) for step in logged), default=0)
+    gap = " A gap is a probe whose points were all equal or not finite, so that it has no IsoScore★."
     return Figure(
         slug="layers",
         title="IsoScore★ by layer",
         caption=(
             "Of the same few validation rows each time, at ζ = 0: low for few tokens, so read the trend, not the level."
+            + (gap if any(None in (step.layers or []) for step in logged) else "")
         ),
         table=Table(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],

@@ -15,7 +15,7 @@ COLUMNS = [
     "isoscore_star_mean",
     "isoscore_star_ci95_half_width",
 ]
-SEED_COLUMNS = ["lambda", "seed", "performance", "isoscore_star"]
+SEED_COLUMNS = ["lambda", "seed", "performance", "isoscore_star", "isoscore_star_reason"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ def table(points: list[Point], *, seeds: bool) -> Table:
     """The means with their intervals, or with ``seeds`` the runs behind them."""
     if seeds:
         runs = [run for point in points for run in point.runs]
-        return Table(SEED_COLUMNS, [[run.lam, run.seed, run.performance, run.isoscore_star] for run in runs])
+        return Table(
+            SEED_COLUMNS,
+            [[run.lam, run.seed, run.performance, run.isoscore_star, run.isoscore_star_reason] for run in runs],
+        )
     return Table(COLUMNS, [[p.lam, len(p.runs), *_cells(p.performance), *_cells(p.isotropy)] for p in points])
 
 

@@ -11,9 +11,10 @@ from app.figures import palette
 from app.figures.figure import Figure, plot
 from app.figures.points import Point, points_by_lambda, table
 from app.figures.stats import Estimate
-from app.numerals import number, plural, short
+from app.numerals import count, number, plural, short
 
 METRIC_TITLES = {"accuracy": "Accuracy", "f1": "F1", "matthews": "Matthews correlation"}
+MAX_NAMED = 5
 
 
 def isotropy_performance(runs: Sequence[Run], metric: str, *, seeds: bool = False) -> Figure:
@@ -22,10 +23,10 @@ def isotropy_performance(runs: Sequence[Run], metric: str, *, seeds: bool = Fals
     return Figure(
         slug="isotropy",
         title="Performance by isotropy",
-        caption=_caption(points, "IsoScore★ is of the validation tokens. ", "on both axes "),
-        table=table(points, seeds=seeds),
+        caption=_caption(points, "IsoScore★ is of the validation tokens. ", "on both axes ") + _left_out(runs),
+        table=table(points_by_lambda(runs) if seeds else points, seeds=seeds),
         draw=partial(_draw_isotropy, points, METRIC_TITLES[metric], seeds),
-        empty=None if points else _empty(runs),
+        empty=None if points else _left_out(runs).strip() or _empty(runs),
     )
 
 
@@ -53,6 +54,16 @@ def _caption(points: list[Point], first: str, where: str) -> str:
         f"{first}Points are means over seeds ({n}); "
         f"bars {where}are 95 % confidence intervals of the mean by Student’s t."
     )
+
+
+def _left_out(runs: Sequence[Run]) -> str:
+    """Which finished runs have no place on the axis of IsoScore*, and the reason of the first."""
+    left_out = [run for run in runs if run.performance is not None and run.isoscore_star is None]
+    if not left_out:
+        return ""
+    named = ", ".join(f"λ = {short(run.lam)} seed {run.seed}" for run in left_out[:MAX_NAMED])
+    more = f" and {count(len(left_out) - MAX_NAMED)} more" if len(left_out) > MAX_NAMED else ""
+    return f" Not drawn, because IsoScore★ is undefined: {named}{more}. {left_out[0].isoscore_star_reason}"
 
 
 def _empty(runs: Sequence[Run]) -> str:

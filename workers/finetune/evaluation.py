@@ -73,11 +73,8 @@ def evaluate(
         "tokens": tokens.layers[0].n,
         "points": union.n,
         "zeta": zeta,
-        "layers": _isoscores_star(tokens, zeta, towards),
-        "reference": {
-            "zeta": REFERENCE_ZETA,
-            "layers": _isoscores_star(seen.first_tokens, REFERENCE_ZETA, tokens),
-        },
+        **_by_layer(tokens, zeta, towards),
+        "reference": {"zeta": REFERENCE_ZETA, **_by_layer(seen.first_tokens, REFERENCE_ZETA, tokens)},
     }
     star = isoscore_star(union, zeta, towards.union())
     return Evaluation(metrics[config.metric], star, results)
@@ -106,10 +103,11 @@ def observe(
     return seen
 
 
-def _isoscores_star(points: LayerMoments, zeta: float, towards: LayerMoments) -> list[float | None]:
-    """IsoScore* of each layer, None where it is undefined."""
+def _by_layer(points: LayerMoments, zeta: float, towards: LayerMoments) -> dict[str, list[Any]]:
+    """IsoScore* of each layer, null where it is undefined, and why."""
     pairs = zip(points.layers, towards.layers, strict=True)
-    return [isoscore_star(layer, zeta, target).value for layer, target in pairs]
+    scores = [isoscore_star(layer, zeta, target) for layer, target in pairs]
+    return {"layers": [score.value for score in scores], "layer_reasons": [score.reason for score in scores]}
 
 
 def _first_of(mask: Tensor) -> Tensor:

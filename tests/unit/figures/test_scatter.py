@@ -53,7 +53,7 @@ def test_seeds_are_drawn_and_tabled_on_demand():
     figure = isotropy_performance(SWEEP, "accuracy", seeds=True)
     rings = [trace for trace in figure.draw().data if trace.marker.symbol == "circle-open"]
     assert sum(len(trace.x) for trace in rings) == 6
-    assert figure.table.columns == ["lambda", "seed", "performance", "isoscore_star"]
+    assert figure.table.columns == ["lambda", "seed", "performance", "isoscore_star", "isoscore_star_reason"]
     assert len(figure.table.rows) == 6
 
 

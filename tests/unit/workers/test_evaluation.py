@@ -82,7 +82,12 @@ def test_all_validation_rows_are_scored_without_their_padding():
         isoscore_from_covariance(shrink(few.T.cov(), many.T.cov(), 0.75)).value
         for few, many in zip(first, tokens, strict=True)
     ]
-    assert found.results["reference"] == {"zeta": 0.75, "layers": pytest.approx(reference, rel=1e-4)}
+    assert found.results["layer_reasons"] == [None, None]
+    assert found.results["reference"] == {
+        "zeta": 0.75,
+        "layers": pytest.approx(reference, rel=1e-4),
+        "layer_reasons": [None, None],
+    }
     assert (found.results["tokens"], found.results["points"]) == (rows.tokens.sum(), 2 * rows.tokens.sum())
     assert found.results["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
     assert found.performance == float((logits.argmax(1) == labels).double().mean())
