@@ -33,14 +33,7 @@ STATUS: dict[type[IsoscopeError], HTTPStatus] = {
     InvalidError: HTTPStatus.UNPROCESSABLE_ENTITY,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
-TITLES = {
-    404: "Not found",
-    405: "Not possible here",
-    409: "Not now",
-    413: "Too large",
-    415: "Not read here",
-    503: "Out of reach",
-}
+TITLES = {404: "Not found", 405: "Not possible here", 409: "Not now", 413: "Too large", 415: "Not read here"}
 
 
 class Problem(BaseModel):

@@ -24,8 +24,8 @@ CONNECTION = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "sta
 ROUNDS = 2
 """Of those attempts, for what breaks off while it is being transferred."""
 # A part is in memory while it is sent or received; S3 takes at most 10,000 of one object.
-PART_BYTES = 16 * 2**20
-PARALLEL_PARTS = 2
+PART_BYTES = 8 * 2**20
+PARALLEL_PARTS = 4
 MAX_PARTS = 10_000
 
 
