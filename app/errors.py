@@ -35,3 +35,7 @@ class UnsupportedFormatError(IsoscopeError):
 
 class InvalidError(IsoscopeError):
     """A value or a file's content that cannot be used."""
+
+
+class UnavailableError(IsoscopeError):
+    """Something this server depends on does not answer, or refuses it; the same may work later."""

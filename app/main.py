@@ -18,7 +18,7 @@ from app.routes import api, login, pages
 from app.security import BodyLimit, Gate
 from app.settings import Settings
 from app.static import static_files
-from app.storage import Storage
+from app.storage import open_storage
 
 DESCRIPTION = (
     "Measure the isotropy of embeddings, launch fine-tunes with isotropy regularizers, and read what came out. "
@@ -74,6 +74,6 @@ def create_context(settings: Settings) -> Context:
     return Context(
         settings=settings,
         sessions=create_sessions(settings.database),
-        storage=Storage(settings.files),
+        storage=open_storage(settings),
         queue=JobQueue(settings.queue),
     )

@@ -18,6 +18,7 @@ from app.errors import (
     IsoscopeError,
     NotFoundError,
     TooLargeError,
+    UnavailableError,
     UnsupportedFormatError,
 )
 from app.templating import templates
@@ -30,6 +31,7 @@ STATUS: dict[type[IsoscopeError], HTTPStatus] = {
     TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     UnsupportedFormatError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     InvalidError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 TITLES = {404: "Not found", 405: "Not possible here", 409: "Not now", 413: "Too large", 415: "Not read here"}
 # What FastAPI and Starlette say without help, and what is said instead.

@@ -4,8 +4,10 @@ from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from app.storage_url import parse_storage_url
 
 GIB = 2**30
 MIB = 2**20
@@ -25,7 +27,7 @@ def is_loopback(host: str) -> bool:
 class Settings(BaseSettings):
     """Everything that can be configured. Each description is the row of the README's table."""
 
-    model_config = SettingsConfigDict(env_prefix="ISOSCOPE_", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ISOSCOPE_", frozen=True, hide_input_in_errors=True)
 
     data_dir: Path = Field(Path("data"), description="Folder of everything Isoscope writes.")
     database_url: str = Field("", description="Metrics database; empty: `isoscope.sqlite` in the data folder.")
@@ -41,6 +43,12 @@ class Settings(BaseSettings):
     allowed_hosts: list[str] = Field(
         [], description='Further names this server answers to, as a JSON list, e.g. `["lab.example.org"]`.'
     )
+    storage_url: str = Field(
+        "", description="Where uploads are kept: `file:///folder` or `s3://bucket/prefix`; empty: in the data folder."
+    )
+    cache_bytes: int = Field(
+        10 * GIB, gt=0, description="Copies of files on S3 that each machine keeps, in bytes; the last used stay."
+    )
     max_upload_bytes: int = Field(2 * GIB, gt=0, description="Largest upload accepted, in bytes.")
     max_dataset_bytes: int = Field(200 * MIB, gt=0, description="Largest train or validation file, in bytes.")
     parse_memory_bytes: int = Field(
@@ -50,6 +58,12 @@ class Settings(BaseSettings):
     device: str = Field("auto", description="Device of the worker that `serve` starts: `auto`, `cpu`, `cuda:0`, ...")
     checkpoint_seconds: float = Field(30, gt=0, description="Seconds of training between two checkpoints.")
     sample: bool = Field(True, description="Queue the sample experiment when the database is empty.")
+
+    @field_validator("storage_url")
+    @classmethod
+    def _require_a_known_storage(cls, url: str) -> str:
+        parse_storage_url(url)
+        return url
 
     @model_validator(mode="after")
     def _require_a_secret_off_loopback(self) -> "Settings":
@@ -88,8 +102,18 @@ class Settings(BaseSettings):
 
     @property
     def files(self) -> Path:
-        """Folder of the uploaded files."""
-        return self.root / "files"
+        """Folder of the uploaded files, where they are not on S3."""
+        return parse_storage_url(self.storage_url).folder or self.root / "files"
+
+    @property
+    def bucket(self) -> str | None:
+        """``bucket/prefix`` of the uploaded files, where they are on S3."""
+        return parse_storage_url(self.storage_url).bucket
+
+    @property
+    def cache(self) -> Path:
+        """Folder of copies of files on S3."""
+        return self.root / "cache"
 
     @property
     def runs(self) -> Path:
@@ -98,5 +122,6 @@ class Settings(BaseSettings):
 
     def create_folders(self) -> None:
         """Make every folder that the other processes expect."""
-        for folder in (self.root, self.models, self.runs, self.files, self.root / "locks"):
+        files = self.files if self.bucket is None else self.cache
+        for folder in (self.root, self.models, self.runs, files, self.root / "locks"):
             folder.mkdir(parents=True, exist_ok=True)

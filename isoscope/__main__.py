@@ -5,6 +5,7 @@ import sys
 
 from pydantic import ValidationError
 
+from app.errors import IsoscopeError
 from app.settings import Settings
 from isoscope.serve import serve
 
@@ -22,7 +23,11 @@ def main() -> int:
             setting = "".join(f"ISOSCOPE_{str(part).upper()}: " for part in problem["loc"][:1])
             sys.stderr.write(f"{setting}{str(problem['msg']).removeprefix('Value error, ')}\n")
         return 2
-    return serve(settings)
+    try:
+        return serve(settings)
+    except IsoscopeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
 
 
 if __name__ == "__main__":

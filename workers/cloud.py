@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from app.db.models import Embedding
-from app.errors import InvalidError, NotFoundError
+from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.matrix import Matrix, open_matrix
 from app.formats.selection import Selection
 from app.settings import Settings
-from app.storage import Storage
 from isotropy.cosine import CosineMoments
 from isotropy.spectrum import Moments
+from workers.files import fetch
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
 MAX_DIMENSIONS = 16_384
@@ -40,9 +40,7 @@ class Cloud:
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
     """Open the matrix that was chosen of the embedding's file."""
-    path = Storage(settings.files).path(embedding.file_sha256)
-    if not path.exists():
-        raise NotFoundError(f"The file of {embedding.name!r} is gone from the storage; upload it again.")
+    path = fetch(embedding.file_sha256, embedding.name, settings)
     matrix = open_matrix(path, Format(embedding.format), Selection.model_validate(embedding.selection))
     if matrix.d > MAX_DIMENSIONS:
         raise InvalidError(

@@ -1,7 +1,5 @@
 """The inspect job: look into an uploaded file, where looking can do no harm."""
 
-from pathlib import Path
-
 from sqlalchemy import update
 
 from app.db.models import Embedding, EmbeddingStatus
@@ -11,8 +9,8 @@ from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
 from app.settings import Settings
-from app.storage import Storage
 from workers.failure import record
+from workers.files import fetch
 
 
 def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
@@ -35,7 +33,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job
 
 
 def _look(embedding: Embedding, settings: Settings) -> Inspection:
-    path: Path = Storage(settings.files).path(embedding.file_sha256)
+    path = fetch(embedding.file_sha256, embedding.name, settings)
     chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
     return run_in_sandbox(
         inspect,

@@ -35,7 +35,7 @@ def create_dataset(
     stored: list[Stored] = []
     try:
         stored.extend(files.store(context, stream, settings.max_dataset_bytes) for stream in (train, validation))
-        paths = [context.storage.path(one.sha256) for one in stored]
+        paths = [context.storage.local(one.sha256) for one in stored]
         description = run_in_sandbox(
             describe_pair,
             paths[0], names[0], paths[1], names[1],

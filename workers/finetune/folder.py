@@ -74,8 +74,11 @@ def sweep(settings: Settings, sessions: Sessions) -> None:
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether no trainer holds the folder, one that has not yet noticed that it is to stop."""
-    handle = os.open(folder, os.O_RDONLY)
+    """Whether it is there and no trainer holds it, one that has not yet noticed that it is to stop."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:  # another worker sweeps too
+        return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -14,7 +14,6 @@ from app.db.session import Sessions, create_sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
-from app.storage import Storage
 from isotropy.regularizers.istar import IStar
 from workers.failure import record
 from workers.finetune.checkpoint import CheckpointCallback
@@ -79,7 +78,7 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
     _be_quiet()
     choose_device(device)
     config = task.config
-    columns = load_columns(task.dataset, config, Storage(settings.files))
+    columns = load_columns(task.dataset, config, settings)
     source = find_source(config.model, settings, task.revision)
     model, tokenizer = load_model(source, config)
     max_length = longest_input(model, tokenizer, config)

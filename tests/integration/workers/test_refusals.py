@@ -9,7 +9,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, R
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from app.db.models import Dataset, DatasetOrigin, RunStatus
-from app.storage import Storage
+from app.storage import open_storage
 from workers.finetune import model
 from workers.finetune.job import fine_tune
 
@@ -118,8 +118,8 @@ def test_a_label_without_a_name(make_run, error_of):
 
 def test_a_file_that_is_gone(settings, sessions, dataset_id, make_run, error_of):
     with sessions() as session:
-        Storage(settings.root / "files").delete(session.get(Dataset, dataset_id).train_sha256)
-    assert "is gone from the storage; upload the data set again" in error_of(make_run())
+        open_storage(settings).delete(session.get(Dataset, dataset_id).train_sha256)
+    assert error_of(make_run()) == "The file of 'tiny' is gone from the storage; upload it again."
 
 
 def test_what_nobody_foresaw_is_one_line_in_the_row(make_run, error_of, monkeypatch, caplog):

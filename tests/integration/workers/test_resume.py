@@ -2,6 +2,7 @@
 
 import multiprocessing
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -101,6 +102,15 @@ def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make
     with RunFolder(settings, held).locked():
         sweep(settings, sessions)
     assert {path.name for path in settings.runs.iterdir()} == {wanted, held}
+
+
+def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(settings, sessions):
+    for number in range(200):
+        (settings.runs / f"left-{number}").mkdir()
+    with ThreadPoolExecutor(4) as workers:
+        sweeps = [workers.submit(sweep, settings, sessions) for _ in range(4)]
+    assert [one.exception() for one in sweeps] == [None] * 4
+    assert list(settings.runs.iterdir()) == []
 
 
 def watch_steps(monkeypatch, kill_after=None):

@@ -1,0 +1,17 @@
+"""Uploaded bytes by the hash of their content: in a folder, or in a bucket on S3 with a cache on this machine."""
+
+from app.settings import Settings
+from app.storage.folder import FolderStorage
+from app.storage.storage import Storage, Stored
+
+__all__ = ["Storage", "Stored", "open_storage"]
+
+
+def open_storage(settings: Settings) -> Storage:
+    """The storage that the settings name; whether it can be reached shows with its first use."""
+    if settings.bucket is None:
+        return FolderStorage(settings.files)
+    # Here: most installations have no S3, and the web process has to start fast.
+    from app.storage.s3 import S3Storage  # noqa: PLC0415
+
+    return S3Storage(settings.bucket, settings.cache, settings.cache_bytes)

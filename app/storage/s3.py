@@ -1,0 +1,122 @@
+"""Files in a bucket of S3, or of any service that speaks its protocol, read through a cache on this machine.
+
+Credentials, region and endpoint are those of the standard variables: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_DEFAULT_REGION, AWS_ENDPOINT_URL.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError as TransportError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from s3fs import S3FileSystem
+
+from app.errors import InvalidError, UnavailableError
+from app.storage.cache import Cache
+from app.storage.storage import BLOCK_BYTES, Storage, Stored, arriving, gone, require_hash
+
+logger = logging.getLogger(__name__)
+
+CONNECTION = {"connect_timeout": 5, "read_timeout": 30, "retries": {"mode": "standard", "total_max_attempts": 3}}
+ROUNDS = 2
+"""Of those attempts, for what breaks off while it is being transferred."""
+# A part is in memory while it is sent or received; S3 takes at most 10,000 of one object.
+PART_BYTES = 8 * 2**20
+PARALLEL_PARTS = 4
+MAX_PARTS = 10_000
+
+
+class S3Storage(Storage):
+    """Objects ``bucket/prefix/<sha256>``. One appears when the last of its bytes has arrived, and never changes."""
+
+    def __init__(self, bucket: str, cache: Path, cache_bytes: int) -> None:
+        super().__init__(cache)
+        self._bucket = bucket
+        self._cache = Cache(cache, cache_bytes)
+        # Its listings would go stale when another machine writes; this asks for single objects only.
+        self._remote: Any = S3FileSystem(config_kwargs=CONNECTION, use_listings_cache=False, skip_instance_cache=True)
+        self._remote.retries = ROUNDS
+
+    def exists(self, sha256: str) -> bool:
+        """Whether the bucket has the object."""
+        return self._size(sha256) is not None
+
+    def local(self, sha256: str) -> Path:
+        """Return the cached copy of an object, fetched and compared with its hash if it is not there yet."""
+        if (path := self._cache.find(require_hash(sha256))) is not None:
+            return path
+        with arriving(self._blocks(sha256), self.folder) as (temporary, stored):
+            if stored.sha256 != sha256:
+                raise InvalidError(
+                    f"The file {sha256[:12]}… is damaged in the storage: its {stored.size_bytes:,} bytes have the "
+                    f"SHA-256 {stored.sha256[:12]}…. Delete what was made of it here, then upload it again."
+                )
+            return self._cache.add(temporary, sha256)
+
+    def delete(self, sha256: str) -> None:
+        """Remove an object and its copy here; copies on other machines go as their caches fill."""
+        with self._explaining():
+            self._remote.rm_file(self._key(sha256))
+        self._cache.remove(sha256)
+
+    def _keep(self, temporary: Path, stored: Stored) -> None:
+        if self._size(stored.sha256) != stored.size_bytes:
+            with self._explaining():
+                self._remote.put_file(
+                    str(temporary),
+                    self._key(stored.sha256),
+                    chunksize=max(PART_BYTES, -(-stored.size_bytes // MAX_PARTS)),
+                    max_concurrency=PARALLEL_PARTS,
+                )
+        self._cache.add(temporary, stored.sha256)
+
+    def _size(self, sha256: str) -> int | None:
+        """Bytes of an object; None if there is none."""
+        with self._explaining():
+            try:
+                return int(self._remote.info(self._key(sha256))["size"])
+            except FileNotFoundError as error:
+                if _lacks_bucket(error):
+                    raise
+        return None
+
+    def _blocks(self, sha256: str) -> Iterator[bytes]:
+        if self._size(sha256) is None:
+            raise gone(sha256)
+        with self._explaining(), self._remote.open(self._key(sha256), "rb", block_size=PART_BYTES) as remote:
+            while block := remote.read(BLOCK_BYTES):
+                yield block
+
+    def _key(self, sha256: str) -> str:
+        return f"{self._bucket}/{require_hash(sha256)}"
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Turn what the service or the network says into a sentence; the words themselves go to the log."""
+        try:
+            yield
+        except (OSError, BotoCoreError, ClientError, TransportError) as error:
+            logger.warning("s3://%s: %s: %s", self._bucket, type(error).__name__, error)
+            raise UnavailableError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, PermissionError | NoCredentialsError):
+        return (
+            "The storage of files refuses this server. Whoever runs it has to check AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY and what they allow; its log has the cause."
+        )
+    if _lacks_bucket(error):
+        return (
+            "The storage of files has no such bucket. Whoever runs this server has to create it, or to name "
+            "another in ISOSCOPE_STORAGE_URL."
+        )
+    return "The storage of files cannot be reached at the moment. Try again later; this server's log has the cause."
+
+
+def _lacks_bucket(error: Exception) -> bool:
+    response: dict[str, dict[str, str]] = getattr(error.__cause__, "response", None) or {}
+    return response.get("Error", {}).get("Code") == "NoSuchBucket"

@@ -1,0 +1,128 @@
+"""What every storage can do, and how bytes arrive in it."""
+
+import hashlib
+import os
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import BinaryIO
+
+from app.errors import InvalidError, NotFoundError, TooLargeError
+
+BLOCK_BYTES = 2**20
+TEMPORARY_PREFIX = "arriving-"
+TEMPORARY_SECONDS = 24 * 60 * 60
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Bytes that are safely stored."""
+
+    sha256: str
+    size_bytes: int
+
+
+class Storage(ABC):
+    """Files named by their SHA-256, so that identical bytes are kept once. None is visible before it is whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        """Of this machine; bytes arrive there under temporary names."""
+
+    def write(self, stream: BinaryIO, max_bytes: int) -> Stored:
+        """Keep the bytes of a stream under their hash; nothing is left behind if that fails.
+
+        Raises:
+            TooLargeError: the stream has more than ``max_bytes``; no more than one block beyond them is read.
+            InvalidError: the stream is empty.
+            UnavailableError: the storage cannot be reached, or refuses this server.
+
+        """
+        with arriving(_capped(stream, max_bytes), self.folder) as (temporary, stored):
+            self._keep(temporary, stored)
+        return stored
+
+    @abstractmethod
+    def exists(self, sha256: str) -> bool:
+        """Whether the file is stored."""
+
+    @abstractmethod
+    def local(self, sha256: str) -> Path:
+        """Return where the file can be read on this machine. Open it soon: a cached copy may go after an hour.
+
+        Raises:
+            NotFoundError: there is no such file, or the name is not a hash.
+            InvalidError: the bytes are not those that were stored.
+            UnavailableError: the storage cannot be reached, or refuses this server.
+
+        """
+
+    @abstractmethod
+    def delete(self, sha256: str) -> None:
+        """Remove a file; that there is none is fine."""
+
+    @abstractmethod
+    def _keep(self, temporary: Path, stored: Stored) -> None:
+        """Store the bytes at ``temporary``, which may be moved."""
+
+    def sweep_temporary(self) -> None:
+        """Remove what interrupted uploads left behind more than a day ago."""
+        oldest = time.time() - TEMPORARY_SECONDS
+        for leftover in self.folder.glob(f"{TEMPORARY_PREFIX}*"):
+            with suppress(FileNotFoundError):  # its upload may end just now
+                if leftover.stat().st_mtime < oldest:
+                    leftover.unlink()
+
+
+def require_hash(sha256: str) -> str:
+    """Return the name of a file. One that is not a hash never reaches a file system or a bucket."""
+    if not SHA256.fullmatch(sha256):
+        raise NotFoundError(
+            f"Expected a file's SHA-256, 64 digits 0-9 a-f, got {sha256[:80]!r}: there is no such file."
+        )
+    return sha256
+
+
+def gone(sha256: str) -> NotFoundError:
+    """The error of a file that should be there."""
+    return NotFoundError(f"The file {sha256[:12]}… is gone from the storage; upload it again.")
+
+
+@contextmanager
+def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stored]]:
+    """Put bytes on the disk under a temporary name, hashed. The file is gone afterwards unless it was moved."""
+    digest = hashlib.sha256()
+    size_bytes = 0
+    # In the folder they stay in, because a rename is atomic only within one file system.
+    with NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary:
+        path = Path(temporary.name)
+        try:
+            for block in blocks:
+                size_bytes += len(block)
+                digest.update(block)
+                temporary.write(block)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+            yield path, Stored(digest.hexdigest(), size_bytes)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _capped(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+    size_bytes = 0
+    while block := stream.read(BLOCK_BYTES):
+        size_bytes += len(block)
+        if size_bytes > max_bytes:
+            raise TooLargeError(
+                f"The file has more than {max_bytes:,} bytes, the limit here: upload a part of it, "
+                "or have the limit raised by whoever runs this server."
+            )
+        yield block
+    if size_bytes == 0:
+        raise InvalidError("The file is empty: 0 bytes arrived. Choose a file that holds data.")

@@ -1,0 +1,289 @@
+"""Uploads on S3: from the request to the bucket, and through the cache to what is measured."""
+
+import hashlib
+import io
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from threading import Timer
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from app.db.config import RunConfig
+from app.db.models import Dataset, StoredFile
+from app.errors import NotFoundError, UnavailableError
+from app.settings import Settings
+from app.storage import open_storage
+from app.storage.s3 import PART_BYTES
+from tests.conftest import free_port
+from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
+from workers import files
+from workers.finetune.data import load_columns
+
+TSV = b"sentence\tlabel\na good film\t1\na dull plot\t0\n"
+TWO_PARTS = random.Random(0).randbytes(2 * PART_BYTES + 5)
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    server = S3Server(free_port(), tmp_path_factory.mktemp("s3") / "log")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def line(s3):
+    line = Line(s3.port)
+    yield line
+    line.stop()
+
+
+@pytest.fixture
+def bucket(s3):
+    bucket = Bucket(s3, f"bucket-{uuid4().hex}")
+    yield bucket
+    bucket.close()
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch, bucket, line):
+    """A data folder of its own, and files in a bucket of its own at the end of a line that can be cut."""
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": line.url}.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings(data_dir=tmp_path / "data", sample=False, storage_url=f"s3://{bucket.name}/some/prefix")
+    settings.create_folders()
+    return settings
+
+
+@pytest.fixture
+def storage(settings):
+    return open_storage(settings)
+
+
+@pytest.fixture
+def cached(settings):
+    """The names of the files on this machine."""
+    return lambda: sorted(path.name for path in settings.cache.iterdir())
+
+
+@pytest.fixture
+def forget(settings):
+    """Empty the cache, as that of a worker on another machine is."""
+
+    def forget():
+        for path in settings.cache.iterdir():
+            path.unlink()
+
+    return forget
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def upload(client, content, query=""):
+    return client.post(f"/api/embeddings{query}", files={"file": ("cloud.npy", content)})
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_an_upload_goes_into_the_bucket_and_is_measured_through_the_cache(
+    client, work, cloud, bucket, settings, cached, forget
+):
+    content = npy(cloud)
+    created = upload(client, content, "?commit=auto").json()
+    assert bucket.keys() == [f"some/prefix/{sha256(content)}"]
+    assert bucket.read(bucket.keys()[0]) == content
+    assert not settings.files.exists()
+    forget()
+    assert work() == 2
+    measured = client.get(f"/api/embeddings/{created['id']}").json()
+    assert (measured["status"], measured["n"], measured["d"]) == ("ready", 400, 8)
+    assert cached() == [sha256(content)]
+
+
+def test_a_served_dashboard_works_on_the_bucket(serving, settings, cloud, bucket):
+    server = serving(ISOSCOPE_STORAGE_URL=settings.storage_url)
+    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.npy", npy(cloud))})
+    assert bucket.keys() == [f"some/prefix/{sha256(npy(cloud))}"]
+    (server.data_dir / "cache" / sha256(npy(cloud))).unlink(missing_ok=True)
+    path = f"/api/embeddings/{created['id']}"
+    server.wait_for(lambda: server.get(path)["status"] in {"ready", "failed"}, "the measurements")
+    assert server.get(path)["error"] is None
+    assert server.get(path)["status"] == "ready"
+
+
+def test_deleting_the_last_embedding_of_a_file_deletes_the_object(client, cloud, bucket, cached):
+    first, second = (upload(client, npy(cloud)).json()["id"] for _ in range(2))
+    assert len(bucket.keys()) == 1
+    client.delete(f"/api/embeddings/{first}")
+    assert len(bucket.keys()) == 1
+    client.delete(f"/api/embeddings/{second}")
+    assert bucket.keys() == cached() == []
+
+
+def test_a_storage_that_goes_away_in_the_middle_of_an_upload(client, context, bucket, line, cached):
+    line.cut(after_bytes=PART_BYTES + 2**20)
+    answer = upload(client, npy(np.frombuffer(TWO_PARTS[:-5], dtype=np.float32).reshape(-1, 8)))
+    assert answer.status_code == 503
+    assert "The storage of files cannot be reached at the moment. Try again later" in answer.json()["detail"]
+    assert client.get("/api/embeddings").json() == []
+    with context.sessions() as session:
+        assert session.query(StoredFile).count() == 0
+    assert bucket.keys() == cached() == []
+
+
+def test_a_page_says_it_too(client, cloud, line):
+    line.cut()
+    answer = client.post("/embeddings", files={"file": ("cloud.npy", npy(cloud))}, headers={"accept": "text/html"})
+    assert answer.status_code == 503
+    assert "The storage of files cannot be reached at the moment." in answer.text
+
+
+def test_an_embedding_can_be_deleted_while_the_storage_is_away(client, context, cloud, line, bucket, caplog):
+    created = upload(client, npy(cloud)).json()
+    line.cut()
+    assert client.delete(f"/api/embeddings/{created['id']}").is_success
+    assert client.get("/api/embeddings").json() == []
+    assert f"The bytes of {sha256(npy(cloud))} stay in the storage, though no row needs them." in caplog.text
+    line.mend()
+    again = upload(client, npy(cloud)).json()
+    client.delete(f"/api/embeddings/{again['id']}")
+    assert bucket.keys() == []
+
+
+def test_a_job_waits_for_a_storage_that_is_away(client, work, cloud, line, forget, monkeypatch):
+    monkeypatch.setattr(files, "WAITS_SECONDS", (0.1,) * 50)
+    created = upload(client, npy(cloud)).json()
+    forget()
+    line.cut()
+    Timer(1, line.mend).start()
+    work()
+    assert client.get(f"/api/embeddings/{created['id']}").json()["status"] == "draft"
+
+
+def test_a_job_that_has_waited_in_vain_fails_with_the_sentence(client, work, cloud, line, forget, monkeypatch):
+    monkeypatch.setattr(files, "WAITS_SECONDS", (0.01,))
+    created = upload(client, npy(cloud)).json()
+    forget()
+    line.cut()
+    work()
+    failed = client.get(f"/api/embeddings/{created['id']}").json()
+    assert failed["status"] == "failed"
+    assert failed["error"].startswith("The storage of files cannot be reached at the moment.")
+
+
+def test_a_damaged_object_is_never_read(client, work, cloud, bucket, forget, cached):
+    created = upload(client, npy(cloud), "?commit=auto").json()
+    forget()
+    bucket.write(bucket.keys()[0], npy(cloud + 1))
+    work()
+    failed = client.get(f"/api/embeddings/{created['id']}").json()
+    assert failed["status"] == "failed"
+    assert f"is damaged in the storage: its {len(npy(cloud)):,} bytes have the SHA-256" in failed["error"]
+    assert cached() == []
+
+
+def test_the_rows_of_a_data_set_come_from_the_bucket(client, context, bucket, forget):
+    answer = client.post("/api/datasets", files={"train": ("train.tsv", TSV), "validation": ("v.tsv", TSV + TSV[15:])})
+    assert answer.status_code == 201
+    assert len(bucket.keys()) == 2
+    forget()
+    config = RunConfig(
+        model="tiny-bert", text_columns=["sentence"], label_column="label", label_names=["0", "1"],
+        regularizer="none", lam=0.0, seed=0, epochs=1,
+    )  # fmt: skip
+    with context.sessions() as session:
+        dataset = session.get(Dataset, answer.json()["id"])
+    train, validation = load_columns(dataset, config, context.settings)
+    assert train["sentence"] == ["a good film", "a dull plot"]
+    assert len(validation["label"]) == 4
+
+
+def test_a_file_of_several_parts_is_stored_and_read_whole(storage, bucket, forget):
+    stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
+    assert (stored.sha256, stored.size_bytes) == (sha256(TWO_PARTS), len(TWO_PARTS))
+    assert sha256(bucket.read(bucket.keys()[0])) == stored.sha256
+    forget()
+    assert storage.local(stored.sha256).read_bytes() == TWO_PARTS
+
+
+def test_what_is_stored_already_is_not_sent_again(storage, line):
+    stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
+    line.cut(after_bytes=10_000)
+    assert storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS)) == stored
+
+
+def test_an_object_of_another_size_is_replaced(storage, bucket):
+    stored = storage.write(BytesIO(b"whole"), 10)
+    bucket.write(bucket.keys()[0], b"half")
+    storage.write(BytesIO(b"whole"), 10)
+    assert bucket.read(f"some/prefix/{stored.sha256}") == b"whole"
+
+
+def test_two_who_fetch_the_same_file_at_once_both_get_it(settings, storage, forget, cached):
+    stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
+    forget()
+    with ThreadPoolExecutor(2) as threads:
+        paths = list(threads.map(lambda _: open_storage(settings).local(stored.sha256), range(2)))
+    assert {sha256(path.read_bytes()) for path in paths} == {stored.sha256}
+    assert cached() == [stored.sha256]
+
+
+def test_a_line_that_breaks_while_a_file_is_fetched_leaves_nothing(storage, forget, cached, line):
+    stored = storage.write(BytesIO(TWO_PARTS), len(TWO_PARTS))
+    forget()
+    line.cut(after_bytes=PART_BYTES + 2**20)
+    with pytest.raises(UnavailableError, match="cannot be reached at the moment"):
+        storage.local(stored.sha256)
+    assert cached() == []
+
+
+def test_an_object_that_is_gone_is_said_to_be(storage, bucket, forget):
+    stored = storage.write(BytesIO(b"bytes"), 10)
+    forget()
+    bucket.delete(bucket.keys()[0])
+    assert not storage.exists(stored.sha256)
+    with pytest.raises(NotFoundError, match=f"The file {stored.sha256[:12]}… is gone from the storage"):
+        storage.local(stored.sha256)
+
+
+@pytest.mark.parametrize("name", ["../secret", "", "A" * 64])
+def test_a_name_that_is_not_a_hash_never_reaches_the_bucket(storage, name):
+    for verb in (storage.local, storage.exists, storage.delete):
+        with pytest.raises(NotFoundError, match="Expected a file's SHA-256"):
+            verb(name)
+
+
+def test_a_bucket_that_is_not_there(settings):
+    storage = open_storage(settings.model_copy(update={"storage_url": "s3://no-such-bucket"}))
+    for verb in (storage.exists, storage.local, lambda _: storage.write(BytesIO(b"bytes"), 10)):
+        with pytest.raises(UnavailableError, match="has no such bucket"):
+            verb("0" * 64)
+
+
+def test_without_credentials(monkeypatch, settings):
+    for name in CREDENTIALS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, os.devnull)
+    with pytest.raises(UnavailableError, match=r"refuses this server\. Whoever runs it has to check AWS_ACCESS_KEY_ID"):
+        open_storage(settings).write(BytesIO(b"bytes"), 10)
+
+
+def test_credentials_that_are_refused(monkeypatch, settings, tmp_path):
+    server = S3Server(free_port(), tmp_path / "log", INITIAL_NO_AUTH_ACTION_COUNT="0")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    try:
+        with pytest.raises(UnavailableError, match="The storage of files refuses this server"):
+            open_storage(settings).write(BytesIO(b"bytes"), 10)
+    finally:
+        server.stop()
