@@ -1,0 +1,41 @@
+"""Hundreds of hostile files, over HTTP and through the reader: none is taken for data, none breaks anything."""
+
+import pytest
+from sqlalchemy import func, select
+
+from app.db.models import Embedding, EmbeddingStatus
+from app.sandbox import run_in_sandbox
+from tests.uploads.hostile import hostile
+from tests.uploads.reading import outcomes
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def uploads():
+    found = hostile()
+    assert len(found) >= 300
+    return found
+
+
+def test_a_hostile_upload_is_refused_at_once_or_left_to_the_inspection(client, context, uploads):
+    statuses = {}
+    for what, (name, content) in uploads.items():
+        answer = client.post("/api/embeddings?commit=auto", files={"file": (name, content)})
+        statuses[what] = answer.status_code
+        assert answer.status_code == 201 or answer.json()["detail"], what
+    assert set(statuses.values()) <= {201, 413, 415, 422}
+    with context.sessions() as session:
+        waiting = session.scalar(select(func.count()).where(Embedding.status == EmbeddingStatus.INSPECTING))
+    assert waiting == list(statuses.values()).count(201)
+    outside = [path for path in context.settings.root.parent.rglob("*") if context.settings.root not in path.parents]
+    assert outside == [context.settings.root]
+
+
+def test_no_hostile_upload_is_taken_for_data_and_reading_them_all_takes_little_memory(tmp_path, uploads):
+    for i, (_, content) in enumerate(uploads.values()):
+        (tmp_path / str(i)).write_bytes(content)
+    names = [name for name, _ in uploads.values()]
+    found, peak = run_in_sandbox(outcomes, str(tmp_path), names, memory_bytes=2048 * MIB, seconds=300)
+    assert {what: came for what, came in zip(uploads, found, strict=True) if came != "refused"} == {}
+    assert peak < 768 * MIB

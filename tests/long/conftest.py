@@ -1,0 +1,22 @@
+"""Tests that take minutes: ``make faults``. What they measured is printed at the end."""
+
+import pytest
+
+_FIGURES = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config):
+    config.stash[_FIGURES] = []
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if figures := config.stash[_FIGURES]:
+        terminalreporter.section("figures")
+        for line in figures:
+            terminalreporter.line(line)
+
+
+@pytest.fixture
+def figures(request):
+    """Lines to print when all is done."""
+    return request.config.stash[_FIGURES]

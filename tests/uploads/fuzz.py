@@ -1,0 +1,44 @@
+"""A fuzzer of the readers of uploads: ``python -m tests.uploads.fuzz x.npy -max_total_time=60``.
+
+It changes a good file, guided by the branches that each change reaches, and fails at any error that is not a sentence
+for the user. What follows the file's name goes to libFuzzer. Formats whose readers are libraries in C (parquet, hdf5)
+are not its task: they are shaken in tests/long, in a process that may die as it may in the sandbox.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["app.formats"]):
+    from app.errors import IsoscopeError
+    from app.formats.inspection import Inspection, inspect
+
+from tests.uploads.good import GOOD
+
+
+def main() -> None:
+    """Fuzz the format of the good file that is named first."""
+    name = sys.argv[1]
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = Path(folder, "corpus")
+        corpus.mkdir()
+        (corpus / name).write_bytes(GOOD[name])
+        path = Path(folder, "upload")
+
+        def read(content: bytes) -> None:
+            path.write_bytes(content)
+            try:
+                found = inspect(path, name)
+            except IsoscopeError:
+                return
+            assert Inspection.model_validate_json(found.model_dump_json()) == found
+
+        limits = ["-timeout=20", "-rss_limit_mb=2048", f"-artifact_prefix={tempfile.gettempdir()}/"]
+        atheris.Setup([sys.argv[0], str(corpus), *limits, *sys.argv[2:]], read)
+        atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

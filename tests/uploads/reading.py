@@ -1,0 +1,30 @@
+"""What the sandbox's process is asked to do in tests; it imports this by name."""
+
+import resource
+import sys
+from pathlib import Path
+
+from app.errors import IsoscopeError
+from app.formats.inspection import inspect
+
+# Linux counts in KiB, macOS in bytes.
+UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def outcomes(folder: str, names: list[str]) -> tuple[list[str], int]:
+    """Read the files 0, 1, 2, ... of a folder under these names: what came of each, and the peak memory in bytes."""
+    return [_outcome(Path(folder, str(i)), name) for i, name in enumerate(names)], _peak()
+
+
+def _outcome(path: Path, name: str) -> str:
+    try:
+        inspect(path, name)
+    except IsoscopeError:
+        return "refused"
+    except Exception as error:  # noqa: BLE001 -- the test says which file it was
+        return repr(error)
+    return "taken for data"
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
