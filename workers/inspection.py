@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import update
 
 from app.db.models import Embedding, EmbeddingStatus
-from app.db.session import Sessions, create_sessions
+from app.db.session import Sessions
 from app.formats.inspection import Inspection, inspect
 from app.formats.selection import Selection
 from app.queue import Job, JobKind
@@ -13,6 +13,7 @@ from app.sandbox import run_in_sandbox
 from app.settings import Settings
 from app.storage import Storage
 from workers.failure import record
+from workers.sessions import job_sessions
 
 
 def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
@@ -20,7 +21,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job
 
     The file is read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
     """
-    sessions = create_sessions(settings.database)
+    sessions = job_sessions(settings)
     row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.INSPECTING)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)

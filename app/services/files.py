@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import BinaryIO
 
 from sqlalchemy import ColumnElement, exists, or_, select
@@ -10,12 +9,9 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Dataset, Embedding, StoredFile
+from app.db.session import hold
 from app.errors import ConflictError
 from app.storage import Stored
-
-# Held until the commit: between the last row of some bytes going and the bytes going, or between two looks for
-# their row, the same bytes may be uploaded again.
-_sharing = Lock()
 
 
 def store(context: Context, stream: BinaryIO, max_bytes: int) -> Stored:
@@ -26,7 +22,8 @@ def store(context: Context, stream: BinaryIO, max_bytes: int) -> Stored:
 @contextmanager
 def recording(context: Context, *stored: Stored) -> Iterator[Session]:
     """Open the transaction that adds the rows of stored bytes, where they have none, and whatever refers to them."""
-    with _sharing, context.sessions.begin() as session:
+    with context.sessions.begin() as session:
+        hold(session.connection(), *{_lock_name(one.sha256) for one in stored})
         for one in stored:
             if not context.storage.path(one.sha256).exists():
                 raise ConflictError("The same file was deleted at this moment; upload it again.")
@@ -38,13 +35,23 @@ def recording(context: Context, *stored: Stored) -> Iterator[Session]:
 def release(context: Context, *hashes: str | None) -> None:
     """Delete the bytes that no row needs any more."""
     for sha256 in {found for found in hashes if found is not None}:
-        with _sharing, context.sessions.begin() as session:
+        with context.sessions.begin() as session:
+            hold(session.connection(), _lock_name(sha256))
             if session.scalar(select(_needed(sha256))):
                 continue
             if (row := session.get(StoredFile, sha256)) is not None:
                 session.delete(row)
                 session.flush()
             context.storage.delete(sha256)
+
+
+def _lock_name(sha256: str) -> str:
+    """Of the lock on some bytes and their row, held until the commit.
+
+    Between the last row of some bytes going and the bytes going, or between two looks for their row, the same bytes
+    may be uploaded again.
+    """
+    return f"file:{sha256}"
 
 
 def _needed(sha256: str) -> ColumnElement[bool]:

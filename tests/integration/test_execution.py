@@ -5,12 +5,10 @@ import signal
 import pytest
 
 from app.db.models import Embedding, EmbeddingStatus, StoredFile, Worker
-from app.errors import ConflictError
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
-from workers.slot import held
 
 
 class Processes:
@@ -115,17 +113,6 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 3)
     assert order == ["first", "late", "later"]
-
-
-def test_a_slot_is_held_by_one_worker_at_a_time(tmp_path):
-    with (
-        held("here/cpu", tmp_path),
-        pytest.raises(ConflictError, match="already works as here/cpu"),
-        held("here/cpu", tmp_path),
-    ):
-        pass
-    with held("here/cpu", tmp_path):
-        pass
 
 
 def test_a_worker_has_a_row_while_it_lives(context):

@@ -1,16 +1,43 @@
+from datetime import UTC, datetime
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from app.db.migration import downgrade, upgrade
 from app.db.models import Base
 from app.db.session import create_database_engine
+from app.settings import Settings
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC).isoformat(" ")
+EMBEDDING = text(
+    "insert into embeddings (id, name, filename, file_sha256, format, status, commit_when_inspected, attempts, "
+    "created_at) values (:id, 'e', 'e.npy', :hash, 'npy', 'ready', false, 0, :now)"
+)
+CURVE = text(
+    "insert into zeta_curves (id, embedding_id, source, source_id, status, attempts, seed, created_at) "
+    "values (:id, 'x', 'embedding', 'y', 'queued', 0, 0, :now)"
+)
 
 
 @pytest.fixture
-def engine(tmp_path):
-    engine = create_database_engine(f"sqlite:///{tmp_path}/test.sqlite")
+def sqlite_url(tmp_path):
+    return f"sqlite:///{tmp_path}/test.sqlite"
+
+
+@pytest.fixture
+def empty_postgresql_url(postgresql):
+    name = postgresql.create_database(empty=True)
+    yield Settings(database_url=postgresql.url(name)).database
+    postgresql.drop_database(name)
+
+
+@pytest.fixture(params=["sqlite_url", "empty_postgresql_url"], ids=["sqlite", "postgresql"])
+def engine(request):
+    """A database without a table."""
+    engine = create_database_engine(request.getfixturevalue(request.param))
     yield engine
     engine.dispose()
 
@@ -33,8 +60,29 @@ def test_downgrading_to_base_leaves_nothing(engine):
     assert inspect(engine).get_table_names() == ["alembic_version"]
 
 
-def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys(engine):
+def test_downgrading_step_by_step_and_upgrading_again_makes_the_models_tables(engine):
+    upgrade(engine)
+    downgrade(engine, "0001")
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_of_curves_that_were_asked_for_twice_one_is_kept(engine):
+    upgrade(engine, "0001")
+    with engine.begin() as connection:
+        connection.execute(text("insert into files values (:hash, 1, :now)"), {"hash": "0" * 64, "now": NOW})
+        connection.execute(EMBEDDING, [{"id": name, "hash": "0" * 64, "now": NOW} for name in ("x", "y")])
+        connection.execute(CURVE, [{"id": name, "now": NOW} for name in ("first", "second")])
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.scalars(text("select id from zeta_curves")).all() == ["first"]
+
+
+def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys(sqlite_url):
+    engine = create_database_engine(sqlite_url)
     with engine.connect() as connection:
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
                  ("journal_mode", "busy_timeout", "foreign_keys")]  # fmt: skip
+    engine.dispose()
     assert found == ["wal", 30_000, 1]
