@@ -13,8 +13,8 @@ from app.queue import JobQueue, working
 from app.settings import Settings
 from workers.execution import Executor
 from workers.heartbeat import Heartbeat
-from workers.process import JobProcesses
 from workers.locks import open_locks
+from workers.process import JobProcesses
 from workers.reconcile import Reconciler
 from workers.sessions import worker_sessions
 from workers.slot import slot_name

@@ -96,7 +96,8 @@ class AdvisoryLocks:
             self._connection = self._connect()
         except psycopg.OperationalError as error:
             raise ConflictError(
-                f"The job engine's database does not answer: {error}. Start it, or correct ISOSCOPE_QUEUE_URL."
+                f"The job engine's database does not answer: {' '.join(str(error).split())}. "
+                "Start it, or correct ISOSCOPE_QUEUE_URL."
             ) from error
         self._seen_at = time.monotonic()
         for target in (self._keep_alive, self._guard):

@@ -89,7 +89,7 @@ def _connect(
     while True:
         try:
             return dialect.connect(*args, **options)
-        except dialect.loaded_dbapi.OperationalError:  # type: ignore[attr-defined]
+        except dialect.loaded_dbapi.OperationalError:
             if time.monotonic() > end:
                 raise
             time.sleep(SECONDS_BETWEEN_TRIES)

@@ -19,14 +19,14 @@ def utcnow() -> datetime:
     return datetime.now(UTC)
 
 
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("expected the id of a row, got a text with a NUL character in it")
+def _fit_for_a_query(text: str) -> str:
+    if "\0" in text or not text.isascii():
+        raise ValueError("expected the id of a row, got a text with a character that no id has")
     return text
 
 
-RowId = Annotated[str, AfterValidator(_without_nul)]
-"""An id as a request's body gives it: of any text except one with NUL, which PostgreSQL would not even look up."""
+RowId = Annotated[str, AfterValidator(_fit_for_a_query)]
+"""An id as a request's body gives it. NUL and halves of characters no database would even look up."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):

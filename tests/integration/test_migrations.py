@@ -10,7 +10,6 @@ from app.db.models import Base
 from app.db.session import create_database_engine
 from app.settings import Settings
 
-
 NOW = datetime(2026, 1, 1, tzinfo=UTC).isoformat(" ")
 EMBEDDING = text(
     "insert into embeddings (id, name, filename, file_sha256, format, status, commit_when_inspected, attempts, "

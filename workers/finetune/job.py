@@ -17,8 +17,6 @@ from app.settings import Settings
 from app.storage import Storage
 from isotropy.regularizers.istar import IStar
 from workers.failure import record
-from workers.sessions import job_sessions
-from workers.slot import slot_name
 from workers.finetune.checkpoint import CheckpointCallback
 from workers.finetune.data import encode, load_columns
 from workers.finetune.device import choose_device
@@ -31,6 +29,8 @@ from workers.finetune.progress import Progress, RunStoppedError
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
 from workers.finetune.trainer import IsotropyTrainer, training_arguments
+from workers.sessions import job_sessions
+from workers.slot import slot_name
 
 
 class Task(NamedTuple):
@@ -45,8 +45,8 @@ class Task(NamedTuple):
 def fine_tune(run_id: str, settings: Settings, device: str) -> Job | None:
     """Train and evaluate a run, going on from its last checkpoint if it has one.
 
-    A run that is final, gone or another worker's is left as it is. One killed at any moment and called again on the same device ends
-    with the numbers of a run that was never killed.
+    A run that is final, gone or another worker's is left as it is. One killed at any moment and called again on the
+    same device ends with the numbers of a run that was never killed.
     """
     sessions = job_sessions(settings)
     sweep(settings, sessions)
