@@ -107,7 +107,8 @@ def serve(settings: Settings) -> int:
 def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the sample experiment in an empty one."""
     settings.create_folders()
-    require_database(settings.database)
+    require_database(settings.database, "ISOSCOPE_DATABASE_URL")
+    require_database(settings.queue, "ISOSCOPE_QUEUE_URL")
     engine = create_database_engine(settings.database)
     upgrade(engine)
     engine.dispose()

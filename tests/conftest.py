@@ -40,6 +40,14 @@ def postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
 
 
 @pytest.fixture
+def empty_postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
+    """A database without a table, for one test."""
+    name = postgresql.create_database(empty=True)
+    yield postgresql.url(name)
+    postgresql.drop_database(name)
+
+
+@pytest.fixture
 def database() -> dict[str, str]:
     """The settings that name the databases; the integration tests run on SQLite and on PostgreSQL."""
     return {}

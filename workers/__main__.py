@@ -6,6 +6,7 @@ import signal
 import sys
 from threading import Event
 
+from app.db.models import Worker
 from app.db.session import require_database
 from app.errors import IsoscopeError
 from app.lifeline import FLAG, hold_lifeline
@@ -45,7 +46,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     if lifeline:
         hold_lifeline()
     settings.create_folders()
-    require_database(settings.database)
+    require_database(settings.database, "ISOSCOPE_DATABASE_URL", table=Worker.__tablename__)
     slot = slot_name(settings, device)
     sessions = worker_sessions(settings)
     queue = JobQueue(settings.queue)

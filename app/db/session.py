@@ -5,7 +5,7 @@ import time
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Pool, create_engine, event, func, make_url, select, text
+from sqlalchemy import Connection, Engine, Pool, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
@@ -45,16 +45,20 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
     return sessionmaker(create_database_engine(url, patience=patience, poolclass=poolclass), expire_on_commit=False)
 
 
-def require_database(url: str) -> None:
-    """Raise ConflictError with the cause where the database at ``url`` does not answer."""
+def require_database(url: str, setting: str, table: str | None = None) -> None:
+    """Raise ConflictError with the cause where the database that ``setting`` names does not answer, or lacks a table."""
     engine = create_database_engine(url)
     try:
-        engine.connect().close()
+        with engine.connect() as connection:
+            if table is not None and not inspect(connection).has_table(table):
+                raise ConflictError(
+                    f"The database of {setting} has no tables yet. Start `isoscope serve`, which makes them."
+                )
     except OperationalError as error:
         shown = make_url(url).render_as_string(hide_password=True)
         raise ConflictError(
             f"The database {shown} cannot be opened: {' '.join(str(error.orig).split())}. "
-            "Start it, or correct ISOSCOPE_DATABASE_URL."
+            f"Start it, or correct {setting}."
         ) from error
     finally:
         engine.dispose()

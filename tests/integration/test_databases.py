@@ -126,25 +126,31 @@ class TestPostgreSQL:
     def test_one_that_does_not_answer_is_named_without_its_password(self):
         url = Settings(database_url="postgresql://isoscope:secret@127.0.0.1:1/isoscope").database
         with pytest.raises(ConflictError, match="Start it, or correct ISOSCOPE_DATABASE_URL") as refused:
-            require_database(url)
+            require_database(url, "ISOSCOPE_DATABASE_URL")
         assert "isoscope:***@127.0.0.1" in str(refused.value)
         assert "secret" not in str(refused.value)
+
+    def test_a_worker_that_is_started_before_the_tables_are_made_says_so(self, empty_postgresql_url, tmp_path):
+        ended = start_worker(tmp_path, empty_postgresql_url)
+        assert ended.returncode == 1
+        assert ended.stderr.endswith("has no tables yet. Start `isoscope serve`, which makes them.\n")
 
     def test_a_worker_refuses_a_slot_that_another_machine_holds(self, postgresql_url, tmp_path):
         settings = Settings(database_url=postgresql_url)
         with psycopg.connect(settings.queue, autocommit=True) as other:
             other.execute("select pg_advisory_lock(hashtextextended('isoscope:lab-7/cpu', 0))")
-            ended = subprocess.run(
-                [sys.executable, "-m", "workers", "--device", "cpu"],
-                env={"ISOSCOPE_DATA_DIR": str(tmp_path), "ISOSCOPE_DATABASE_URL": postgresql_url,
-                     "ISOSCOPE_WORKER_NAME": "lab-7"},
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
+            ended = start_worker(tmp_path, postgresql_url, ISOSCOPE_WORKER_NAME="lab-7")
         assert ended.returncode == 1
         assert ended.stderr.strip().endswith(
             "Another worker already works as lab-7/cpu. Stop it first, or give this one another --device "
             "or another ISOSCOPE_WORKER_NAME."
         )
+
+
+def start_worker(folder, url, **environment):
+    known = {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_DATABASE_URL": url} | environment
+    command = [sys.executable, "-m", "workers", "--device", "cpu"]
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
 
 
 JSON = {"Content-Type": "application/json"}

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from multiprocessing import get_context
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -26,17 +27,10 @@ def sqlite_url(tmp_path):
     return f"sqlite:///{tmp_path}/test.sqlite"
 
 
-@pytest.fixture
-def empty_postgresql_url(postgresql):
-    name = postgresql.create_database(empty=True)
-    yield Settings(database_url=postgresql.url(name)).database
-    postgresql.drop_database(name)
-
-
 @pytest.fixture(params=["sqlite_url", "empty_postgresql_url"], ids=["sqlite", "postgresql"])
 def engine(request):
     """A database without a table."""
-    engine = create_database_engine(request.getfixturevalue(request.param))
+    engine = create_database_engine(Settings(database_url=request.getfixturevalue(request.param)).database)
     yield engine
     engine.dispose()
 
@@ -51,6 +45,23 @@ def test_upgrading_twice_changes_nothing(engine):
     upgrade(engine)
     upgrade(engine)
     assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
+
+
+def test_several_processes_may_upgrade_at_one_moment(engine):
+    url = engine.url.render_as_string(hide_password=False)
+    processes = [get_context("spawn").Process(target=upgrade_at, args=(url,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
+
+
+def upgrade_at(url):
+    engine = create_database_engine(url)
+    upgrade(engine)
+    engine.dispose()
 
 
 def test_downgrading_to_base_leaves_nothing(engine):

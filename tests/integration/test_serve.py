@@ -31,6 +31,16 @@ def test_a_database_that_does_not_answer_is_said_before_anything_is_started(tmp_
     assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stdout
 
 
+def test_one_setting_has_everything_served_from_postgresql(serving, empty_postgresql_url, cloud):
+    server = serving(ISOSCOPE_DATABASE_URL=empty_postgresql_url)
+    rows = "\n".join(",".join(f"{value:.6f}" for value in row) for row in cloud)
+    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", rows)})
+    path = f"/api/embeddings/{created['id']}"
+    server.wait_for(lambda: server.get(path)["status"] == "ready", "the measurements")
+    assert server.stop() == 0
+    assert not list(server.data_dir.glob("*.sqlite"))
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
