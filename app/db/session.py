@@ -46,7 +46,7 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
 
 
 def require_database(url: str, setting: str, table: str | None = None) -> None:
-    """Raise ConflictError with the cause where the database that ``setting`` names does not answer, or lacks a table."""
+    """Raise ConflictError where the database that ``setting`` names does not answer, or lacks the table."""
     engine = create_database_engine(url)
     try:
         with engine.connect() as connection:
