@@ -106,7 +106,8 @@ class AdvisoryLocks:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._connection.close()
+        if self._mutex.acquire(timeout=CONNECT_SECONDS):  # else a look hangs, and holds the session
+            self._connection.close()
 
     @property
     def settled(self) -> bool:
@@ -117,8 +118,12 @@ class AdvisoryLocks:
     def held(self, name: str) -> Iterator[None]:
         """Hold the lock of that name."""
         with self._mutex:
-            # The server would give a lock to the same session twice.
-            if name in self._names or not _lock(self._connection, name):
+            try:
+                # The server would give a lock to the same session twice.
+                free = name not in self._names and _lock(self._connection, name)
+            except psycopg.OperationalError as error:
+                raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
+            if not free:
                 raise _taken(name)
             self._names.add(name)
         try:

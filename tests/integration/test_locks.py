@@ -62,6 +62,16 @@ class TestAdvisoryLocks:
                 assert held_in(postgresql_url) == 2
         wait_for(lambda: held_in(postgresql_url) == 0)
 
+    def test_while_its_session_is_lost_no_other_lock_is_given(self, postgresql_url):
+        with AdvisoryLocks(postgresql_url, end_nothing) as mine:
+            mine._connection.close()
+            with (
+                pytest.raises(ConflictError, match="the lock of there/cpu is lost"),
+                mine.held("there/cpu"),
+            ):
+                pass
+            wait_for(lambda: not mine._connection.closed)
+
     def test_a_new_session_takes_nobody_for_dead_yet(self, postgresql_url):
         with AdvisoryLocks(postgresql_url, end_nothing) as mine:
             assert not mine.settled
