@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench clean
+.PHONY: help run test faults lint format bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -17,6 +17,10 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 test: lint ## Lint, check types and import rules, run every test
 	@echo "== Running the tests"
 	@$(BIN)/python -m pytest
+
+faults: $(VENV)/.test ## Run the long tests: minutes of workers and databases that die at random
+	@echo "== Running the long tests of faults"
+	@$(BIN)/python -m pytest -s tests/long
 
 lint: $(VENV)/.test ## Check style, types and import rules
 	@echo "== Checking style"

@@ -16,3 +16,8 @@ class Context:
     sessions: Sessions
     storage: Storage
     queue: JobQueue
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.queue.close()
+        self.sessions.kw["bind"].dispose()

@@ -48,7 +48,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.state.context = context
         app.state.gate = gate
         yield
-        context.queue.close()
+        context.close()
 
     app = Application(
         title="Isoscope", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,

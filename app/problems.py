@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from sqlalchemy.exc import IntegrityError, OperationalError
 from starlette.exceptions import HTTPException
 
 from app.errors import (
@@ -109,6 +110,16 @@ def install(app: FastAPI) -> None:
         response = problem_response(request, error.status_code, Problem(detail=_explained(request, error)))
         response.headers.update(error.headers or {})
         return response
+
+    @app.exception_handler(IntegrityError)
+    def overtaken(request: Request, error: IntegrityError) -> Response:
+        detail = "Something this refers to was changed or deleted at the same moment. Load the page again."
+        return problem_response(request, 409, Problem(detail=detail))
+
+    @app.exception_handler(OperationalError)
+    def away(request: Request, error: OperationalError) -> Response:
+        logger.error("the database does not answer: %s", error.orig)
+        return problem_response(request, 503, Problem(detail="The database does not answer. Try again in a moment."))
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:

@@ -22,6 +22,8 @@ CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelle
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
 # A run's own row counts its attempts and gives up with a sentence; the engine must never give up before it.
 MAX_RECOVERY_ATTEMPTS = 10_000
+# Connections of a worker to the engine's database: it runs a few jobs, and PostgreSQL has few connections to give.
+POOL_SIZE = 5
 
 
 class JobKind(StrEnum):
@@ -166,6 +168,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
             application_version=VERSION,
             serializer=DBOSPortableJSONSerializer(),
             log_level="ERROR",
+            sys_db_pool_size=POOL_SIZE,
         )
     )
     try:

@@ -40,6 +40,9 @@ class Gate:
         return self._refuse(request) or await call_next(request)
 
     def _refuse(self, request: Request) -> Response | None:
+        # PostgreSQL keeps no NUL in a text, so it must not get as far as a query.
+        if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+            return _problem(request, 422, "This address has a NUL character in it (%00); no name or id here has one.")
         host = request.headers.get("host", "")
         if not self._known_host(host):
             return _problem(

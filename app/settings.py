@@ -3,6 +3,7 @@
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -12,6 +13,8 @@ from app.storage_url import parse_storage_url
 GIB = 2**30
 MIB = 2**20
 SECRET_CHARACTERS = 16
+POSTGRESQL = "postgresql"
+POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
 
 
 def is_loopback(host: str) -> bool:
@@ -24,14 +27,44 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def spell_url(url: str) -> str:
+    """The URL of a database in the one spelling that all who read it know: ``postgresql://`` or ``sqlite:///``.
+
+    Raises ValueError for any other; its sentence does not repeat the URL, which may hold a password.
+    """
+    expected = "expected postgresql://user:password@host/name or sqlite:///path/of/a/file"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"{expected}, got a URL that cannot be read: {error}") from None
+    if parts.scheme == "sqlite":
+        if parts.netloc or len(parts.path) < 2:
+            raise ValueError(f"{expected}, got one of SQLite without three slashes and a file after them")
+        return url
+    if parts.scheme not in POSTGRESQL_SCHEMES:
+        raise ValueError(f"{expected}, got one that begins with {url.partition(':')[0][:20]!r}")
+    if not (parts.hostname or "host" in parse_qs(parts.query)) or len(parts.path) < 2:
+        raise ValueError(f"{expected}, got one without a host or without the database's name")
+    return url.replace(parts.scheme, POSTGRESQL, 1)
+
+
 class Settings(BaseSettings):
     """Everything that can be configured. Each description is the row of the README's table."""
 
     model_config = SettingsConfigDict(env_prefix="ISOSCOPE_", frozen=True, hide_input_in_errors=True)
 
     data_dir: Path = Field(Path("data"), description="Folder of everything Isoscope writes.")
-    database_url: str = Field("", description="Metrics database; empty: `isoscope.sqlite` in the data folder.")
-    queue_url: str = Field("", description="Job engine's database; empty: `queue.sqlite` in the data folder.")
+    database_url: str = Field(
+        "",
+        description="Metrics database, `postgresql://user:password@host/name`; "
+        "empty: the SQLite file `isoscope.sqlite` in the data folder.",
+    )
+    queue_url: str = Field(
+        "",
+        description="Job engine's database; empty: the metrics database where that is PostgreSQL, "
+        "else `queue.sqlite` in the data folder.",
+    )
     models_dir: Path | None = Field(
         None, description="Folder whose subfolders are offered as models; empty: `models` in the data folder."
     )
@@ -56,6 +89,13 @@ class Settings(BaseSettings):
     )
     parse_seconds: int = Field(300, gt=0, description="Time the process that parses an upload may take.")
     device: str = Field("auto", description="Device of the worker that `serve` starts: `auto`, `cpu`, `cuda:0`, ...")
+    worker_name: str = Field(
+        "",
+        max_length=60,
+        pattern=r"^[\w.-]*$",
+        description="Name of this machine's workers, the same at every start and no other machine's; "
+        "empty: the host name.",
+    )
     checkpoint_seconds: float = Field(30, gt=0, description="Seconds of training between two checkpoints.")
     sample: bool = Field(True, description="Queue the sample experiment when the database is empty.")
 
@@ -64,6 +104,11 @@ class Settings(BaseSettings):
     def _require_a_known_storage(cls, url: str) -> str:
         parse_storage_url(url)
         return url
+
+    @field_validator("database_url", "queue_url")
+    @classmethod
+    def _one_spelling(cls, url: str) -> str:
+        return spell_url(url) if url else url
 
     @model_validator(mode="after")
     def _require_a_secret_off_loopback(self) -> "Settings":
@@ -88,11 +133,15 @@ class Settings(BaseSettings):
     @cached_property
     def database(self) -> str:
         """SQLAlchemy URL of the metrics database."""
+        if self.database_url.startswith(POSTGRESQL):
+            return self.database_url.replace(POSTGRESQL, f"{POSTGRESQL}+psycopg", 1)
         return self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
 
     @cached_property
     def queue(self) -> str:
-        """URL of the job engine's database."""
+        """URL of the job engine's database. A file beside a shared database would strand other machines' workers."""
+        if not self.queue_url and self.database_url.startswith(POSTGRESQL):
+            return self.database_url
         return self.queue_url or f"sqlite:///{self.root / 'queue.sqlite'}"
 
     @cached_property

@@ -10,7 +10,8 @@ from threading import Event
 
 from app import queue
 from app.db.migration import upgrade
-from app.db.session import create_database_engine
+from app.db.session import create_database_engine, require_database
+from app.errors import ConflictError
 from app.lifeline import FLAG
 from app.main import create_context
 from app.services.sample import queue_sample
@@ -79,7 +80,11 @@ def serve(settings: Settings) -> int:
             "Stop it, or choose another port: ISOSCOPE_PORT=8001"
         )
         return 1
-    prepare(settings)
+    try:
+        prepare(settings)
+    except ConflictError as error:
+        say(error.message)
+        return 1
     children = [
         Child("web", [sys.executable, "-m", "app", FLAG]),
         Child("worker", [sys.executable, "-m", "workers", "--device", settings.device, FLAG]),
@@ -102,6 +107,8 @@ def serve(settings: Settings) -> int:
 def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the sample experiment in an empty one."""
     settings.create_folders()
+    require_database(settings.database, "ISOSCOPE_DATABASE_URL")
+    require_database(settings.queue, "ISOSCOPE_QUEUE_URL")
     engine = create_database_engine(settings.database)
     upgrade(engine)
     engine.dispose()
@@ -110,7 +117,7 @@ def prepare(settings: Settings) -> None:
         context = create_context(settings)
         if queue_sample(context):
             say("the database is empty: the sample experiment is queued")
-        context.queue.close()
+        context.close()
 
 
 def free(settings: Settings) -> bool:

@@ -1,6 +1,5 @@
 """What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
 
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,27 +12,60 @@ from app.db.migration import upgrade
 from app.main import create_app, create_context
 from app.queue import migrate
 from app.settings import Settings
+from tests.ports import free_port
+from tests.postgresql import NotHereError, PostgreSQL
 from tests.serving import Serving
 from tests.tiny import save_tiny_models
 from workers.jobs import WORK
 from workers.reconcile import wanted
 
 
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+    """A PostgreSQL server with a template of an empty dashboard's database."""
+    try:
+        server = PostgreSQL()
+    except NotHereError as error:
+        pytest.skip(str(error))
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data_dir=tmp_path / "data", sample=False)
+def postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
+    """A database with the tables of an empty dashboard, for one test."""
+    name = postgresql.create_database()
+    yield postgresql.url(name)
+    postgresql.drop_database(name)
+
+
+@pytest.fixture
+def empty_postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
+    """A database without a table, for one test."""
+    name = postgresql.create_database(empty=True)
+    yield postgresql.url(name)
+    postgresql.drop_database(name)
+
+
+@pytest.fixture
+def database() -> dict[str, str]:
+    """The settings that name the databases; the integration tests run on SQLite and on PostgreSQL."""
+    return {}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database: dict[str, str]) -> Settings:
+    return Settings(data_dir=tmp_path / "data", sample=False, **database)
 
 
 @pytest.fixture
 def context(settings: Settings) -> Iterator[Context]:
     settings.create_folders()
     context = create_context(settings)
-    engine = context.sessions.kw["bind"]
-    upgrade(engine)
+    upgrade(context.sessions.kw["bind"])
     migrate(settings.queue)
     yield context
-    context.queue.close()
-    engine.dispose()
+    context.close()
 
 
 @pytest.fixture
@@ -64,13 +96,6 @@ def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     save_tiny_models(folder)
     return folder
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="session")

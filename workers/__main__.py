@@ -6,16 +6,19 @@ import signal
 import sys
 from threading import Event
 
-from app.db.session import create_sessions
+from app.db.models import Worker
+from app.db.session import require_database
 from app.errors import IsoscopeError
 from app.lifeline import FLAG, hold_lifeline
 from app.queue import JobQueue, working
 from app.settings import Settings
 from workers.execution import Executor
 from workers.heartbeat import Heartbeat
+from workers.locks import open_locks
 from workers.process import JobProcesses
 from workers.reconcile import Reconciler
-from workers.slot import held, slot_name
+from workers.sessions import worker_sessions
+from workers.slot import slot_name
 
 
 def main() -> int:
@@ -26,7 +29,6 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="worker  %(message)s")
     settings = Settings()
-    settings.create_folders()
     device = arguments.device if arguments.device != "auto" else _best_device()
     try:
         work(settings, device, lifeline=arguments.lifeline)
@@ -43,13 +45,17 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         signal.signal(number, lambda *_: stop.set())
     if lifeline:
         hold_lifeline()
-    slot = slot_name(device)
-    sessions = create_sessions(settings.database)
+    settings.create_folders()
+    require_database(settings.database, "ISOSCOPE_DATABASE_URL", table=Worker.__tablename__)
+    slot = slot_name(settings, device)
+    sessions = worker_sessions(settings)
     queue = JobQueue(settings.queue)
     processes = JobProcesses(settings, device)
     executor = Executor(sessions, processes, slot)
-    locks = settings.root / "locks"
-    with held(slot, locks):
+    with (
+        open_locks(settings.queue, settings.root / "locks", fence=processes.kill_all) as locks,
+        locks.held(slot),
+    ):
         processes.prepare()
         logging.info("ready on %s", device)
         with (

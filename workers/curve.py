@@ -3,18 +3,18 @@
 from sqlalchemy import update
 
 from app.db.models import CurveStatus, Embedding, ZetaCurve
-from app.db.session import create_sessions
 from app.errors import InvalidError
 from app.queue import Job
 from app.settings import Settings
 from workers.cloud import open_embedding, read_cloud
 from workers.failure import record
+from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
 
 
 def compute_curve(curve_id: str, settings: Settings, device: str) -> Job | None:
     """Write the lines of a curve into its row."""
-    sessions = create_sessions(settings.database)
+    sessions = job_sessions(settings)
     row = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == CurveStatus.QUEUED)
     with sessions() as session:
         curve = session.get(ZetaCurve, curve_id)

@@ -40,7 +40,8 @@ class Executor:
 
     async def execute(self, job: Job) -> None:
         """Work on a job until its row is final or it is given up."""
-        while await asyncio.to_thread(self._begin, job):
+        cause: str | None = None
+        while await asyncio.to_thread(self._begin, job, cause):
             self._begun.add(job)
             exit_code = -signal.SIGTERM if self._stopping else await self._processes.run(job)
             if self._stopping:
@@ -49,8 +50,8 @@ class Executor:
             self._begun.discard(job)
             if exit_code == 0:
                 return
-            logger.warning("the process of %s ended with %s", job.workflow_id, _cause(exit_code))
-            await asyncio.to_thread(self._note, job, exit_code)
+            cause = _cause(exit_code)
+            logger.warning("the process of %s ended with %s", job.workflow_id, cause)
 
     def stop(self) -> None:
         """End all jobs; they go on where they were when a worker of this slot starts again."""
@@ -63,13 +64,20 @@ class Executor:
                 session.execute(update(table).where(table.id == job.row_id).values(attempts=0))
             session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None))
 
-    def _begin(self, job: Job) -> bool:
-        """Count an attempt; whether there is anything to do, and still hope."""
+    def _begin(self, job: Job, cause: str | None) -> bool:
+        """Count an attempt; whether there is anything to do, and still hope.
+
+        ``cause`` is what ended the last process of this call, shown if there is no more hope.
+        """
         table, waiting, failed = ROWS[job.kind]
         with self._sessions.begin() as session:
             row = session.get(table, job.row_id, with_for_update=True)
             if row is None or row.status not in waiting:
                 return False
+            if cause is not None:
+                if isinstance(row, Run) and row.worker != self._slot:
+                    return False  # meanwhile this worker was thought dead, and the run given to another
+                row.error = cause
             row.attempts += 1
             if row.attempts > MAX_ATTEMPTS:
                 row.status = failed
@@ -80,14 +88,6 @@ class Executor:
             if isinstance(row, Run):
                 row.worker = self._slot
         return True
-
-    def _note(self, job: Job, exit_code: int) -> None:
-        """Keep the cause of a crash on the row, where it is shown if there is no more hope."""
-        table, waiting, _ = ROWS[job.kind]
-        with self._sessions.begin() as session:
-            row = session.get(table, job.row_id)
-            if row is not None and row.status in waiting:
-                row.error = _cause(exit_code)
 
 
 def _cause(exit_code: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from sqlalchemy import Update
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from app.db.session import Sessions
 from app.errors import IsoscopeError
@@ -13,13 +14,25 @@ logger = logging.getLogger(__name__)
 
 
 def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> None:
-    """Write the error's sentence and further values into ``row``, if it still waits for the job."""
+    """Write the error's sentence and further values into ``row``, if it still waits for the job.
+
+    That the database was away is no failure of the job: it is raised again, and the job is started again.
+    """
+    if isinstance(error, OperationalError | InterfaceError):
+        raise error
     with sessions.begin() as session:
         session.execute(row.values(error=describe(error), **values))
 
 
 def describe(error: Exception) -> str:
-    """Return the sentence to show; what nobody foresaw is logged with its traceback."""
+    """Return the sentence to show; what nobody foresaw is logged with its traceback.
+
+    What no database can keep of a hostile file's text, NUL and halves of characters, is replaced.
+    """
+    return _sentence(error).replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def _sentence(error: Exception) -> str:
     if isinstance(error, IsoscopeError):
         return error.message
     if _out_of_memory(error):

@@ -3,7 +3,7 @@
 from sqlalchemy import update
 
 from app.db.models import Embedding, EmbeddingStatus
-from app.db.session import Sessions, create_sessions
+from app.db.session import Sessions
 from app.formats.inspection import Inspection, inspect
 from app.formats.selection import Selection
 from app.queue import Job, JobKind
@@ -11,6 +11,7 @@ from app.sandbox import run_in_sandbox
 from app.settings import Settings
 from workers.failure import record
 from workers.files import fetch
+from workers.sessions import job_sessions
 
 
 def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
@@ -18,7 +19,7 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job
 
     The file is read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
     """
-    sessions = create_sessions(settings.database)
+    sessions = job_sessions(settings)
     row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.INSPECTING)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)

@@ -3,7 +3,7 @@
 from sqlalchemy import delete, update
 
 from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Measurement, ZetaCurve
-from app.db.session import Sessions, create_sessions
+from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
@@ -11,6 +11,7 @@ from isotropy.spectrum import scaled_identity
 from workers.cloud import Cloud, open_embedding, read_cloud
 from workers.failure import record
 from workers.report import measurements
+from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
 
 SEED = 0
@@ -19,7 +20,7 @@ OWN_SOURCES = ("identity", "sample")
 
 def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
     """Measure an embedding and make it ready, in one transaction; on the CPU, which leaves GPUs to the fine-tunes."""
-    sessions = create_sessions(settings.database)
+    sessions = job_sessions(settings)
     row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.MEASURING)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)

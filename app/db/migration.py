@@ -6,6 +6,7 @@ from alembic.config import Config
 from sqlalchemy import Engine
 
 from alembic import command
+from app.db.session import hold
 
 ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
 
@@ -13,6 +14,7 @@ ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Create or upgrade the tables; does nothing where they are up to date."""
     with engine.begin() as connection:
+        hold(connection, "migration")  # several processes may start at one moment
         command.upgrade(_config(connection=connection), revision)
 
 

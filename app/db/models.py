@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, MetaData, String, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, MetaData, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeEngine
 
@@ -166,6 +166,8 @@ class ZetaCurve(Base):
     """
 
     __tablename__ = "zeta_curves"
+    # Of another embedding's covariance there is one curve, however often it is asked for at once.
+    __table_args__ = (UniqueConstraint("embedding_id", "source", "source_id"),)
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)

@@ -1,25 +1,79 @@
 """Engines and sessions, the same for SQLite and PostgreSQL."""
 
 import json
+import time
 from functools import partial
+from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import Connection, Engine, Pool, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from app.errors import ConflictError
+
 BUSY_TIMEOUT_MILLISECONDS = 30_000
+CONNECT_SECONDS = 5
+SECONDS_BETWEEN_TRIES = 0.5
 
 # PostgreSQL refuses NaN in JSON and browsers cannot read it, so it must fail here, where it was made.
 strict_json = partial(json.dumps, allow_nan=False)
 
+Sessions = sessionmaker[Session]
 
-def create_database_engine(url: str) -> Engine:
-    """An engine for the metrics database at ``url``."""
-    engine = create_engine(url, json_serializer=strict_json, pool_pre_ping=True)
-    if engine.dialect.name == "sqlite":
+
+def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Engine:
+    """An engine for the metrics database at ``url``.
+
+    Where PostgreSQL does not answer, connecting is tried again for ``patience`` seconds.
+    """
+    if url.startswith("sqlite"):
+        engine = create_engine(url, json_serializer=strict_json, poolclass=poolclass)
         event.listen(engine, "connect", _configure_sqlite)
+        return engine
+    connecting = {"connect_timeout": CONNECT_SECONDS}
+    engine = create_engine(
+        url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=True, connect_args=connecting
+    )
+    event.listen(engine, "do_connect", partial(_connect, patience))
     return engine
+
+
+def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Sessions:
+    """A factory of sessions on the database at ``url``; ``with sessions.begin() as session`` commits."""
+    return sessionmaker(create_database_engine(url, patience=patience, poolclass=poolclass), expire_on_commit=False)
+
+
+def require_database(url: str, setting: str, table: str | None = None) -> None:
+    """Raise ConflictError where the database that ``setting`` names does not answer, or lacks the table."""
+    engine = create_database_engine(url)
+    try:
+        with engine.connect() as connection:
+            if table is not None and not inspect(connection).has_table(table):
+                raise ConflictError(
+                    f"The database of {setting} has no tables yet. Start `isoscope serve`, which makes them."
+                )
+    except OperationalError as error:
+        shown = make_url(url).render_as_string(hide_password=True)
+        raise ConflictError(
+            f"The database {shown} cannot be opened: {' '.join(str(error.orig).split())}. "
+            f"Start it, or correct {setting}."
+        ) from error
+    finally:
+        engine.dispose()
+
+
+def hold(connection: Connection, *names: str) -> None:
+    """Hold the locks of these names until the transaction ends, of which this must be the beginning.
+
+    Every process on the database is kept out. SQLite has one lock for all: that of its only writer.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.execute(text("BEGIN IMMEDIATE"))
+        return
+    for name in sorted(names):  # in one order, so that two who hold several never wait for each other
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
@@ -32,9 +86,14 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
     cursor.close()
 
 
-Sessions = sessionmaker[Session]
-
-
-def create_sessions(url: str) -> Sessions:
-    """A factory of sessions on the database at ``url``; ``with sessions.begin() as session`` commits."""
-    return sessionmaker(create_database_engine(url), expire_on_commit=False)
+def _connect(
+    patience: float, dialect: Dialect, _: ConnectionPoolEntry, args: list[Any], options: dict[str, Any]
+) -> DBAPIConnection:
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return dialect.connect(*args, **options)
+        except dialect.loaded_dbapi.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(SECONDS_BETWEEN_TRIES)

@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
+from pydantic import AfterValidator
 from sqlalchemy import DateTime, Dialect, Enum, TypeDecorator
 
 
@@ -18,8 +19,18 @@ def utcnow() -> datetime:
     return datetime.now(UTC)
 
 
+def _fit_for_a_query(text: str) -> str:
+    if "\0" in text or not text.isascii():
+        raise ValueError("expected the id of a row, got a text with a character that no id has")
+    return text
+
+
+RowId = Annotated[str, AfterValidator(_fit_for_a_query)]
+"""An id as a request's body gives it. NUL and halves of characters no database would even look up."""
+
+
 class UtcDateTime(TypeDecorator[datetime]):
-    """A point in time. SQLite forgets the zone, so it is put back on reading."""
+    """A point in time. SQLite forgets the zone and PostgreSQL answers in its own, so UTC is put back on reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -32,7 +43,9 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Give every time read its zone."""
-        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def stored_by_value(enum: type[StrEnum]) -> Enum:

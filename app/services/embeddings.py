@@ -3,7 +3,8 @@
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import BinaryIO
 
-from sqlalchemy import select
+from sqlalchemy import select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
@@ -113,8 +114,8 @@ def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: 
 
 
 def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> ZetaCurve:
-    """Have the curve with another embedding's covariance computed, unless it is there already."""
-    with context.sessions.begin() as session:
+    """Have the curve with another embedding's covariance computed, unless it is there already; a failed one again."""
+    with context.sessions() as session:
         embedding, source = _find(session, embedding_id), _find(session, source_id)
         for one in (embedding, source):
             if one.status is not EmbeddingStatus.READY:
@@ -126,14 +127,11 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
                 "source_id",
             )
         curve = _find_curve(session, embedding_id, "embedding", source_id)
-        if curve is not None and curve.status is not CurveStatus.FAILED:
-            return curve
-        if curve is not None:
-            session.delete(curve)
-        curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
-        session.add(curve)
-    context.queue.enqueue(Job(JobKind.CURVE, curve.id))
-    return curve
+    if curve is None:
+        _add_curve(context, embedding_id, source_id)
+    elif curve.status is CurveStatus.FAILED:
+        _repeat_curve(context, curve.id)
+    return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
 
 def base_name(filename: str) -> str:
@@ -166,6 +164,25 @@ def _find_draft(session: Session, embedding_id: str, verb: str) -> Embedding:
     if embedding.status is not EmbeddingStatus.DRAFT:
         raise ConflictError(f"Only a draft can be {verb}; this embedding is {embedding.status}.")
     return embedding
+
+
+def _add_curve(context: Context, embedding_id: str, source_id: str) -> None:
+    curve = ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=source_id)
+    try:
+        with context.sessions.begin() as session:
+            session.add(curve)
+    except IntegrityError:
+        return  # the same curve was asked for, or an embedding deleted, at this moment: a look will tell
+    context.queue.enqueue(Job(JobKind.CURVE, curve.id))
+
+
+def _repeat_curve(context: Context, curve_id: str) -> None:
+    failed = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == CurveStatus.FAILED)
+    queued = failed.values(status=CurveStatus.QUEUED, error=None, attempts=0)
+    with context.sessions.begin() as session:
+        repeated = session.scalar(queued.returning(ZetaCurve.id))
+    if repeated is not None:
+        context.queue.restart(Job(JobKind.CURVE, curve_id))
 
 
 def _find_curve(session: Session, embedding_id: str, source: str, source_id: str | None) -> ZetaCurve | None:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 from app.context import Context
 from app.db.config import Regularizer, RunConfig, Seed, TrainingConfig, TrainingOptions
 from app.db.models import UNFINISHED, Dataset, Experiment, Run
+from app.db.types import RowId
 from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.labels import check_text_columns, label_values
 from app.formats.tables import Column
@@ -26,7 +27,7 @@ class SweepRequest(TrainingOptions):
     """What a user asks for: a configuration, and the values that its runs differ in."""
 
     name: str | None = Field(None, max_length=200)
-    dataset_id: str
+    dataset_id: RowId
     regularizer: Regularizer = Regularizer.ISTAR
     lambdas: list[FiniteFloat] = Field([-1.0, 0.0, 1.0], min_length=1, max_length=100)
     zeta: FiniteFloat = Field(0.2, ge=0, le=1)

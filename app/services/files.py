@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import BinaryIO
 
 from sqlalchemy import ColumnElement, exists, or_, select
@@ -11,15 +10,11 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Dataset, Embedding, StoredFile
+from app.db.session import hold
 from app.errors import ConflictError, UnavailableError
 from app.storage import Stored
 
 logger = logging.getLogger(__name__)
-
-# Held until the commit: between the last row of some bytes going and the bytes going, or between two looks for
-# their row, the same bytes may be uploaded again.
-_sharing = Lock()
-
 
 def store(context: Context, stream: BinaryIO, max_bytes: int) -> Stored:
     """Keep the bytes of ``stream``; they stay without a row until ``recording`` or ``release``."""
@@ -29,7 +24,8 @@ def store(context: Context, stream: BinaryIO, max_bytes: int) -> Stored:
 @contextmanager
 def recording(context: Context, *stored: Stored) -> Iterator[Session]:
     """Open the transaction that adds the rows of stored bytes, where they have none, and whatever refers to them."""
-    with _sharing, context.sessions.begin() as session:
+    with context.sessions.begin() as session:
+        hold(session.connection(), *{_lock_name(one.sha256) for one in stored})
         for one in stored:
             if not context.storage.exists(one.sha256):
                 raise ConflictError("The same file was deleted at this moment; upload it again.")
@@ -51,13 +47,23 @@ def release(context: Context, *hashes: str | None) -> None:
 
 
 def _release(context: Context, sha256: str) -> None:
-    with _sharing, context.sessions.begin() as session:
+    with context.sessions.begin() as session:
+        hold(session.connection(), _lock_name(sha256))
         if session.scalar(select(_needed(sha256))):
             return
         if (row := session.get(StoredFile, sha256)) is not None:
             session.delete(row)
             session.flush()
         context.storage.delete(sha256)
+
+
+def _lock_name(sha256: str) -> str:
+    """Of the lock on some bytes and their row, held until the commit.
+
+    Between the last row of some bytes going and the bytes going, or between two looks for their row, the same bytes
+    may be uploaded again.
+    """
+    return f"file:{sha256}"
 
 
 def _needed(sha256: str) -> ColumnElement[bool]:

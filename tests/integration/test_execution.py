@@ -4,13 +4,22 @@ import signal
 
 import pytest
 
-from app.db.models import Embedding, EmbeddingStatus, StoredFile, Worker
-from app.errors import ConflictError
+from app.db.config import Regularizer
+from app.db.models import (
+    Dataset,
+    DatasetOrigin,
+    Embedding,
+    EmbeddingStatus,
+    Experiment,
+    Run,
+    RunStatus,
+    StoredFile,
+    Worker,
+)
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
-from workers.slot import held
 
 
 class Processes:
@@ -38,6 +47,17 @@ def job(context):
     return Job(JobKind.INSPECT, embedding.id)
 
 
+@pytest.fixture
+def run_job(context):
+    run = Run(position=0, config={}, regularizer=Regularizer.ISTAR, lam=0.0, zeta=0.2, seed=0)
+    dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
+    with context.sessions.begin() as session:
+        session.add(dataset)
+        session.flush()
+        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=[run]))
+    return Job(JobKind.FINETUNE, run.id)
+
+
 def test_a_process_that_crashes_is_started_again(context, job):
     processes = Processes(-signal.SIGKILL, 1, 0)
     asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(job))
@@ -52,6 +72,31 @@ def test_a_job_that_only_crashes_is_given_up_with_the_cause(context, job):
         embedding = session.get(Embedding, job.row_id)
     assert embedding.status is EmbeddingStatus.FAILED
     assert "ended 5 times without getting further (last by signal SIGKILL)" in embedding.error
+
+
+def test_a_run_that_was_given_to_another_worker_meanwhile_is_not_begun_again(context, run_job):
+    class Cut(Processes):
+        async def run(self, job: Job) -> int:
+            with context.sessions.begin() as session:
+                session.get(Run, job.row_id).worker = "there/cpu"
+            return await super().run(job)
+
+    processes = Cut()
+    asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(run_job))
+    assert processes.started == [run_job]
+    with context.sessions() as session:
+        run = session.get(Run, run_job.row_id)
+    assert (run.worker, run.attempts, run.error) == ("there/cpu", 1, None)
+
+
+def test_a_run_of_a_lost_worker_is_taken_over_as_a_further_attempt(context, run_job):
+    with context.sessions.begin() as session:
+        run = session.get(Run, run_job.row_id)
+        run.status, run.worker, run.attempts = RunStatus.RUNNING, "lost/cpu", 1
+    asyncio.run(Executor(context.sessions, Processes(0), "here/cpu").execute(run_job))
+    with context.sessions() as session:
+        run = session.get(Run, run_job.row_id)
+    assert (run.worker, run.attempts) == ("here/cpu", 2)
 
 
 def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, job):
@@ -115,17 +160,6 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 3)
     assert order == ["first", "late", "later"]
-
-
-def test_a_slot_is_held_by_one_worker_at_a_time(tmp_path):
-    with (
-        held("here/cpu", tmp_path),
-        pytest.raises(ConflictError, match="already works as here/cpu"),
-        held("here/cpu", tmp_path),
-    ):
-        pass
-    with held("here/cpu", tmp_path):
-        pass
 
 
 def test_a_worker_has_a_row_while_it_lives(context):

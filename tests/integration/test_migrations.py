@@ -1,16 +1,36 @@
+from datetime import UTC, datetime
+from multiprocessing import get_context
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import inspect, text
 
 from app.db.migration import downgrade, upgrade
 from app.db.models import Base
 from app.db.session import create_database_engine
+from app.settings import Settings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC).isoformat(" ")
+EMBEDDING = text(
+    "insert into embeddings (id, name, filename, file_sha256, format, status, commit_when_inspected, attempts, "
+    "created_at) values (:id, 'e', 'e.npy', :hash, 'npy', 'ready', false, 0, :now)"
+)
+CURVE = text(
+    "insert into zeta_curves (id, embedding_id, source, source_id, status, attempts, seed, created_at) "
+    "values (:id, 'x', 'embedding', 'y', 'queued', 0, 0, :now)"
+)
 
 
 @pytest.fixture
-def engine(tmp_path):
-    engine = create_database_engine(f"sqlite:///{tmp_path}/test.sqlite")
+def sqlite_url(tmp_path):
+    return f"sqlite:///{tmp_path}/test.sqlite"
+
+
+@pytest.fixture(params=["sqlite_url", "empty_postgresql_url"], ids=["sqlite", "postgresql"])
+def engine(request):
+    """A database without a table."""
+    engine = create_database_engine(Settings(database_url=request.getfixturevalue(request.param)).database)
     yield engine
     engine.dispose()
 
@@ -27,14 +47,52 @@ def test_upgrading_twice_changes_nothing(engine):
     assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
 
 
+def test_several_processes_may_upgrade_at_one_moment(engine):
+    url = engine.url.render_as_string(hide_password=False)
+    processes = [get_context("spawn").Process(target=upgrade_at, args=(url,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert set(Base.metadata.tables) < set(inspect(engine).get_table_names())
+
+
+def upgrade_at(url):
+    engine = create_database_engine(url)
+    upgrade(engine)
+    engine.dispose()
+
+
 def test_downgrading_to_base_leaves_nothing(engine):
     upgrade(engine)
     downgrade(engine, "base")
     assert inspect(engine).get_table_names() == ["alembic_version"]
 
 
-def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys(engine):
+def test_downgrading_step_by_step_and_upgrading_again_makes_the_models_tables(engine):
+    upgrade(engine)
+    downgrade(engine, "0001")
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_of_curves_that_were_asked_for_twice_one_is_kept(engine):
+    upgrade(engine, "0001")
+    with engine.begin() as connection:
+        connection.execute(text("insert into files values (:hash, 1, :now)"), {"hash": "0" * 64, "now": NOW})
+        connection.execute(EMBEDDING, [{"id": name, "hash": "0" * 64, "now": NOW} for name in ("x", "y")])
+        connection.execute(CURVE, [{"id": name, "now": NOW} for name in ("first", "second")])
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.scalars(text("select id from zeta_curves")).all() == ["first"]
+
+
+def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys(sqlite_url):
+    engine = create_database_engine(sqlite_url)
     with engine.connect() as connection:
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
                  ("journal_mode", "busy_timeout", "foreign_keys")]  # fmt: skip
+    engine.dispose()
     assert found == ["wal", 30_000, 1]

@@ -6,8 +6,8 @@ from app.db.config import Regularizer
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
+from workers.locks import FileLocks
 from workers.reconcile import reconcile, take_over_the_dead, wanted
-from workers.slot import held
 
 
 @pytest.fixture
@@ -64,11 +64,12 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ru
         wait_for(lambda: began)
     assert context.queue.slots() == {"here/cpu"}
 
-    with held("here/cpu", tmp_path):
-        take_over_the_dead(context.queue, "here/cuda:0", tmp_path)
+    locks = FileLocks(tmp_path)
+    with locks.held("here/cpu"):
+        take_over_the_dead(context.queue, "here/cuda:0", locks)
     assert context.queue.slots() == {"here/cpu"}, "while its slot is held a worker lives"
 
-    take_over_the_dead(context.queue, "here/cuda:0", tmp_path)
+    take_over_the_dead(context.queue, "here/cuda:0", locks)
     with working(context.settings.queue, "here/cuda:0", execute):
         wait_for(lambda: len(began) == 2)
     assert began == [run_ids[0]] * 2

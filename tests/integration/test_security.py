@@ -7,10 +7,14 @@ from app.settings import Settings
 TOKEN = "a-secret-of-some-length"
 
 
+def changed(settings, **changes):
+    return Settings(**settings.model_dump() | changes)
+
+
 @pytest.fixture
 def guarded(context):
     """The application where an access token is set."""
-    settings = Settings(data_dir=context.settings.data_dir, access_token=TOKEN, host="0.0.0.0", sample=False)
+    settings = changed(context.settings, access_token=TOKEN, host="0.0.0.0")
     with TestClient(create_app(settings), base_url="http://lab.example.org", follow_redirects=False) as client:
         yield client
 
@@ -28,7 +32,7 @@ def test_a_rebound_name_is_refused_even_for_reading(client, host):
 
 
 def test_a_further_name_can_be_allowed(context):
-    settings = Settings(data_dir=context.settings.data_dir, allowed_hosts=["lab.example.org"], sample=False)
+    settings = changed(context.settings, allowed_hosts=["lab.example.org"])
     with TestClient(create_app(settings), base_url="http://lab.example.org:8000") as client:
         assert client.get("/api/health").status_code == 200
 
@@ -92,7 +96,7 @@ def test_every_answer_carries_the_content_security_policy(client):
 
 
 def test_a_body_that_declares_more_than_the_cap_is_refused_unread(context):
-    settings = Settings(data_dir=context.settings.data_dir, max_upload_bytes=1000, sample=False)
+    settings = changed(context.settings, max_upload_bytes=1000)
     with TestClient(create_app(settings), base_url="http://localhost") as client:
         answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": "5000000"})
     assert answer.status_code == 413
@@ -106,7 +110,7 @@ def test_only_uploads_may_be_large(client, path):
 
 
 def test_a_body_that_does_not_declare_its_size_is_stopped_at_the_cap(context):
-    settings = Settings(data_dir=context.settings.data_dir, max_upload_bytes=1000, sample=False)
+    settings = changed(context.settings, max_upload_bytes=1000)
     sent = 0
 
     def endless():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.conftest import free_port
+from tests.ports import free_port
 
 
 def serve(tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -24,12 +24,30 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
+def test_a_database_that_does_not_answer_is_said_before_anything_is_started(tmp_path):
+    ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_DATABASE_URL="postgresql://u:secret@127.0.0.1:1/x")
+    assert ended.returncode == 1
+    assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in ended.stdout
+    assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stdout
+
+
+def test_one_setting_has_everything_served_from_postgresql(serving, empty_postgresql_url, cloud):
+    server = serving(ISOSCOPE_DATABASE_URL=empty_postgresql_url)
+    rows = "\n".join(",".join(f"{value:.6f}" for value in row) for row in cloud)
+    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", rows)})
+    path = f"/api/embeddings/{created['id']}"
+    server.wait_for(lambda: server.get(path)["status"] == "ready", "the measurements")
+    assert server.stop() == 0
+    assert not list(server.data_dir.glob("*.sqlite"))
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "sentence"),
     [
         ("ISOSCOPE_HOST", "0.0.0.0", "ISOSCOPE_ACCESS_TOKEN is not set"),
         ("ISOSCOPE_PORT", "many", "ISOSCOPE_PORT: Input should be a valid integer"),
         ("ISOSCOPE_STORAGE_URL", "ftp://files", "ISOSCOPE_STORAGE_URL: Expected file:///folder or s3://bucket/prefix"),
+        ("ISOSCOPE_DATABASE_URL", "mysql://db/x", "ISOSCOPE_DATABASE_URL: expected postgresql://user:password@host/"),
     ],
 )
 def test_a_wrong_setting_is_named_and_nothing_is_started(tmp_path, setting, value, sentence):

@@ -1,7 +1,11 @@
+import socket
+
 import pytest
 from pydantic import ValidationError
 
+from app.errors import InvalidError
 from app.settings import Settings, is_loopback
+from workers.slot import slot_name
 
 
 def test_off_loopback_a_secret_is_required():
@@ -32,6 +36,54 @@ def test_databases_default_to_files_in_the_data_folder(tmp_path):
     settings = Settings(data_dir=tmp_path)
     assert settings.database == f"sqlite:///{tmp_path}/isoscope.sqlite"
     assert settings.queue == f"sqlite:///{tmp_path}/queue.sqlite"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_one_url_of_postgresql_names_rows_and_queue(scheme):
+    settings = Settings(database_url=f"{scheme}://user:p%40ss@db.example.org:5433/isoscope?sslmode=require")
+    rest = "user:p%40ss@db.example.org:5433/isoscope?sslmode=require"
+    assert settings.database == f"postgresql+psycopg://{rest}"
+    assert settings.queue == f"postgresql://{rest}"
+
+
+def test_the_queue_may_have_a_database_of_its_own(tmp_path):
+    given = Settings(database_url="postgresql://db/isoscope", queue_url="postgres://db/queue", data_dir=tmp_path)
+    assert given.queue == "postgresql://db/queue"
+    assert Settings(queue_url="postgres:///queue?host=/run", data_dir=tmp_path).database.startswith("sqlite:///")
+    assert Settings(queue_url="sqlite:////x/queue.sqlite").queue == "sqlite:////x/queue.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("url", "cause"),
+    [
+        ("mysql://user:secret@db/isoscope", "got one that begins with 'mysql'"),
+        ("isoscope.sqlite", "got one that begins with 'isoscope.sqlite'"),
+        ("sqlite://secret.sqlite", "without three slashes"),
+        ("sqlite:///", "without three slashes"),
+        ("postgresql://user:secret@db", "without a host or without the database's name"),
+        ("postgresql:///isoscope", "without a host"),
+        ("postgresql://user:secret@db:many/isoscope", "cannot be read"),
+        ("postgresql://[secret/isoscope", "cannot be read"),
+    ],
+)
+def test_a_url_that_names_no_database_is_refused_without_repeating_its_password(url, cause):
+    for name in ("database_url", "queue_url"):
+        with pytest.raises(
+            ValidationError, match="expected postgresql://user:password@host/name or sqlite:///"
+        ) as refused:
+            Settings(**{name: url})
+        sentence = refused.value.errors()[0]["msg"]
+        assert cause in sentence
+        assert "secret" not in sentence
+
+
+def test_a_worker_is_called_by_its_setting_else_by_its_host(tmp_path):
+    assert slot_name(Settings(worker_name="lab-7"), "cuda:0") == "lab-7/cuda:0"
+    assert slot_name(Settings(), "cpu") == f"{socket.gethostname()}/cpu"
+    with pytest.raises(InvalidError, match="at most 100 characters"):
+        slot_name(Settings(worker_name="lab-7"), "x" * 100)
+    with pytest.raises(ValidationError, match="worker_name"):
+        Settings(worker_name="a/b")
 
 
 def test_the_environment_names_settings(monkeypatch):

@@ -10,7 +10,7 @@ from transformers.utils import logging as transformers_logging
 
 from app.db.config import Regularizer, RunConfig
 from app.db.models import UNFINISHED, Dataset, Phase, Run, RunStatus
-from app.db.session import Sessions, create_sessions
+from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
@@ -28,6 +28,8 @@ from workers.finetune.progress import Progress, RunStoppedError
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
 from workers.finetune.trainer import IsotropyTrainer, training_arguments
+from workers.sessions import job_sessions
+from workers.slot import slot_name
 
 
 class Task(NamedTuple):
@@ -42,17 +44,18 @@ class Task(NamedTuple):
 def fine_tune(run_id: str, settings: Settings, device: str) -> Job | None:
     """Train and evaluate a run, going on from its last checkpoint if it has one.
 
-    A run that is final or gone is left as it is. One killed at any moment and called again on the same device ends
-    with the numbers of a run that was never killed.
+    A run that is final, gone or another worker's is left as it is. One killed at any moment and called again on the
+    same device ends with the numbers of a run that was never killed.
     """
-    sessions = create_sessions(settings.database)
+    sessions = job_sessions(settings)
     sweep(settings, sessions)
     folder = RunFolder(settings, run_id)
-    row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED))
+    slot = slot_name(settings, device)
+    row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
         try:
-            if (task := _begin(sessions, run_id)) is not None:
-                _work(task, Progress(sessions, run_id), folder, settings, device)
+            if (task := _begin(sessions, run_id, slot)) is not None:
+                _work(task, Progress(sessions, run_id, slot), folder, settings, device)
         except RunStoppedError:
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
@@ -62,12 +65,13 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Job | None:
     return None
 
 
-def _begin(sessions: Sessions, run_id: str) -> Task | None:
-    """Set the run to running and return what it asks for; None if nobody waits for it any more."""
+def _begin(sessions: Sessions, run_id: str, slot: str) -> Task | None:
+    """Set the run to running at this worker and return what it asks for; None if nobody waits for it here."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
-        if run is None or run.status.final:
+        if run is None or run.status.final or run.worker not in (None, slot):
             return None
+        run.worker = slot
         run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None
         run.started_at = run.started_at or utcnow()
         revision = (run.environment or {}).get("model", {}).get("revision")

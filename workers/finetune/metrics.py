@@ -61,6 +61,7 @@ class MetricsCallback(TrainerCallback):
         steps = max(state.max_steps / PROBES_PER_RUN, 2 * self.probe.tokens / self.tokens_per_step)
         self.probe_every = self.row_every * max(1, round(steps / self.row_every))
         with self.progress.sessions.begin() as session:
+            self.progress.write(session, phase_done=state.global_step)
             session.execute(delete(Step).where(Step.run_id == self.progress.run_id, Step.step > state.global_step))
         if state.global_step == 0:
             self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.isoscores()))

@@ -13,15 +13,19 @@ SECONDS_BETWEEN_WRITES = 1.0
 
 
 class RunStoppedError(Exception):
-    """The run was cancelled or deleted while it was worked on."""
+    """The run was cancelled, deleted or given to another worker while it was worked on."""
 
 
 class Progress:
-    """The row of one running run. Every write raises RunStoppedError if the row is no longer running."""
+    """The row of one run that runs at ``slot``. Every write raises RunStoppedError if it no longer does.
 
-    def __init__(self, sessions: Sessions, run_id: str) -> None:
+    So a trainer that was taken for dead, and goes on after all, adds nothing to a run that is another worker's now.
+    """
+
+    def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
         self.sessions = sessions
         self.run_id = run_id
+        self.slot = slot
         self._written_at = 0.0
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None:
@@ -37,7 +41,7 @@ class Progress:
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
-        running = update(Run).where(Run.id == self.run_id, Run.status == RunStatus.RUNNING)
+        running = update(Run).where(Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot)
         if session.scalar(running.values(**values).returning(Run.id)) is None:
             raise RunStoppedError
         self._written_at = time.monotonic()

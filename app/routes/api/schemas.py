@@ -14,6 +14,7 @@ from app.db.models import (
     Phase,
     RunStatus,
 )
+from app.db.types import RowId
 
 
 class Row(BaseModel):
@@ -82,7 +83,7 @@ class ZetaCurveRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    source_id: str
+    source_id: RowId
 
 
 class DatasetOut(Row):

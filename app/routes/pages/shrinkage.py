@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Form, Query, Response
 
 from app.context import Context
 from app.db.models import CurveStatus, Embedding, EmbeddingStatus, ZetaCurve
+from app.db.types import RowId
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
 from app.figures.curves import Line, choose, read_lines, zeta_curve
@@ -61,7 +62,7 @@ class Shrinkage(NamedTuple):
 
 
 @router.post("/curves")
-def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[str, Form()]) -> Response:
+def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[RowId, Form()]) -> Response:
     """Have the curve against another embedding computed."""
     request_zeta_curve(context, embedding_id, source_id)
     return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")

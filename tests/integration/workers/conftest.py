@@ -18,8 +18,8 @@ from tests.tiny import WORDS
 
 
 @pytest.fixture
-def settings(tmp_path: Path, models_dir: Path) -> Settings:
-    settings = Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False)
+def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Settings:
+    settings = Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
     settings.create_folders()
     return settings
 

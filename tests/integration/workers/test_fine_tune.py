@@ -6,7 +6,7 @@ import time
 import pytest
 from sqlalchemy import delete, update
 
-from app.db.models import Experiment, Phase, Run, RunStatus
+from app.db.models import Experiment, Phase, Run, RunStatus, Step
 from workers.finetune.job import fine_tune
 
 
@@ -62,6 +62,45 @@ def test_a_run_that_is_no_longer_wanted_stops_soon(settings, make_run, get_run, 
     with sessions() as session:
         run = session.get(Run, run_id)
     assert (run is None) if stop == "delete" else (run.status is RunStatus.CANCELLED)
+
+
+def test_a_run_that_is_another_workers_is_left_alone(settings, make_run, get_run, sessions):
+    run_id = make_run()
+    with sessions.begin() as session:
+        session.get(Run, run_id).worker = "there/cpu"
+    assert fine_tune(run_id, settings, "cpu") is None
+    assert (get_run(run_id).status, get_run(run_id).started_at, get_run(run_id).steps) == (RunStatus.QUEUED, None, [])
+
+
+def test_a_trainer_whose_run_was_given_to_another_worker_writes_nothing_more(settings, make_run, get_run, sessions):
+    run_id = make_run(epochs=None, max_steps=100_000)
+    trainer = threading.Thread(target=fine_tune, args=(run_id, settings, "cpu"), daemon=True)
+    trainer.start()
+    wait_for(lambda: get_run(run_id).phase is Phase.TRAINING)
+    with sessions.begin() as session:
+        session.execute(delete(Step))
+        lost = update(Run).where(Run.id == run_id)
+        session.execute(lost.values(worker="there/cpu", phase=Phase.LOADING, phase_done=0))
+    trainer.join(timeout=20)
+    assert not trainer.is_alive()
+    run = get_run(run_id)
+    assert (run.status, run.phase, run.phase_done, run.error) == (RunStatus.RUNNING, Phase.LOADING, 0, None)
+    assert run.steps == []
+
+
+def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_run, get_run, sessions):
+    whole, lost = make_run(epochs=1), make_run(epochs=1)
+    fine_tune(whole, settings, "cpu")
+    with sessions.begin() as session:
+        run = session.get(Run, lost)
+        run.status, run.phase, run.phase_done = RunStatus.RUNNING, Phase.EVALUATING, 4
+        run.steps = [Step(step=step, task_loss=99.0, penalty=0.0) for step in (0, 1, 2, 3, 4, 5, 6)]
+    fine_tune(lost, settings, "cpu")
+    outcomes = [
+        (run.status, run.phase_done, run.results, [(step.step, step.task_loss) for step in run.steps])
+        for run in map(get_run, (whole, lost))
+    ]
+    assert outcomes[0] == outcomes[1]
 
 
 def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):

@@ -1,0 +1,193 @@
+"""What the two databases do differently must not be seen."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
+from io import BytesIO
+from threading import Barrier
+
+import numpy as np
+import psycopg
+import pytest
+from fastapi.testclient import TestClient
+
+from app.db.models import CurveStatus, Embedding, EmbeddingStatus, StoredFile, ZetaCurve
+from app.db.session import require_database
+from app.errors import ConflictError
+from app.main import create_app
+from app.queue import Job, JobKind
+from app.services import files
+from app.services.embeddings import create_embedding, request_zeta_curve
+from app.settings import Settings
+
+NUL = "a\0b"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/embeddings/%00", "/api/embeddings/a%00b", "/runs/%00/figures/loss.csv", "/api/nowhere?source=%00",
+     "/embeddings/x?source=a%00b", "/experiments/new?dataset_id=%00"],
+)  # fmt: skip
+def test_an_address_with_nul_is_refused(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 422
+    assert "NUL" in answer.text
+
+
+@pytest.mark.parametrize("text", [NUL, "\ud800"])
+def test_an_id_that_no_row_can_have_is_refused_in_a_body_too(client, pair, text):
+    curves = f"/embeddings/{pair[0]}/curves"
+    asked = client.post(f"/api{curves}/zeta", content=f'{{"source_id": {json_text(text)}}}', headers=JSON)
+    assert asked.status_code == 422
+    launched = client.post("/api/experiments", content=SWEEP % json_text(text), headers=JSON)
+    assert launched.status_code == 422
+    assert launched.json()["field"] == "dataset_id"
+
+
+def test_an_id_with_nul_in_a_form_is_refused(client, pair):
+    assert client.post(f"/embeddings/{pair[0]}/curves", data={"source_id": NUL}).status_code == 422
+    sweep = {"dataset_id": NUL, "model": "m", "text_columns": "a", "label_column": "b"}
+    assert client.post("/experiments", data=sweep).status_code == 422
+
+
+def test_names_are_kept_without_what_no_database_can_keep(client):
+    created = client.post("/api/embeddings", files={"file": ("a\0b.csv", b"1,2\n3,4\n")}, data={"name": NUL})
+    assert (created.status_code, created.json()["name"]) == (201, "a b")
+
+
+def test_a_seed_beyond_what_a_column_holds_is_refused(client):
+    answer = client.post(
+        "/api/experiments", content=SWEEP.replace("}", ', "seeds": [2147483648]}') % '"x"', headers=JSON
+    )
+    assert answer.status_code == 422
+    assert answer.json()["field"] == "seeds"
+
+
+def test_times_are_read_in_utc(context, pair):
+    with context.sessions() as session:
+        assert session.get_one(Embedding, pair[0]).created_at.tzinfo is UTC
+
+
+def test_a_curve_that_is_asked_for_twice_at_once_is_one(context, pair):
+    curves = at_once(lambda: request_zeta_curve(context, *pair))
+    assert len({curve.id for curve in curves}) == 1
+    assert context.queue.active() == {Job(JobKind.CURVE, curves[0].id).workflow_id}
+    with context.sessions() as session:
+        assert session.query(ZetaCurve).count() == 1
+
+
+def test_a_curve_that_failed_is_computed_again_when_asked_for(context, pair):
+    first = request_zeta_curve(context, *pair)
+    with context.sessions.begin() as session:
+        curve = session.get_one(ZetaCurve, first.id)
+        curve.status, curve.error, curve.attempts = CurveStatus.FAILED, "no memory", 5
+    again = at_once(lambda: request_zeta_curve(context, *pair))[0]
+    assert (again.id, again.status, again.error, again.attempts) == (first.id, CurveStatus.QUEUED, None, 0)
+    assert context.queue.active() == {Job(JobKind.CURVE, first.id).workflow_id}
+
+
+def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(context):
+    content = npy(np.eye(3))
+    made = at_once(lambda: create_embedding(context, BytesIO(content), "x.npy"))
+    assert len({embedding.file_sha256 for embedding in made}) == 1
+    with context.sessions.begin() as session:
+        assert session.query(StoredFile).count() == 1
+        for embedding in made[1:]:
+            session.delete(session.get_one(Embedding, embedding.id))
+    sha256 = made[0].file_sha256
+    files.release(context, sha256)
+    assert context.storage.path(sha256).exists()
+    with context.sessions.begin() as session:
+        session.delete(session.get_one(Embedding, made[0].id))
+    files.release(context, sha256)
+    assert not context.storage.path(sha256).exists()
+
+
+def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, pair, monkeypatch):
+    def delete_first(*_: object, **__: object) -> None:
+        with context.sessions.begin() as session:
+            session.add(ZetaCurve(embedding_id="gone", source="sample"))
+
+    monkeypatch.setattr("app.routes.api.embeddings.embeddings.commit_embedding", delete_first)
+    answer = client.post(f"/api/embeddings/{pair[0]}/commit")
+    assert answer.status_code == 409
+    assert "changed or deleted at the same moment" in answer.json()["detail"]
+
+
+class TestPostgreSQL:
+    def test_while_it_is_away_requests_are_answered_with_a_sentence(self, tmp_path):
+        away = Settings(data_dir=tmp_path, database_url="postgresql://isoscope:secret@127.0.0.1:1/isoscope")
+        with TestClient(create_app(away), base_url="http://localhost") as client:
+            answer = client.get("/api/embeddings")
+        assert answer.status_code == 503
+        assert answer.json()["detail"] == "The database does not answer. Try again in a moment."
+
+    def test_one_that_does_not_answer_is_named_without_its_password(self):
+        url = Settings(database_url="postgresql://isoscope:secret@127.0.0.1:1/isoscope").database
+        with pytest.raises(ConflictError, match="Start it, or correct ISOSCOPE_DATABASE_URL") as refused:
+            require_database(url, "ISOSCOPE_DATABASE_URL")
+        assert "isoscope:***@127.0.0.1" in str(refused.value)
+        assert "secret" not in str(refused.value)
+
+    def test_a_worker_that_is_started_before_the_tables_are_made_says_so(self, empty_postgresql_url, tmp_path):
+        ended = start_worker(tmp_path, empty_postgresql_url)
+        assert ended.returncode == 1
+        assert ended.stderr.endswith("has no tables yet. Start `isoscope serve`, which makes them.\n")
+
+    def test_a_worker_refuses_a_slot_that_another_machine_holds(self, postgresql_url, tmp_path):
+        settings = Settings(database_url=postgresql_url)
+        with psycopg.connect(settings.queue, autocommit=True) as other:
+            other.execute("select pg_advisory_lock(hashtextextended('isoscope:lab-7/cpu', 0))")
+            ended = start_worker(tmp_path, postgresql_url, ISOSCOPE_WORKER_NAME="lab-7")
+        assert ended.returncode == 1
+        assert ended.stderr.strip().endswith(
+            "Another worker already works as lab-7/cpu. Stop it first, or give this one another --device "
+            "or another ISOSCOPE_WORKER_NAME."
+        )
+
+
+def start_worker(folder, url, **environment):
+    known = {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_DATABASE_URL": url} | environment
+    command = [sys.executable, "-m", "workers", "--device", "cpu"]
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+
+
+JSON = {"Content-Type": "application/json"}
+SWEEP = '{"model": "all-MiniLM-L6-v2", "dataset_id": %s, "text_columns": ["a"], "label_column": "b"}'
+
+
+def json_text(text: str) -> str:
+    return '"' + "".join(f"\\u{ord(letter):04x}" for letter in text) + '"'
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def pair(context):
+    """The ids of two measured embeddings."""
+    with context.sessions.begin() as session:
+        session.add(StoredFile(sha256="0" * 64, size_bytes=1))
+        session.flush()
+        both = [
+            Embedding(name="e", filename="e.npy", file_sha256="0" * 64, format="npy", d=3, status=EmbeddingStatus.READY)
+            for _ in range(2)
+        ]
+        session.add_all(both)
+    return [embedding.id for embedding in both]
+
+
+def at_once(call):
+    """What each of four calls at one moment returned."""
+    barrier = Barrier(4)
+
+    def wait_and_call(_: int):
+        barrier.wait()
+        return call()
+
+    with ThreadPoolExecutor(4) as threads:
+        return list(threads.map(wait_and_call, range(4)))

@@ -1,0 +1,116 @@
+"""Several machines that share one PostgreSQL: for each a worker process with a name and a data folder of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from signal import SIGKILL, SIGSTOP, Signals
+
+import psutil
+from sqlalchemy import select
+
+from app.context import Context
+from app.db.models import Experiment, Run, Worker
+from app.services.datasets import create_dataset
+from app.services.experiments import SweepRequest, create_experiment
+from tests.waiting import wait_for
+
+
+class Machine:
+    """A worker process and all that it starts."""
+
+    def __init__(self, name: str, context: Context, folder: Path, database_url: str | None = None) -> None:
+        self.slot = f"{name}/cpu"
+        self._context = context
+        self._log = folder / f"{name}.log"
+        data = folder / name
+        data.mkdir()
+        (data / "files").symlink_to(context.settings.files)  # the machines share uploads, and nothing else
+        self._environment = os.environ | {
+            "ISOSCOPE_DATA_DIR": str(data),
+            "ISOSCOPE_DATABASE_URL": database_url or context.settings.database_url,
+            "ISOSCOPE_MODELS_DIR": str(context.settings.models),
+            "ISOSCOPE_WORKER_NAME": name,
+            "ISOSCOPE_CHECKPOINT_SECONDS": "0.5",
+            "OMP_NUM_THREADS": "1",
+        }
+        self.start()
+
+    def start(self) -> None:
+        """Start the worker. It ends with this process: its lifeline is a pipe from here."""
+        command = [sys.executable, "-m", "workers", "--device", "cpu", "--lifeline"]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, env=self._environment, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def ready(self) -> bool:
+        """Whether the worker has told the others of itself."""
+        assert self.process.poll() is None, self.log()
+        with self._context.sessions() as session:
+            return session.scalar(select(Worker).where(Worker.slot == self.slot)) is not None
+
+    def tree(self) -> list[psutil.Process]:
+        """The worker and all processes under it, those who could start another first."""
+        worker = psutil.Process(self.process.pid)
+        return [worker, *worker.children(recursive=True)]
+
+    def signal(self, number: Signals) -> None:
+        """Send a signal to the whole tree, as a power cut or a frozen machine would strike all of it."""
+        for process in self.tree():
+            process.send_signal(number)
+
+    def lose(self) -> None:
+        """End all at once and for good."""
+        if self.process.poll() is None:
+            tree = self.tree()
+            self.signal(SIGSTOP)
+            for process in tree:
+                process.send_signal(SIGKILL)
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+    def log(self) -> str:
+        """What the worker printed."""
+        return self._log.read_text(errors="replace")[-5000:]
+
+
+def launch(context: Context, steps: int, lambdas: list[float], seeds: list[int]) -> Experiment:
+    """A sweep of runs on a tiny model; a run at lambda = 0 comes with each seed."""
+    rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
+    path = context.settings.root / "rows.tsv"
+    path.write_text(f"sentence\tlabel\n{rows}\n")
+    with path.open("rb") as train, path.open("rb") as validation:
+        dataset = create_dataset(context, train, "train.tsv", validation, "validation.tsv")
+    request = SweepRequest(
+        model="tiny-bert",
+        dataset_id=dataset.id,
+        text_columns=["sentence"],
+        label_column="label",
+        lambdas=lambdas,
+        seeds=seeds,
+        epochs=None,
+        max_steps=steps,
+    )
+    return create_experiment(context, request)
+
+
+def runs_of(context: Context) -> list[Run]:
+    """All runs, with the steps they logged."""
+    with context.sessions() as session:
+        runs = list(session.scalars(select(Run).order_by(Run.position)))
+        assert all(isinstance(run.steps, list) for run in runs)
+        return runs
+
+
+def wait_until_training(context: Context, seconds: float = 120) -> Run:
+    """The first run that is in the middle of its steps."""
+    found: list[Run] = []
+
+    def look() -> bool:
+        found.extend(run for run in runs_of(context) if run.phase == "training" and run.phase_done > 0)
+        return bool(found)
+
+    wait_for(look, seconds)
+    return found[0]

