@@ -11,7 +11,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from tests.conftest import free_port
+from tests.ports import free_port
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 # A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
