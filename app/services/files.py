@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, exists, or_, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.models import Dataset, Embedding, StoredFile
+from app.db.models import Dataset, EmbeddingFile, StoredFile
 from app.errors import ConflictError
 from app.storage import Stored
 
@@ -48,6 +48,6 @@ def release(context: Context, *hashes: str | None) -> None:
 
 
 def _needed(sha256: str) -> ColumnElement[bool]:
-    embedding = exists().where(Embedding.file_sha256 == sha256)
+    embedding = exists().where(EmbeddingFile.file_sha256 == sha256)
     dataset = exists().where(or_(Dataset.train_sha256 == sha256, Dataset.validation_sha256 == sha256))
     return or_(embedding, dataset)

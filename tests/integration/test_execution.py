@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from app.db.models import Embedding, EmbeddingStatus, StoredFile, Worker
+from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, StoredFile, Worker
 from app.errors import ConflictError
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
@@ -33,7 +33,8 @@ def job(context):
     with context.sessions.begin() as session:
         session.add(StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
-        embedding = Embedding(name="e", filename="e.npy", file_sha256="0" * 64, format="npy")
+        files = [EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)]
+        embedding = Embedding(name="e", filename="e.npy", files=files, format="npy")
         session.add(embedding)
     return Job(JobKind.INSPECT, embedding.id)
 

@@ -16,6 +16,7 @@ from safetensors.numpy import save
 from app.errors import IsoscopeError
 from app.formats.inspection import Inspection, inspect
 from app.formats.tables import DatasetDescription, describe_pair
+from app.formats.upload import NamedFile, Upload
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
 MUTATIONS = 150
@@ -123,7 +124,6 @@ HOSTILE_EMBEDDINGS = {
     "an open quote": ("x.csv", b'a,b\n"1,2\n' + b"3,4\n" * 50_000, "Line 2 is not csv"),
     "two columns of one name": ("x.csv", b"a,a\n1,2\n", "names 2 columns 'a'"),
     "a path for a name": ("../../../etc/passwd", b"1,2\n", "whose name ends in ''"),
-    "hdf5": ("x.h5", b"\x89HDF\r\n\x1a\n", "HDF5"),
     "xlsx": ("x.xlsx", npz()[:0] + b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml", "Office document"),
     "gzip": ("x.csv.gz", b"\x1f\x8b\x08", "compressed with gzip"),
     "program": ("x.csv", b"\x7fELF\x02", "is a program"),
@@ -136,7 +136,7 @@ def test_a_hostile_upload_is_refused_with_a_sentence(tmp_path, case):
     path = tmp_path / "content"
     path.write_bytes(content)
     with pytest.raises(IsoscopeError, match=sentence):
-        inspect(path, filename)
+        inspect(Upload((NamedFile(path, filename),)))
 
 
 GOOD_ROWS = "train.tsv", b"sentence\tlabel\na\t1\nb\t0\n"
@@ -223,10 +223,10 @@ def test_a_mutated_upload_is_read_or_refused_and_nothing_else(tmp_path, filename
     path = tmp_path / "content"
     chance = random.Random(filename)
     path.write_bytes(GOOD_EMBEDDINGS[filename])
-    assert inspect(path, filename).n == 12
+    assert inspect(Upload((NamedFile(path, filename),))).n == 12
     for _ in range(MUTATIONS):
         path.write_bytes(mutated(GOOD_EMBEDDINGS[filename], chance))
-        if found := read_or_refused(inspect, path, filename):
+        if found := read_or_refused(inspect, Upload((NamedFile(path, filename),))):
             assert Inspection.model_validate_json(found.model_dump_json()) == found
 
 
