@@ -50,7 +50,8 @@ class Hdf5Array(Array):
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
         if transpose:
-            return transposed(partial(self._rows, rows), *self.shape, rows)
+            n, d = self.shape
+            return transposed(partial(self._rows, rows), n, d, rows)
         return self._rows(rows)
 
     def values(self) -> Iterator[str]:
@@ -66,7 +67,7 @@ class Hdf5Array(Array):
                 yield dataset[rows] if chosen is None else dataset[rows, chosen]
 
 
-def read_hdf5(path: Path) -> list[Array]:
+def read_hdf5(path: Path) -> list[Hdf5Array]:
     """Return the datasets of a file, each checked to lie in it."""
     with _open(path) as file:
         return [_array(path, name, dataset) for name, dataset in _datasets(file)]

@@ -51,10 +51,8 @@ class ParquetVectors(RowFile):
             )
         self.numeric_columns = [] if self.parts else numeric
         widest = max((part.d for part in self.parts), default=len(numeric))
-        values_bytes = self.n * widest * np.dtype(np.float32).itemsize
-        require_honest(
-            f"The parquet file of {self.n:,} rows with {widest:,} numbers", values_bytes, path.stat().st_size
-        )
+        declared = self.n * widest * np.dtype(np.float32).itemsize
+        require_honest(f"The file of {self.n:,} rows with {widest:,} numbers", declared, path.stat().st_size)
         tally = Tally({name: i for i, name in enumerate(annotations)})
         for row in self._scalars(annotations):
             tally.add(row)

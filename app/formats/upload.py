@@ -44,10 +44,17 @@ def _open_parquet(path: Path) -> Contents:
     return ParquetVectors(path)
 
 
+def _open_hdf5(path: Path) -> Contents:
+    from app.formats.hdf5 import read_hdf5  # noqa: PLC0415 -- as above, h5py
+
+    return ArrayFile(read_hdf5(path))
+
+
 READERS: dict[Format, Callable[[Path], Contents]] = {
     Format.NPY: lambda path: ArrayFile(read_npy(path)),
     Format.NPZ: lambda path: ArrayFile(read_npz(path)),
     Format.SAFETENSORS: lambda path: ArrayFile(read_safetensors(path)),
+    Format.HDF5: _open_hdf5,
     Format.PARQUET: _open_parquet,
     Format.JSONL: JsonlVectors,
     Format.CSV: lambda path: DelimitedFile(path, Format.CSV),

@@ -81,9 +81,8 @@ class TestInspecting:
 
     def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x, sessions):
         embedding_id = make_embedding(x)
-        Storage(settings.root / "files").path(get(embedding_id)[0].files[0].file_sha256).write_bytes(
-            b"\x93NUMPY garbage"
-        )
+        (file,) = get(embedding_id)[0].files
+        Storage(settings.root / "files").path(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
         assert inspect_embedding(embedding_id, settings, "cpu") is None
         row, _, _ = get(embedding_id)
         assert row.status is EmbeddingStatus.FAILED
