@@ -17,6 +17,7 @@ from app.formats.text import MAX_COLUMNS, lines
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
+SAMPLE_LINES = 20
 VECTORS = "vectors"
 WORDS = "words"
 
@@ -26,22 +27,22 @@ class Word2VecText(RowFile):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        first, second = [*islice(_lines(path), 2), "", ""][:2]
-        header = HEADER.fullmatch(first)
+        sample = list(islice(_lines(path), SAMPLE_LINES)) or [""]
+        header = HEADER.fullmatch(sample[0])
         self._skipped = header is not None
-        sample = second if header else first
-        self._separator = "\t" if "\t" in sample and " " not in sample else " "
-        numbers = len(sample.split(self._separator)) - 1
+        rows = sample[self._skipped :] or [""]
+        self._separator = "\t" if "\t" in rows[0] else " "
+        numbers = len(rows[0].split(self._separator)) - 1
         self._d = int(header[2]) if header else numbers
-        if header and numbers > self._d and all(map(NUMBER.fullmatch, sample.split(self._separator)[1:])):
+        if numbers > self._d and all(self._holds(numbers, row) for row in rows):
             raise InvalidError(
-                f"The first line declares {self._d:,} numbers a word, but {numbers:,} follow the first word: "
+                f"The first line declares {self._d:,} numbers a word, but {numbers:,} follow each word: "
                 "the file was altered, or is something else. Write it again."
             )
         if not 0 < self._d <= MAX_COLUMNS:
             raise InvalidError(
                 f"Expected a word and from 1 to {MAX_COLUMNS:,} numbers a line, separated by spaces, found "
-                f"{self._d:,} behind {sample[:40]!r}: name a table of columns .csv or .tsv."
+                f"{self._d:,} behind {rows[0][:40]!r}: name a table of columns .csv or .tsv."
             )
         self.n = sum(1 for _ in self._records())
         if header and (int(header[1]) != self.n or self.n == 0):
@@ -62,6 +63,11 @@ class Word2VecText(RowFile):
     def values(self, annotation: str) -> Iterator[str]:
         """Return the words, which may hold spaces."""
         return (fields[0] for _, fields in self._records())
+
+    def _holds(self, numbers: int, row: str) -> bool:
+        """Whether so many numbers follow a word without spaces."""
+        fields = row.split(self._separator)[1:]
+        return len(fields) == numbers and all(map(NUMBER.fullmatch, fields))
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the number of each line, and its word with the d numbers as text."""

@@ -1,19 +1,23 @@
+import json
 import os
 from pathlib import Path
 
+import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
 from app.errors import InvalidError, TooLargeError
 from app.formats import matrix as matrix_module
-from app.formats.detect import Format
+from app.formats.detect import EMBEDDING_FORMATS, Format
 from app.formats.matrix import open_matrix
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload
 
 X = np.random.default_rng(0).standard_normal((23, 5)).astype(np.float32)
-WORDS = [f"word {i}" for i in range(23)]
+WORDS = [f"word {letter}" for letter in "abcdefghijklmnopqrstuvw"]
 DIMENSIONS = ["c0", "c1", "c2", "c3", "c4"]
 
 
@@ -21,7 +25,7 @@ def uploaded(path):
     return Upload((NamedFile(path, path.name),))
 
 
-def write(folder, file_format, x=X):
+def write(folder, file_format, x=X):  # noqa: PLR0911 - one for each format
     """Write ``x`` in a format and return its path and what selects it."""
     path = folder / f"x.{file_format}"
     if file_format is Format.NPY:
@@ -33,16 +37,37 @@ def write(folder, file_format, x=X):
     if file_format is Format.SAFETENSORS:
         save_file({"x": np.ascontiguousarray(x)}, path)
         return path, "x"
+    if file_format is Format.HDF5:
+        path = path.with_suffix(".h5")
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=x, chunks=(7, 2), compression="gzip")
+            file["words"] = WORDS
+        return path, "x"
+    if file_format is Format.PARQUET:
+        table = pa.table({"x": pa.array(list(x), pa.list_(pa.float32())), "words": WORDS})
+        pq.write_table(table, path, row_group_size=10)
+        return path, "x"
+    if file_format is Format.JSONL:
+        rows = zip(x.tolist(), WORDS, strict=True)
+        path.write_text("".join(json.dumps({"x": row, "words": word}) + "\n" for row, word in rows))
+        return path, "x"
+    if file_format is Format.WORD2VEC:
+        path = path.with_suffix(".vec")
+        rows = "".join(f"{word} {' '.join(map(repr, row))}\n" for word, row in zip(WORDS, x.tolist(), strict=True))
+        path.write_text(f"{len(x)} {x.shape[1]}\n{rows}")
+        return path, "vectors"
+    if file_format is Format.WORD2VEC_BINARY:
+        path = path.with_suffix(".bin")
+        rows = (f"w{i} ".encode() + row.astype("<f4").tobytes() + b"\n" for i, row in enumerate(x))
+        path.write_bytes(f"{len(x)} {x.shape[1]}\n".encode() + b"".join(rows))
+        return path, "vectors"
     separator = "," if file_format is Format.CSV else "\t"
     lines = [separator.join([word, *map(repr, row.tolist())]) for word, row in zip(WORDS, x, strict=True)]
     path.write_text("\n".join([separator.join(["words", *DIMENSIONS]), *lines]))
     return path, DIMENSIONS
 
 
-EMBEDDINGS = [Format.NPY, Format.NPZ, Format.SAFETENSORS, Format.CSV, Format.TSV]
-
-
-@pytest.mark.parametrize("file_format", EMBEDDINGS)
+@pytest.mark.parametrize("file_format", EMBEDDING_FORMATS)
 @pytest.mark.parametrize("transpose", [False, True])
 @pytest.mark.parametrize("rows", [1, 4, 1000])
 def test_every_format_gives_the_same_rows_in_chunks(tmp_path, file_format, transpose, rows):
