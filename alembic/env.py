@@ -3,6 +3,7 @@
 from sqlalchemy import Connection
 
 from alembic import context
+from app.db.migration import altering
 from app.db.models import Base
 from app.db.session import create_database_engine
 from app.settings import Settings
@@ -22,5 +23,5 @@ def migrate(connection: Connection) -> None:
 if (connection := context.config.attributes.get("connection")) is not None:
     migrate(connection)
 else:
-    with create_database_engine(Settings().database).connect() as connection:
+    with altering(create_database_engine(Settings().database)) as connection:
         migrate(connection)

@@ -45,6 +45,14 @@ def size(value: int) -> str:
     return f"{value} {BYTE_UNITS[0]}" if unit == 0 else f"{number(amount)} {BYTE_UNITS[unit]}"
 
 
+def limit(value: int) -> str:
+    """Bytes as limits are set, in binary units where these are whole: 2 GiB."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if value and value % 2**power == 0:
+            return f"{count(value >> power)} {unit}"
+    return size(value)
+
+
 def duration(seconds: float | None) -> str:
     """A span of time in its two greatest units: 2 min 5 s."""
     if seconds is None:

@@ -51,6 +51,7 @@ def create_environment() -> Environment:
         "count": numerals.count,
         "plural": numerals.plural,
         "size": numerals.size,
+        "limit": numerals.limit,
         "duration": numerals.duration,
         "ago": ago,
         "subscripted": subscripted,

@@ -1,4 +1,4 @@
-"""The points of an embedding, read from its file once."""
+"""The points of an embedding, read from its files once."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,12 @@ from torch import Tensor
 
 from app.db.models import Embedding
 from app.errors import InvalidError
-from app.formats.detect import Format
 from app.formats.matrix import Matrix, open_matrix
 from app.formats.selection import Selection
 from app.settings import Settings
 from isotropy.cosine import CosineMoments
 from isotropy.spectrum import Moments
-from workers.files import fetch
+from workers.upload import uploaded
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
 MAX_DIMENSIONS = 16_384
@@ -39,9 +38,8 @@ class Cloud:
 
 
 def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
-    """Open the matrix that was chosen of the embedding's file."""
-    path = fetch(embedding.file_sha256, embedding.name, settings)
-    matrix = open_matrix(path, Format(embedding.format), Selection.model_validate(embedding.selection))
+    """Open the matrix that was chosen of the embedding's files."""
+    matrix = open_matrix(uploaded(embedding, settings), Selection.model_validate(embedding.selection))
     if matrix.d > MAX_DIMENSIONS:
         raise InvalidError(
             f"Expected at most {MAX_DIMENSIONS:,} columns, of which a covariance still fits into memory, got "

@@ -1,4 +1,4 @@
-"""The inspect job: look into an uploaded file, where looking can do no harm."""
+"""The inspect job: look into uploaded files, where looking can do no harm."""
 
 from sqlalchemy import update
 
@@ -10,14 +10,14 @@ from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
 from app.settings import Settings
 from workers.failure import record
-from workers.files import fetch
 from workers.sessions import job_sessions
+from workers.upload import uploaded
 
 
 def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
-    """Write what the file holds into the embedding's row, a draft from then on; measuring follows if it was asked for.
+    """Write what the files hold into the embedding's row, a draft from then on; measuring follows if it was asked for.
 
-    The file is read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
+    They are read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
     """
     sessions = job_sessions(settings)
     row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.INSPECTING)
@@ -34,12 +34,10 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job
 
 
 def _look(embedding: Embedding, settings: Settings) -> Inspection:
-    path = fetch(embedding.file_sha256, embedding.name, settings)
     chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
     return run_in_sandbox(
         inspect,
-        path,
-        embedding.filename,
+        uploaded(embedding, settings),
         chosen,
         memory_bytes=settings.parse_memory_bytes,
         seconds=settings.parse_seconds,

@@ -1,9 +1,11 @@
 """Bring the metrics database to the newest schema."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alembic.config import Config
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from alembic import command
 from app.db.session import hold
@@ -13,15 +15,37 @@ ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
     """Create or upgrade the tables; does nothing where they are up to date."""
-    with engine.begin() as connection:
-        hold(connection, "migration")  # several processes may start at one moment
+    with altering(engine) as connection:
         command.upgrade(_config(connection=connection), revision)
 
 
 def downgrade(engine: Engine, revision: str) -> None:
     """Go back to ``revision``; ``base`` is the empty database."""
-    with engine.begin() as connection:
+    with altering(engine) as connection:
         command.downgrade(_config(connection=connection), revision)
+
+
+@contextmanager
+def altering(engine: Engine) -> Iterator[Connection]:
+    """Open a transaction in which tables may be altered.
+
+    SQLite alters a table by making it anew, and dropping the old one would delete all rows that refer to its rows:
+    its foreign keys rest meanwhile, which has to be said before the transaction begins.
+    """
+    with engine.connect() as connection:
+        is_sqlite = connection.dialect.name == "sqlite"
+        if is_sqlite:
+            connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
+            connection.commit()
+        try:
+            with connection.begin():
+                hold(connection, "migration")  # several processes may start at one moment
+                yield connection
+                if is_sqlite and (broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all()):
+                    raise RuntimeError(f"after the migration rows refer to rows that are gone: {broken[:5]}")
+        finally:
+            if is_sqlite:
+                connection.exec_driver_sql("PRAGMA foreign_keys = ON")
 
 
 def _config(**attributes: object) -> Config:

@@ -22,6 +22,13 @@ class EmbeddingStatus(StrEnum):
     FAILED = "failed"
 
 
+class FileRole(StrEnum):
+    """What a file of an embedding holds: rows of vectors, or the names and labels of all rows."""
+
+    VECTORS = "vectors"
+    ANNOTATIONS = "annotations"
+
+
 class CurveStatus(StrEnum):
     """A shrinkage-zeta curve against another embedding, asked for after the report was made."""
 
@@ -89,6 +96,7 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON(none_as_null=True),
         list[Any]: JSON(none_as_null=True),
         EmbeddingStatus: stored_by_value(EmbeddingStatus),
+        FileRole: stored_by_value(FileRole),
         CurveStatus: stored_by_value(CurveStatus),
         MeasurementStatus: stored_by_value(MeasurementStatus),
         RunStatus: stored_by_value(RunStatus),
@@ -109,21 +117,21 @@ class StoredFile(Base):
 
 
 class Embedding(Base):
-    """An uploaded matrix of embeddings: what was found in its file, what was chosen, how far it is."""
+    """An uploaded matrix of embeddings: what was found in its files, what was chosen, how far it is."""
 
     __tablename__ = "embeddings"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     name: Mapped[str] = mapped_column(String(200))
     filename: Mapped[str] = mapped_column(String(255))
-    file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
+    """What the files are called together."""
     format: Mapped[str] = mapped_column(String(16))
     status: Mapped[EmbeddingStatus] = mapped_column(default=EmbeddingStatus.INSPECTING, index=True)
     commit_when_inspected: Mapped[bool] = mapped_column(default=False)
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=0)
     inspection: Mapped[dict[str, Any] | None]
-    """What the file holds: see ``app.formats.inspection``."""
+    """What the files hold: see ``app.formats.inspection``."""
     selection: Mapped[dict[str, Any] | None]
     """Which part of it is the matrix, its names and its labels: see ``app.formats.selection``."""
     n: Mapped[int | None]
@@ -133,13 +141,40 @@ class Embedding(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     measured_at: Mapped[datetime | None]
 
-    file: Mapped[StoredFile] = relationship()
+    files: Mapped[list["EmbeddingFile"]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by="EmbeddingFile.position", lazy="selectin"
+    )
     measurements: Mapped[list["Measurement"]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, order_by="Measurement.measure"
     )
     curves: Mapped[list["ZetaCurve"]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, foreign_keys="ZetaCurve.embedding_id"
     )
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+class EmbeddingFile(Base):
+    """A file of an embedding: its vectors, or a shard of them, or what names and labels the rows."""
+
+    __tablename__ = "embedding_files"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    """The rows of one shard lie below those of the one before."""
+    role: Mapped[FileRole] = mapped_column(default=FileRole.VECTORS)
+    filename: Mapped[str] = mapped_column(String(255))
+    file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
+
+    stored: Mapped[StoredFile] = relationship(lazy="joined", innerjoin=True)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the file."""
+        return self.stored.size_bytes
 
 
 class Measurement(Base):

@@ -1,10 +1,10 @@
 """The contents of a file of arrays: which could be the vectors, which name or label the rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from app.errors import InvalidError
-from app.formats.arrays import StoredArray, shape_text
+from app.formats.arrays import Array, shape_text
 from app.formats.contents import Annotation, Block, Part, annotation_of
 from app.formats.wording import shown, storable
 
@@ -12,9 +12,9 @@ MAX_LISTED = 5
 
 
 class ArrayFile:
-    """The arrays of an npy, npz or safetensors file, as ``app.formats.contents.Contents``."""
+    """The arrays of an npy, npz, safetensors or HDF5 file, as ``app.formats.contents.Contents``."""
 
-    def __init__(self, arrays: list[StoredArray]) -> None:
+    def __init__(self, arrays: Sequence[Array]) -> None:
         if unfit := [array.name for array in arrays if storable(array.name) != array.name]:
             raise InvalidError(f"The array name {shown(unfit[0])} is not Unicode text: save it under another name.")
         matrices = [array for array in arrays if array.is_matrix]
@@ -45,11 +45,11 @@ class ArrayFile:
         """Return the values of an array of one dimension."""
         return self._array(annotation).values()
 
-    def _array(self, name: str | list[str]) -> StoredArray:
+    def _array(self, name: str | list[str]) -> Array:
         return self._arrays[cast("str", name)]  # ``Selection.check`` lets only names of arrays pass
 
 
-def _why_no_matrix(arrays: list[StoredArray]) -> str:
+def _why_no_matrix(arrays: Sequence[Array]) -> str:
     """Say what is there instead of a matrix of numbers, and how to make one of it."""
     if not arrays:
         return "The file holds no array: expected one with a row for each vector. Write it again."
@@ -60,7 +60,7 @@ def _why_no_matrix(arrays: list[StoredArray]) -> str:
     return f"Expected an array of numbers with rows and columns, found {there}: {_advice(nearest)}."
 
 
-def _advice(array: StoredArray) -> str:
+def _advice(array: Array) -> str:
     """Say how to turn the array that comes nearest into a matrix."""
     if not array.is_numeric:
         return f"{array.type_name} is not a type of real numbers that is read here; convert it to float32"

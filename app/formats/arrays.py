@@ -1,9 +1,10 @@
-"""An array inside a file (npy, npz, safetensors): a header says what it is, and its values are one run of bytes."""
+"""An array inside a file: a header says what it is, and its values, but those of HDF5, are one run of bytes."""
 
 import math
 import sys
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 
 @dataclass(frozen=True)
-class StoredArray:
+class Array(ABC):
     """An array of which only the header has been read."""
 
     name: str
@@ -32,24 +33,11 @@ class StoredArray:
     dtype: np.dtype[Any]
     type_name: str
     """As the container calls it. bfloat16, which numpy lacks, has the ``dtype`` uint16 of its bits."""
-    fortran: bool
-    """Whether the values of a column, not those of a row, lie side by side."""
-    offset: int
-    """Where in the stream that ``open`` gives the values begin."""
-    open: Opener
 
     @property
     def size_bytes(self) -> int:
         """What the header declares."""
         return math.prod(self.shape) * self.dtype.itemsize
-
-    def require_size(self, held_bytes: int) -> None:
-        """Refuse an array whose header declares more or fewer bytes than there are."""
-        if self.size_bytes != held_bytes:
-            raise InvalidError(
-                f"The header of {self.name!r} declares {self.size_bytes:,} bytes ({shape_text(self.shape)} of "
-                f"{self.type_name}), but {held_bytes:,} follow: the file was cut off or altered. Write it again."
-            )
 
     @property
     def is_numeric(self) -> bool:
@@ -66,6 +54,33 @@ class StoredArray:
         """Whether this could name or label rows."""
         return len(self.shape) == 1 and self.size_bytes > 0 and self.dtype.kind in "USbiu"
 
+    @abstractmethod
+    def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
+
+    @abstractmethod
+    def values(self) -> Iterator[str]:
+        """Yield the values of an array of one dimension as text."""
+
+
+@dataclass(frozen=True)
+class StoredArray(Array):
+    """An array whose values are one run of bytes."""
+
+    fortran: bool
+    """Whether the values of a column, not those of a row, lie side by side."""
+    offset: int
+    """Where in the stream that ``open`` gives the values begin."""
+    open: Opener
+
+    def require_size(self, held_bytes: int) -> None:
+        """Refuse an array whose header declares more or fewer bytes than there are."""
+        if self.size_bytes != held_bytes:
+            raise InvalidError(
+                f"The header of {self.name!r} declares {self.size_bytes:,} bytes ({shape_text(self.shape)} of "
+                f"{self.type_name}), but {held_bytes:,} follow: the file was cut off or altered. Write it again."
+            )
+
     def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
         n, columns = self.shape
@@ -79,7 +94,7 @@ class StoredArray:
             # numpy holds text as 32 bits a character, and believes them all.
             if self.dtype.kind == "U" and block.view(f"{self.dtype.byteorder}u4").max() > sys.maxunicode:
                 raise InvalidError(f"The array {self.name!r} holds text that is not Unicode: write the file again.")
-            yield from map(_text, block[:, 0].tolist())
+            yield from map(value_text, block[:, 0].tolist())
 
     def _runs(self, n: int, columns: int, step: int) -> Iterator[Block]:
         """Yield an array stored row after row as blocks [at most ``step``, columns]."""
@@ -134,7 +149,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " x ".join(f"{length:,}" for length in shape) if shape else "a single value"
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as text that UTF-8 can hold."""
     if isinstance(value, bytes):
         return storable(value.decode("utf-8", "replace"))

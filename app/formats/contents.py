@@ -39,7 +39,7 @@ class Annotation(BaseModel):
 
 
 class Offer(Protocol):
-    """What can be chosen from. Files of arrays have ``parts``, tables have ``numeric_columns``; the other is empty."""
+    """What can be chosen from. Arrays and lists are ``parts``, other tables have ``numeric_columns``: never both."""
 
     @property
     def parts(self) -> list[Part]:

@@ -1,5 +1,7 @@
 """Which format a file has: by its first bytes, and by its name only where text has no first bytes to tell."""
 
+import re
+from codecs import getincrementaldecoder
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
@@ -13,17 +15,42 @@ class Format(StrEnum):
     NPY = "npy"
     NPZ = "npz"
     SAFETENSORS = "safetensors"
+    HDF5 = "hdf5"
     CSV = "csv"
     TSV = "tsv"
     PARQUET = "parquet"
     JSONL = "jsonl"
+    WORD2VEC = "word2vec"
+    WORD2VEC_BINARY = "word2vec binary"
+    LINES = "txt"
 
 
-EMBEDDING_FORMATS = (Format.NPY, Format.NPZ, Format.SAFETENSORS, Format.CSV, Format.TSV)
+SUFFIXES = {
+    Format.NPY: (".npy",),
+    Format.NPZ: (".npz",),
+    Format.SAFETENSORS: (".safetensors",),
+    Format.HDF5: (".h5", ".hdf5"),
+    Format.CSV: (".csv",),
+    Format.TSV: (".tsv",),
+    Format.PARQUET: (".parquet",),
+    Format.JSONL: (".jsonl",),
+    Format.WORD2VEC: (".vec", ".txt", ".w2v", ".glove"),
+    Format.WORD2VEC_BINARY: (".bin",),
+    Format.LINES: (".txt",),
+}
+"""What the names of files end in, the usual one first."""
+
+EMBEDDING_FORMATS = (
+    Format.NPY, Format.NPZ, Format.SAFETENSORS, Format.HDF5, Format.PARQUET, Format.JSONL, Format.CSV, Format.TSV,
+    Format.WORD2VEC, Format.WORD2VEC_BINARY,
+)  # fmt: skip
+ANNOTATION_FORMATS = (Format.CSV, Format.TSV, Format.JSONL, Format.PARQUET, Format.NPY, Format.LINES)
 TABLE_FORMATS = (Format.TSV, Format.CSV, Format.PARQUET, Format.JSONL)
-TEXT_FORMATS = (Format.CSV, Format.TSV, Format.JSONL)
+TEXT_FORMATS = (Format.CSV, Format.TSV, Format.JSONL, Format.WORD2VEC, Format.LINES)
 
 HEAD_BYTES = 512
+WORD2VEC_HEADER = re.compile(rb"\d{1,12} \d{1,6}\n")
+CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]")
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 TORCH_ADVICE = (
     "This is a pickled PyTorch file. Loading one can run any program hidden in it, so it is never read here. "
@@ -37,7 +64,6 @@ PICKLE_ADVICE = (
     'where you made it and write the numbers with numpy.save("file.npy", array).'
 )
 OTHER_KINDS = (
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "write the numbers with numpy.save"),
     (b"\x1f\x8b", "compressed with gzip", "unpack it with gunzip"),
     (b"BZh", "compressed with bzip2", "unpack it with bunzip2"),
     (b"\xfd7zXZ\0", "compressed with xz", "unpack it with unxz"),
@@ -74,7 +100,7 @@ def detect(path: Path, filename: str, accepted: Collection[Format] = EMBEDDING_F
     suffix = Path(filename).suffix.lower()
     found = _by_content(head, suffix) or _by_name(suffix, accepted)
     if found not in accepted:
-        raise UnsupportedFormatError(f"Expected {_listed(accepted)}, got a {found} file: convert it to one of these.")
+        raise UnsupportedFormatError(f"Expected {listed(accepted)}, got a {found} file: convert it to one of these.")
     return found
 
 
@@ -84,6 +110,8 @@ def _by_content(head: bytes, suffix: str) -> Format | None:
         return Format.NPY
     if head.startswith(b"PAR1"):
         return Format.PARQUET
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return Format.HDF5
     if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32:  # eight letters would be a larger number
         return Format.SAFETENSORS
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -93,7 +121,16 @@ def _by_content(head: bytes, suffix: str) -> Format | None:
     for magic, what, advice in OTHER_KINDS:
         if head.startswith(magic):
             raise UnsupportedFormatError(f"The file is {what}, which is not read here: {advice}.")
-    return None
+    return Format.WORD2VEC_BINARY if WORD2VEC_HEADER.match(head) and not _is_text(head) else None
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether the first bytes of a file are text in UTF-8, the last character of which may be cut."""
+    try:
+        text = getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not CONTROL.search(text)
 
 
 def _archive(head: bytes, suffix: str) -> Format:
@@ -114,16 +151,15 @@ def _by_name(suffix: str, accepted: Collection[Format]) -> Format:
         raise UnsupportedFormatError(TORCH_ADVICE)
     if suffix in {".pkl", ".pickle", ".joblib"}:
         raise UnsupportedFormatError(PICKLE_ADVICE)
-    if suffix in {".json", ".txt"}:
+    named: Format | None = next((each for each in (*accepted, *Format) if suffix in SUFFIXES[each]), None)
+    if suffix == ".json" or (suffix == ".txt" and named not in accepted):
         advice = "write one object a line and name it .jsonl" if suffix == ".json" else "name a table .csv or .tsv"
-        raise UnsupportedFormatError(f"Expected {_listed(accepted)}, got a {suffix} file: {advice}.")
-    try:
-        named = Format(suffix.removeprefix("."))
-    except ValueError:
+        raise UnsupportedFormatError(f"Expected {listed(accepted)}, got a {suffix} file: {advice}.")
+    if named is None:
         raise UnsupportedFormatError(
-            f"Expected {_listed(accepted)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are of "
+            f"Expected {listed(accepted)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are of "
             "none of these: convert it, or name it by what it is."
-        ) from None
+        )
     if named not in TEXT_FORMATS:
         raise InvalidError(
             f"The file is named {suffix}, but its first bytes are not those of a {named} file: "
@@ -132,7 +168,12 @@ def _by_name(suffix: str, accepted: Collection[Format]) -> Format:
     return named
 
 
-def _listed(formats: Collection[Format]) -> str:
-    """Return ".npy, .npz or .csv"."""
-    *most, last = (f".{each}" for each in formats)
+def suffixes(formats: Collection[Format]) -> list[str]:
+    """Return all that the names of these formats end in."""
+    return list(dict.fromkeys(suffix for each in formats for suffix in SUFFIXES[each]))
+
+
+def listed(formats: Collection[Format]) -> str:
+    """Return ".npy, .npz or .csv", by what the names of files usually end in."""
+    *most, last = (SUFFIXES[each][0] for each in formats)
     return f"{', '.join(most)} or {last}"

@@ -1,17 +1,17 @@
-"""What an uploaded file holds: shown to the user before anything is measured."""
+"""What uploaded files hold: shown to the user before anything is measured."""
 
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from app.formats.census import Census
 from app.formats.contents import Annotation, Block, Part
-from app.formats.detect import Format, detect
-from app.formats.matrix import Matrix, open_contents, select
+from app.formats.detect import Format
+from app.formats.matrix import Matrix, select
 from app.formats.proposal import propose
 from app.formats.selection import Selection
+from app.formats.upload import Upload, open_upload
 
 PREVIEW_ROWS = 5
 PREVIEW_VALUES = 8
@@ -33,15 +33,15 @@ class PreviewRow(BaseModel):
 
 
 class Inspection(BaseModel):
-    """The parts of a file, and the matrix that ``selection`` makes of them."""
+    """The parts of the files, and the matrix that ``selection`` makes of them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Format
     parts: list[Part]
-    """Arrays to choose the vectors from; empty for csv and tsv."""
+    """Arrays, or columns of lists, to choose the vectors from; empty where each coordinate has its column."""
     numeric_columns: list[str]
-    """Columns to choose the vectors from; empty for npy, npz and safetensors."""
+    """Columns to choose the vectors from; empty where there are parts."""
     annotations: list[Annotation]
 
     selection: Selection
@@ -63,15 +63,14 @@ class Inspection(BaseModel):
         selection.check(self)
 
 
-def inspect(path: Path, filename: str, selection: Selection | None = None) -> Inspection:
-    """Read a file in chunks and say what it holds under ``selection``, or under the likeliest one.
+def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
+    """Read the files in chunks and say what they hold under ``selection``, or under the likeliest one.
 
     Raises:
-        IsoscopeError: the file cannot be read, holds no matrix, or lacks what is selected.
+        IsoscopeError: a file cannot be read, holds no matrix, or lacks what is selected.
 
     """
-    file_format = detect(path, filename)
-    contents = open_contents(path, file_format)
+    file_format, contents = open_upload(upload)
     matrix = select(contents, selection or propose(contents))
     census = Census()
     preview: list[PreviewRow] = []

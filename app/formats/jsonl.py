@@ -1,6 +1,7 @@
 """JSON lines: an object a line, whose values are text, numbers, true, false or null."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,14 +10,14 @@ from typing import Any
 from app.errors import InvalidError
 from app.formats.table_file import Scalar, TableFile, require_columns
 from app.formats.text import lines
-from app.formats.wording import storable
+from app.formats.wording import shown, storable
 
 
 def read_jsonl(path: Path) -> TableFile:
     """Open a file; its columns are all keys whose values are nowhere a list or an object."""
     columns: dict[str, None] = {}
     nested: set[str] = set()
-    for row in _objects(path):
+    for _, row in objects(path):
         if not row.keys() <= columns.keys():
             columns.update(dict.fromkeys(row))
             require_columns(list(columns))
@@ -31,7 +32,7 @@ def read_jsonl(path: Path) -> TableFile:
 
 
 def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
-    for row in _objects(path):
+    for _, row in objects(path):
         yield [_scalar(row.get(name)) for name in columns]
 
 
@@ -41,16 +42,17 @@ def _scalar(value: Scalar | None) -> Scalar | None:
     return value
 
 
-def _objects(path: Path) -> Iterator[dict[str, Any]]:
+def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each line that is not blank, and its object."""
     for number, line in enumerate(lines(path, newline="\n"), start=1):
         if line.strip():
-            yield _parse(line, number)
+            yield number, _parse(line, number)
 
 
 def _parse(line: str, number: int) -> dict[str, Any]:
     try:
         # NaN and Infinity are no JSON, but Python writes them: a number that is missing.
-        row = json.loads(line, parse_constant=lambda _: None)
+        row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_once)
     except ValueError as error:
         raise InvalidError(
             f"Line {number} is not JSON ({str(error)[:120]}): write one whole object a line, "
@@ -66,3 +68,11 @@ def _parse(line: str, number: int) -> dict[str, Any]:
             'write one object a line, like {"sentence": "...", "label": 1}.'
         )
     return row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    parsed = dict(pairs)
+    if len(parsed) < len(pairs):
+        (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {shown(key)} occurs twice")
+    return parsed

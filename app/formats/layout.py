@@ -2,7 +2,9 @@
 
 import re
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from app.errors import InvalidError
 from app.formats.text import Record
@@ -14,6 +16,14 @@ NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s
 WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 NOT_VECTORS = frozenset({"class", "cluster", "group", "id", "idx", "index", "label", "label_id", "labels", "target"})
 """Names under which whole numbers are labels or a count of the rows, not coordinates."""
+
+
+class Kind(Enum):
+    """What the values of a column are."""
+
+    TEXT = auto()
+    WHOLE = auto()
+    REAL = auto()
 
 
 @dataclass(frozen=True)
@@ -39,20 +49,28 @@ def find_layout(sample: list[Record]) -> Layout:
     columns = [name or f"column {i}" for i, name in enumerate(header, start=1)]
     _require_unique(columns, sample[0][0])
 
-    numeric, texts, whole = [], [], []
+    kinds = {}
     for i, column in enumerate(columns):
         cells = [row[i] for row in rows]
-        if not _is_numeric(cells):
-            texts.append(column)
-            continue
         is_whole = all(WHOLE.fullmatch(cell) for cell in cells)
-        if is_whole:
-            whole.append(column)
-        if not (is_whole and has_header and (not header[i] or column.lower() in NOT_VECTORS)):
-            numeric.append(column)
+        kinds[column] = Kind.TEXT if not _is_numeric(cells) else Kind.WHOLE if is_whole else Kind.REAL
+    unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
+    numeric, annotations = roles(kinds, unnamed)
     if not numeric:
         raise InvalidError(_why_no_numbers(lines[-1]))
-    return Layout(has_header, columns, numeric, (texts + whole)[:MAX_ANNOTATIONS])
+    return Layout(has_header, columns, numeric, annotations)
+
+
+def roles(kinds: Mapping[str, Kind], counted: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """Return the columns that could be coordinates, and those that could be names or labels.
+
+    Whole numbers could be both, but for those ``counted`` rows and those called so.
+    """
+    whole = [column for column, kind in kinds.items() if kind is Kind.WHOLE]
+    not_vectors = {column for column in whole if column in counted or column.lower() in NOT_VECTORS}
+    numeric = [column for column, kind in kinds.items() if kind is not Kind.TEXT and column not in not_vectors]
+    texts = [column for column, kind in kinds.items() if kind is Kind.TEXT]
+    return numeric, (texts + whole)[:MAX_ANNOTATIONS]
 
 
 def _is_header(lines: list[list[str]]) -> bool:

@@ -1,33 +1,19 @@
-"""A matrix of embeddings, read from its file in chunks of rows."""
+"""A matrix of embeddings, read from its files in chunks of rows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from app.errors import TooLargeError
-from app.formats.array_file import ArrayFile
 from app.formats.arrays import BFLOAT16
 from app.formats.contents import Block, Contents
-from app.formats.delimited import DelimitedFile
-from app.formats.detect import Format
-from app.formats.npy import read_npy
-from app.formats.npz import read_npz
-from app.formats.safetensors import read_safetensors
 from app.formats.selection import Selection
+from app.formats.upload import Upload, open_upload
 
 MAX_ROWS = 50_000_000
 MAX_CHUNK_BYTES = 32 * 2**20
-
-READERS: dict[Format, Callable[[Path], Contents]] = {
-    Format.NPY: lambda path: ArrayFile(read_npy(path)),
-    Format.NPZ: lambda path: ArrayFile(read_npz(path)),
-    Format.SAFETENSORS: lambda path: ArrayFile(read_safetensors(path)),
-    Format.CSV: lambda path: DelimitedFile(path, Format.CSV),
-    Format.TSV: lambda path: DelimitedFile(path, Format.TSV),
-}
 
 
 @dataclass(frozen=True)
@@ -63,18 +49,13 @@ class Matrix:
         return None if annotation is None else list(self.contents.values(annotation))
 
 
-def open_contents(path: Path, file_format: Format) -> Contents:
-    """Open a file and check its structure."""
-    return READERS[file_format](path)
-
-
-def open_matrix(path: Path, file_format: Format, selection: Selection) -> Matrix:
-    """Open the matrix that ``selection`` makes of the file; the vectors are read as chunks are asked for."""
-    return select(open_contents(path, file_format), selection)
+def open_matrix(upload: Upload, selection: Selection) -> Matrix:
+    """Open the matrix that ``selection`` makes of the files; the vectors are read as chunks are asked for."""
+    return select(open_upload(upload)[1], selection)
 
 
 def select(contents: Contents, selection: Selection) -> Matrix:
-    """Return the matrix that ``selection`` makes of an opened file."""
+    """Return the matrix that ``selection`` makes of opened files."""
     selection.check(contents)
     n, d = contents.shape(selection.vectors)
     if selection.transpose:

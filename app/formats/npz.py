@@ -12,15 +12,11 @@ from typing import IO, cast
 
 from app.errors import InvalidError, TooLargeError
 from app.formats.arrays import StoredArray
+from app.formats.expansion import require_honest
 from app.formats.npy import read_header
 
 MAX_DIRECTORY_BYTES = 2**20
 MAX_MEMBERS = 1000
-MAX_DECOMPRESSED_BYTES = 8 * 2**30
-MAX_RATIO = 200
-RATIO_MATTERS_BYTES = 64 * 2**20
-"""Below this a constant matrix may be compressed as far as it goes."""
-
 ENCRYPTED = 0x1
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -61,13 +57,10 @@ def _check_directory(members: list[zipfile.ZipInfo]) -> None:
         )
     if len({member.filename for member in members}) < len(members):
         raise InvalidError("Two members of the archive have the same name: write it again with numpy.savez.")
-    total = sum(member.file_size for member in members)
-    if total > MAX_DECOMPRESSED_BYTES:
-        raise TooLargeError(
-            f"The archive unpacks to {total:,} bytes, more than {MAX_DECOMPRESSED_BYTES:,}: save fewer arrays or rows."
-        )
     for member in members:
         _check_member(member)
+    held = sum(member.compress_size for member in members)
+    require_honest("The archive", sum(member.file_size for member in members), held)
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:
@@ -81,11 +74,7 @@ def _check_member(member: zipfile.ZipInfo) -> None:
             f"The member {name!r} is compressed by a method that numpy does not use: "
             "write the archive with numpy.savez or numpy.savez_compressed."
         )
-    if member.file_size > max(RATIO_MATTERS_BYTES, MAX_RATIO * member.compress_size):
-        raise TooLargeError(
-            f"The member {name!r} declares {member.file_size:,} bytes in {member.compress_size:,}, more than "
-            f"{MAX_RATIO} to 1, as made to exhaust memory: if it is honest, save the array as .npy."
-        )
+    require_honest(f"The member {name!r}", member.file_size, member.compress_size)
 
 
 def _read_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> StoredArray:

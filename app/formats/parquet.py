@@ -17,19 +17,16 @@ MAX_ROWS = 20_000_000
 MAX_ROW_GROUPS = 10_000
 MAX_METADATA_BYTES = 16 * 2**20
 BATCH_ROWS = 4096
+BUFFER_BYTES = 2**20
 
 
 def read_parquet(path: Path) -> TableFile:
     """Open a file by its schema. Nested columns, dates and bytes are not offered."""
-    with _open(path) as file:
-        metadata, schema = file.metadata, file.schema_arrow
-        if metadata.num_row_groups > MAX_ROW_GROUPS or metadata.num_rows > MAX_ROWS:
-            raise TooLargeError(
-                f"The file has {metadata.num_rows:,} rows in {metadata.num_row_groups:,} groups, expected at most "
-                f"{MAX_ROWS:,} in {MAX_ROW_GROUPS:,}: write a part of it."
-            )
+    with open_parquet(path) as file:
+        schema = file.schema_arrow
+        require_rows(file.metadata, MAX_ROWS)
         require_columns(schema.names)
-        columns = [field.name for field in schema if _is_scalar(field.type)]
+        columns = [field.name for field in schema if is_scalar(field.type)]
     if not columns:
         raise InvalidError(
             "No column of the parquet file holds text or numbers: write the texts and labels as plain columns."
@@ -37,8 +34,17 @@ def read_parquet(path: Path) -> TableFile:
     return TableFile(columns, partial(_rows, path, columns))
 
 
+def require_rows(metadata: pq.FileMetaData, max_rows: int) -> None:
+    """Refuse more rows, or groups of them, than are read here."""
+    if metadata.num_row_groups > MAX_ROW_GROUPS or metadata.num_rows > max_rows:
+        raise TooLargeError(
+            f"The file has {metadata.num_rows:,} rows in {metadata.num_row_groups:,} groups, expected at most "
+            f"{max_rows:,} in {MAX_ROW_GROUPS:,}: write a part of it."
+        )
+
+
 def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
-    with _open(path) as file:
+    with open_parquet(path) as file:
         for batch in file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
             values = [batch.column(name).to_pylist() for name in columns]
             for row in zip(*values, strict=True):
@@ -46,11 +52,12 @@ def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file, and turn what pyarrow says of a broken one, now or while it is read, into a sentence."""
     try:
         with pq.ParquetFile(
             path,
+            buffer_size=BUFFER_BYTES,
             thrift_string_size_limit=MAX_METADATA_BYTES,
             thrift_container_size_limit=MAX_METADATA_BYTES,
         ) as file:
@@ -65,9 +72,10 @@ def _open(path: Path) -> Iterator[pq.ParquetFile]:
         ) from None
 
 
-def _is_scalar(type_: pa.DataType) -> bool:
+def is_scalar(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds text, numbers, or true and false."""
     if pa.types.is_dictionary(type_):
-        return _is_scalar(type_.value_type)
+        return is_scalar(type_.value_type)
     return any(
         test(type_)
         for test in (

@@ -10,7 +10,7 @@ from app.formats.wording import listed, shown
 class Selection(BaseModel):
     """What a user chose of a file.
 
-    ``vectors`` is the name of an array (npy, npz, safetensors) or the names of the columns (csv, tsv), in order.
+    ``vectors`` is the name of an array or of a column of lists, or the names of columns of numbers, in order.
     ``transpose`` takes the columns of that matrix as the samples: "rows are samples" switched off.
     """
 

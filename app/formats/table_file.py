@@ -49,12 +49,10 @@ def _text_rows(path: Path, file_format: Format) -> Iterator[list[str | None]]:
         yield [cell if cell.strip() else None for cell in cells]
 
 
-def require_columns(columns: Sequence[str]) -> None:
-    """Refuse more columns than a form can offer, and two of one name."""
-    if len(columns) > MAX_COLUMNS:
-        raise InvalidError(
-            f"The file has {len(columns):,} columns, more than {MAX_COLUMNS:,}: keep those of the texts and the labels."
-        )
+def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
+    """Refuse more columns than can be chosen from, and two of one name."""
+    if len(columns) > limit:
+        raise InvalidError(f"The file has {len(columns):,} columns, more than {limit:,}: keep those you will choose.")
     for name, count in Counter(columns).most_common(1):
         if count > 1:
             raise InvalidError(f"{count} columns are called {shown(name)}: give every column a name of its own.")

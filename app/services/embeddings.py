@@ -1,51 +1,106 @@
 """Embeddings: upload, choose what is the matrix, measure, compare shrinkage, delete."""
 
+import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, joinedload, selectinload
+from sqlalchemy.orm import Session, selectinload
 
 from app.context import Context
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Measurement, ZetaCurve
-from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError
-from app.formats.detect import detect
+from app.db.models import CurveStatus, Embedding, EmbeddingFile, EmbeddingStatus, FileRole, Measurement, ZetaCurve
+from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError, TooLargeError
 from app.formats.inspection import Inspection
 from app.formats.selection import Selection
+from app.formats.upload import NamedFile, check_annotations, common_format
 from app.queue import Job, JobKind
 from app.services import files
+from app.storage import Stored
 
 MAX_NAME_CHARACTERS = 200
 FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
 
 
-def create_embedding(
-    context: Context, stream: BinaryIO, filename: str, name: str | None = None, *, commit: bool = False
-) -> Embedding:
-    """Keep an uploaded file and have a worker look into it.
+class Incoming(NamedTuple):
+    """A file as it arrives."""
 
-    With ``commit`` it is measured as soon as it is found readable, by the default choice of array or columns;
-    otherwise it waits as a draft for the user to look at it.
+    stream: BinaryIO
+    filename: str
+
+
+def create_embedding(
+    context: Context,
+    vectors: Sequence[Incoming],
+    annotations: Incoming | None = None,
+    name: str | None = None,
+    *,
+    commit: bool = False,
+) -> Embedding:
+    """Keep uploaded files and have a worker look into them.
+
+    Several files of vectors are one embedding, their rows in the natural order of the names. With ``commit`` it is
+    measured as soon as it is found readable, by the default choice of array or columns; otherwise it waits as a draft
+    for the user to look at it.
     """
-    filename = base_name(filename)
-    stored = files.store(context, stream, context.settings.max_upload_bytes)
+    shards = sorted((Incoming(one.stream, base_name(one.filename)) for one in vectors), key=natural_order)
+    given = [(FileRole.VECTORS, one) for one in shards]
+    if annotations is not None:
+        given.append((FileRole.ANNOTATIONS, Incoming(annotations.stream, base_name(annotations.filename))))
+    stored: list[Stored] = []
     try:
-        kind = detect(context.storage.local(stored.sha256), filename)
-        with files.recording(context, stored) as session:
+        for _, one in given:
+            stored.append(files.store(context, one.stream, context.settings.max_upload_bytes))
+            _require_room(context, stored)
+        named = [
+            NamedFile(context.storage.local(kept.sha256), one.filename)
+            for kept, (_, one) in zip(stored, given, strict=True)
+        ]
+        kind = common_format(named[: len(shards)])
+        for file in named[len(shards) :]:
+            check_annotations(file)
+        filename = together([one.filename for one in shards])
+        with files.recording(context, *stored) as session:
             embedding = Embedding(
                 name=clean_name(name, filename),
                 filename=filename,
-                file_sha256=stored.sha256,
                 format=kind.value,
                 commit_when_inspected=commit,
+                files=[
+                    EmbeddingFile(position=position, role=role, filename=one.filename, file_sha256=kept.sha256)
+                    for position, (kept, (role, one)) in enumerate(zip(stored, given, strict=True))
+                ],
             )
             session.add(embedding)
     except IsoscopeError:
-        files.release(context, stored.sha256)
+        files.release(context, *(kept.sha256 for kept in stored))
         raise
     context.queue.enqueue(Job(JobKind.INSPECT, embedding.id))
     return get_embedding(context, embedding.id)
+
+
+def natural_order(file: Incoming) -> list[str | int]:
+    """Sort shard-2 before shard-10."""
+    parts = re.split(r"(\d+)", file.filename.casefold())
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+
+
+def together(filenames: Sequence[str]) -> str:
+    """What several files are called: shard-1.npy and 3 more."""
+    first, *others = filenames
+    return f"{first[-200:]} and {len(others)} more" if others else first
+
+
+def _require_room(context: Context, stored: Sequence[Stored]) -> None:
+    """Refuse files that are together larger than one may be."""
+    limit = context.settings.max_upload_bytes
+    if sum(one.size_bytes for one in stored) > limit:
+        raise TooLargeError(
+            f"The files have more than {limit:,} bytes together, the limit here: upload fewer rows, "
+            "or have the limit raised by whoever runs this server.",
+            "file",
+        )
 
 
 def list_embeddings(context: Context) -> list[Embedding]:
@@ -57,7 +112,7 @@ def list_embeddings(context: Context) -> list[Embedding]:
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:
-    """One embedding with its file, measurements and curves."""
+    """One embedding with its files, measurements and curves."""
     with context.sessions() as session:
         return _find(session, embedding_id)
 
@@ -89,7 +144,7 @@ def commit_embedding(context: Context, embedding_id: str, name: str | None = Non
 
 
 def delete_embedding(context: Context, embedding_id: str) -> None:
-    """Delete an embedding in any state, its measurements, its curves and, if nobody else needs it, its file."""
+    """Delete an embedding in any state, its measurements, its curves and the files that nobody else needs."""
     with context.sessions.begin() as session:
         embedding = _find(session, embedding_id)
         jobs = [Job(kind, embedding_id) for kind in (JobKind.INSPECT, JobKind.MEASURE)]
@@ -100,7 +155,7 @@ def delete_embedding(context: Context, embedding_id: str) -> None:
         session.delete(embedding)
     for job in jobs:
         context.queue.cancel(job)
-    files.release(context, embedding.file_sha256)
+    files.release(context, *(file.file_sha256 for file in embedding.files))
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
@@ -151,9 +206,7 @@ def clean_name(name: str | None, default: str) -> str:
 
 def _find(session: Session, embedding_id: str) -> Embedding:
     wanted = select(Embedding).where(Embedding.id == embedding_id)
-    loaded = wanted.options(
-        joinedload(Embedding.file), selectinload(Embedding.measurements), selectinload(Embedding.curves)
-    )
+    loaded = wanted.options(selectinload(Embedding.measurements), selectinload(Embedding.curves))
     if (embedding := session.scalar(loaded)) is None:
         raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.")
     return embedding

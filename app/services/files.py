@@ -9,12 +9,13 @@ from sqlalchemy import ColumnElement, exists, or_, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.models import Dataset, Embedding, StoredFile
+from app.db.models import Dataset, EmbeddingFile, StoredFile
 from app.db.session import hold
 from app.errors import ConflictError, UnavailableError
 from app.storage import Stored
 
 logger = logging.getLogger(__name__)
+
 
 def store(context: Context, stream: BinaryIO, max_bytes: int) -> Stored:
     """Keep the bytes of ``stream``; they stay without a row until ``recording`` or ``release``."""
@@ -67,6 +68,6 @@ def _lock_name(sha256: str) -> str:
 
 
 def _needed(sha256: str) -> ColumnElement[bool]:
-    embedding = exists().where(Embedding.file_sha256 == sha256)
+    embedding = exists().where(EmbeddingFile.file_sha256 == sha256)
     dataset = exists().where(or_(Dataset.train_sha256 == sha256, Dataset.validation_sha256 == sha256))
     return or_(embedding, dataset)

@@ -4,9 +4,16 @@ import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from fastapi.testclient import TestClient
 from IsoScore import IsoScore
+
+from app.main import create_app
+from app.settings import Settings
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -170,6 +177,145 @@ def test_a_file_that_turns_out_ragged_fails_with_the_line_and_the_next_upload_wo
     fine = upload(client, npy(cloud), query="?commit=auto").json()
     work()
     assert client.get(f"/api/embeddings/{fine['id']}").json()["status"] == "ready"
+
+
+def in_format(filename: str, cloud: np.ndarray) -> bytes:
+    """The cloud in a format, with a word for each row."""
+    words = [f"w{i}" for i in range(len(cloud))]
+    file = io.BytesIO()
+    match filename:
+        case "lists.parquet":
+            pq.write_table(pa.table({"vector": list(cloud), "word": words}), file)
+        case "wide.parquet":
+            pq.write_table(pa.table({f"x{i}": cloud[:, i] for i in range(8)} | {"word": words}), file)
+        case "x.jsonl":
+            rows = zip(words, cloud.tolist(), strict=True)
+            return "".join(json.dumps({"word": word, "vector": row}) + "\n" for word, row in rows).encode()
+        case "x.h5":
+            with h5py.File(file, "w") as tree:
+                tree["vectors"], tree["word"] = cloud, words
+        case "glove.txt" | "x.vec":
+            rows = zip(words, cloud.tolist(), strict=True)
+            text = "".join(f"{word} {' '.join(map(repr, row))}\n" for word, row in rows)
+            return (text if filename == "glove.txt" else f"400 8\n{text}").encode()
+        case "x.bin":
+            rows = (f"w{i} ".encode() + row.astype("<f4").tobytes() for i, row in enumerate(cloud))
+            return b"400 8\n" + b"".join(rows)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("filename", "kind"),
+    [
+        ("lists.parquet", "parquet"),
+        ("wide.parquet", "parquet"),
+        ("x.jsonl", "jsonl"),
+        ("x.h5", "hdf5"),
+        ("glove.txt", "word2vec"),
+        ("x.vec", "word2vec"),
+        ("x.bin", "word2vec binary"),
+    ],
+)
+def test_every_format_measures_the_same_cloud(client, work, cloud, filename, kind):
+    created = upload(client, in_format(filename, cloud), filename, query="?commit=auto").json()
+    work()
+    found = client.get(f"/api/embeddings/{created['id']}").json()
+    assert (found["status"], found["error"], found["format"], found["n"], found["d"]) == ("ready", None, kind, 400, 8)
+    assert found["selection"]["names"] in ("word", "words")
+    isoscore = next(one["value"] for one in found["measurements"] if one["measure"] == "isoscore")
+    assert isoscore == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
+
+
+def shards(cloud: np.ndarray) -> list[tuple[str, tuple[str, bytes]]]:
+    """Three parts of the cloud, sent in another order than that of their numbers."""
+    parts = {"part-10.npy": cloud[300:], "part-2.npy": cloud[100:300], "part-1.npy": cloud[:100]}
+    return [("file", (name, npy(part))) for name, part in parts.items()]
+
+
+def test_several_files_are_one_embedding_in_the_natural_order_of_their_names(client, context, work, cloud):
+    created = client.post("/api/embeddings?commit=auto", files=shards(cloud)).json()
+    assert created["filename"] == "part-1.npy and 2 more"
+    assert [file["filename"] for file in created["files"]] == ["part-1.npy", "part-2.npy", "part-10.npy"]
+    work()
+    found = client.get(f"/api/embeddings/{created['id']}").json()
+    assert (found["n"], found["inspection"]["preview"][0]["values"]) == (400, cloud[0].tolist())
+    isoscore = next(one["value"] for one in found["measurements"] if one["measure"] == "isoscore")
+    assert isoscore == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
+    client.delete(f"/api/embeddings/{created['id']}")
+    assert [path for path in (context.settings.root / "files").rglob("*") if path.is_file()] == []
+
+
+def test_files_of_two_formats_are_refused_and_nothing_is_kept(client, context, cloud):
+    files = [*shards(cloud), ("file", ("words.csv", b"x,y\n1.5,2\n"))]
+    answer = client.post("/api/embeddings", files=files)
+    assert answer.status_code == 422
+    assert "words.csv is a csv file, but part-1.npy is npy" in answer.json()["detail"]
+    assert [path for path in (context.settings.root / "files").rglob("*") if path.is_file()] == []
+
+
+def test_files_that_do_not_fit_together_fail_with_the_name_of_the_file(client, work, cloud):
+    files = [("file", ("a.npy", npy(cloud))), ("file", ("b.npy", npy(cloud[:, :5])))]
+    created = client.post("/api/embeddings", files=files).json()
+    work()
+    failed = client.get(f"/api/embeddings/{created['id']}").json()
+    assert failed["status"] == "failed"
+    assert failed["error"].startswith("b.npy holds 'array' of 5 dimensions")
+
+
+def test_the_limit_holds_for_all_files_together(context, cloud):
+    content = npy(cloud)
+    settings = Settings(data_dir=context.settings.data_dir, max_upload_bytes=2 * len(content) - 1, sample=False)
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
+        files = [("file", ("a.npy", content)), ("file", ("b.npy", npy(cloud + 1)))]
+        answer = client.post("/api/embeddings", files=files)
+    assert (answer.status_code, answer.json()["field"]) == (413, "file")
+    assert f"more than {2 * len(content) - 1:,} bytes together" in answer.json()["detail"]
+    assert [path for path in (settings.root / "files").rglob("*") if path.is_file()] == []
+
+
+def test_names_and_labels_of_a_second_file_are_offered_chosen_and_kept(client, work, cloud):
+    lines = "".join(f"w{i},{'ab'[i % 2]},{i % 3}\n" for i in range(400))
+    files = [*shards(cloud), ("annotations", ("labels.csv", f"word,label,group\n{lines}".encode()))]
+    created = client.post("/api/embeddings", files=files).json()
+    assert created["files"][-1]["role"] == "annotations"
+    work()
+    path = f"/api/embeddings/{created['id']}"
+    draft = client.get(path).json()
+    assert draft["selection"] == {"vectors": "array", "names": "word", "labels": "label", "transpose": False}
+    chosen = client.put(f"{path}/selection", json={"vectors": "array", "names": "word", "labels": "group"})
+    assert chosen.status_code == 200
+    work()
+    draft = client.get(path).json()
+    assert draft["inspection"]["preview"][1]["name"] == "w1"
+    assert [row["label"] for row in draft["inspection"]["preview"]] == ["0", "1", "2", "0", "1"]
+    client.post(f"{path}/commit")
+    work()
+    assert client.get(path).json()["status"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("filename", "content", "status", "sentence"),
+    [
+        ("labels.pkl", b"\x80\x04\x95abc", 415, "labels.pkl: This is a Python pickle"),
+        ("labels.csv", b"", 422, "empty"),
+    ],
+)
+def test_a_second_file_that_cannot_be_read_is_refused_at_its_field(
+    client, context, cloud, filename, content, status, sentence
+):
+    files = [("file", ("x.npy", npy(cloud))), ("annotations", (filename, content))]
+    answer = client.post("/api/embeddings", files=files)
+    assert answer.status_code == status
+    assert sentence in answer.json()["detail"]
+    assert [path for path in (context.settings.root / "files").rglob("*") if path.is_file()] == []
+
+
+def test_a_second_file_of_another_length_fails_with_both_numbers(client, work, cloud):
+    files = [("file", ("x.npy", npy(cloud))), ("annotations", ("labels.txt", b"a\nb\n"))]
+    created = client.post("/api/embeddings", files=files).json()
+    work()
+    failed = client.get(f"/api/embeddings/{created['id']}").json()
+    assert failed["error"].startswith("labels.txt: expected a row for each vector, 400 ('array'), got 2.")
 
 
 def test_a_draft_is_committed_once(client, work, ready):

@@ -12,13 +12,13 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, StoredFile, ZetaCurve
+from app.db.models import CurveStatus, Embedding, EmbeddingFile, EmbeddingStatus, StoredFile, ZetaCurve
 from app.db.session import require_database
 from app.errors import ConflictError
 from app.main import create_app
 from app.queue import Job, JobKind
 from app.services import files
-from app.services.embeddings import create_embedding, request_zeta_curve
+from app.services.embeddings import Incoming, create_embedding, request_zeta_curve
 from app.settings import Settings
 
 NUL = "a\0b"
@@ -89,19 +89,19 @@ def test_a_curve_that_failed_is_computed_again_when_asked_for(context, pair):
 
 def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(context):
     content = npy(np.eye(3))
-    made = at_once(lambda: create_embedding(context, BytesIO(content), "x.npy"))
-    assert len({embedding.file_sha256 for embedding in made}) == 1
+    made = at_once(lambda: create_embedding(context, [Incoming(BytesIO(content), "x.npy")]))
+    assert len({embedding.files[0].file_sha256 for embedding in made}) == 1
     with context.sessions.begin() as session:
         assert session.query(StoredFile).count() == 1
         for embedding in made[1:]:
             session.delete(session.get_one(Embedding, embedding.id))
-    sha256 = made[0].file_sha256
+    sha256 = made[0].files[0].file_sha256
     files.release(context, sha256)
-    assert context.storage.path(sha256).exists()
+    assert context.storage.exists(sha256)
     with context.sessions.begin() as session:
         session.delete(session.get_one(Embedding, made[0].id))
     files.release(context, sha256)
-    assert not context.storage.path(sha256).exists()
+    assert not context.storage.exists(sha256)
 
 
 def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, pair, monkeypatch):
@@ -174,7 +174,14 @@ def pair(context):
         session.add(StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
         both = [
-            Embedding(name="e", filename="e.npy", file_sha256="0" * 64, format="npy", d=3, status=EmbeddingStatus.READY)
+            Embedding(
+                name="e",
+                filename="e.npy",
+                files=[EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)],
+                format="npy",
+                d=3,
+                status=EmbeddingStatus.READY,
+            )
             for _ in range(2)
         ]
         session.add_all(both)

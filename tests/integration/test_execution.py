@@ -9,6 +9,7 @@ from app.db.models import (
     Dataset,
     DatasetOrigin,
     Embedding,
+    EmbeddingFile,
     EmbeddingStatus,
     Experiment,
     Run,
@@ -42,7 +43,8 @@ def job(context):
     with context.sessions.begin() as session:
         session.add(StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
-        embedding = Embedding(name="e", filename="e.npy", file_sha256="0" * 64, format="npy")
+        files = [EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)]
+        embedding = Embedding(name="e", filename="e.npy", files=files, format="npy")
         session.add(embedding)
     return Job(JobKind.INSPECT, embedding.id)
 

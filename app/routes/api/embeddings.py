@@ -7,6 +7,7 @@ from fastapi import APIRouter, File, Form, UploadFile
 
 from app.db.models import Embedding, ZetaCurve
 from app.dependencies import ContextDep
+from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, listed
 from app.formats.selection import Selection
 from app.routes.api.schemas import (
     EmbeddingOut,
@@ -16,6 +17,7 @@ from app.routes.api.schemas import (
     ZetaLine,
 )
 from app.services import embeddings
+from app.services.embeddings import Incoming
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 
@@ -29,12 +31,20 @@ def list_embeddings(context: ContextDep) -> Sequence[Embedding]:
 @router.post("", status_code=201, response_model=EmbeddingOut)
 def create_embedding(
     context: ContextDep,
-    file: Annotated[UploadFile, File(description=".npy, .npz, .safetensors, .csv or .tsv")],
+    file: Annotated[
+        list[UploadFile],
+        File(description=f"{listed(EMBEDDING_FORMATS)}. Several are one embedding: shard-2 above shard-10."),
+    ],
+    annotations: Annotated[
+        UploadFile | None, File(description=f"Names and labels of the rows: {listed(ANNOTATION_FORMATS)}.")
+    ] = None,
     name: Annotated[str | None, Form(max_length=200)] = None,
     commit: Literal["auto"] | None = None,
 ) -> Embedding:
-    """Upload a file. With `?commit=auto` it is measured as soon as it is found readable."""
-    return embeddings.create_embedding(context, file.file, file.filename or "", name, commit=commit == "auto")
+    """Upload a file, or several shards. With `?commit=auto` it is measured as soon as it is found readable."""
+    vectors = [Incoming(one.file, one.filename or "") for one in file]
+    second = None if annotations is None else Incoming(annotations.file, annotations.filename or "")
+    return embeddings.create_embedding(context, vectors, second, name, commit=commit == "auto")
 
 
 @router.get("/{embedding_id}", response_model=EmbeddingOut)
@@ -57,7 +67,7 @@ def commit_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 
 @router.delete("/{embedding_id}", status_code=204)
 def delete_embedding(context: ContextDep, embedding_id: str) -> None:
-    """Delete an embedding, its measurements and, if no other needs it, its file."""
+    """Delete an embedding, its measurements and, the files that no other needs."""
     embeddings.delete_embedding(context, embedding_id)
 
 

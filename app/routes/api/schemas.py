@@ -10,6 +10,7 @@ from app.db.models import (
     CurveStatus,
     DatasetOrigin,
     EmbeddingStatus,
+    FileRole,
     MeasurementStatus,
     Phase,
     RunStatus,
@@ -50,9 +51,19 @@ class EmbeddingSummary(Row):
     measured_at: datetime | None
 
 
-class EmbeddingOut(EmbeddingSummary):
-    """An embedding with what was found in its file and what was measured."""
+class FileOut(Row):
+    """A file of an embedding; the rows of the vectors follow one another in this order."""
 
+    role: FileRole
+    filename: str
+    file_sha256: str
+    size_bytes: int
+
+
+class EmbeddingOut(EmbeddingSummary):
+    """An embedding with what was found in its files and what was measured."""
+
+    files: list[FileOut]
     inspection: dict[str, Any] | None
     selection: dict[str, Any] | None
     measurements: list[MeasurementOut]

@@ -8,12 +8,14 @@ from app.context import Context
 from app.db.models import EmbeddingStatus
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
+from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.formats.selection import Selection
 from app.problems import status_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.report import figures_of, readings_of
 from app.routes.pages.shrinkage import ShrinkageDep, read_shrinkage
 from app.services.embeddings import (
+    Incoming,
     commit_embedding,
     create_embedding,
     delete_embedding,
@@ -36,14 +38,16 @@ def list_all(request: Request, context: ContextDep) -> Response:
 def upload_embedding(
     request: Request,
     context: ContextDep,
-    file: Annotated[UploadFile | str | None, File()] = None,
+    file: Annotated[list[UploadFile | str] | None, File()] = None,
+    annotations: Annotated[UploadFile | str | None, File()] = None,
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Keep the file and go to its page, where it is looked into."""
+    """Keep the files and go to their page, where they are looked into."""
     try:
-        if file is None or isinstance(file, str) or not file.filename:
+        vectors = [chosen for one in file or [] if (chosen := _incoming(one))]
+        if not vectors:
             raise InvalidError("Expected a file of embeddings: choose one.", "file")
-        embedding = create_embedding(context, file.file, file.filename, name or None)
+        embedding = create_embedding(context, vectors, _incoming(annotations), name or None)
     except IsoscopeError as error:
         error.field = error.field or "file"
         return _list_page(request, context, error, name=name)
@@ -97,7 +101,7 @@ def confirm_delete(request: Request, context: ContextDep, embedding_id: str) -> 
     shown = {
         "section": "data",
         "name": embedding.name,
-        "loss": "Its file, its measurements and all curves drawn with it are deleted.",
+        "loss": "Its files, its measurements and all curves drawn with it are deleted.",
         "back": f"/embeddings/{embedding_id}",
     }
     return templates.TemplateResponse(request, "confirm_delete.html", shown)
@@ -117,6 +121,13 @@ def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKin
     shrinkage = read_shrinkage(context, embedding, query)
     curve = [shrinkage.figure] if shrinkage.figure else []
     return figure_file([*curve, *figures_of(embedding)], slug, kind)
+
+
+def _incoming(upload: UploadFile | str | None) -> Incoming | None:
+    """The file of a field; None where none was chosen, which browsers send as a file without a name."""
+    if upload is None or isinstance(upload, str) or not upload.filename:
+        return None
+    return Incoming(upload.file, upload.filename)
 
 
 def _page(
@@ -142,6 +153,7 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
     shown = {
         "embeddings": list_embeddings(context),
         "max_bytes": context.settings.max_upload_bytes,
+        "suffixes": {"file": suffixes(EMBEDDING_FORMATS), "annotations": suffixes(ANNOTATION_FORMATS)},
         "problem": problem,
         "name": name,
     }

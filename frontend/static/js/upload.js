@@ -1,31 +1,79 @@
-// Upload forms: the drop zone lights up, a file over the cap is refused before it travels, progress is shown.
+// Upload forms: the drop zone lights up, files over the cap are refused before they travel, progress is shown
+// and can be stopped. Without this file the same form is posted by the browser.
 
+const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
+
+// As app/numerals.py writes sizes: 9.61 MB.
+function size(bytes) {
+  const unit = bytes < 1000 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), UNITS.length - 1);
+  return unit ? `${Number((bytes / 1000 ** unit).toPrecision(3))} ${UNITS[unit]}` : `${bytes} ${UNITS[0]}`;
+}
+
+const filesOf = (form) => [...form.querySelectorAll("input[type=file]")].flatMap((input) => [...input.files]);
+
+// One input may have a cap of its own, or all inputs of a form one together.
 function check(input) {
-  const cap = Number(input.dataset.maxBytes);
-  const file = input.files[0];
-  const tooLarge = file && file.size > cap;
-  input.setCustomValidity(tooLarge ? `${file.name} is larger than ${input.dataset.maxText}. Choose a smaller file.` : "");
+  const { form } = input;
+  const { maxBytes, maxText } = input.dataset.maxBytes ? input.dataset : form.dataset;
+  const files = input.dataset.maxBytes ? [...input.files] : filesOf(form);
+  const bytes = files.reduce((sum, file) => sum + file.size, 0);
+  const what = files.length === 1 ? `${files[0].name} has` : `The ${files.length} files have together`;
+  const tooLarge = bytes > Number(maxBytes);
+  for (const one of form.querySelectorAll("input[type=file]")) one.setCustomValidity("");
+  input.setCustomValidity(tooLarge ? `${what} ${size(bytes)}, the limit is ${maxText}. Choose less.` : "");
   if (tooLarge) input.reportValidity();
 }
 
+function show(form, isSending) {
+  form.querySelector("[data-upload-bar]").hidden = !isSending;
+  form.querySelector("button:not([type=button])").hidden = isSending;
+  for (const field of form.querySelectorAll("input")) field.readOnly = isSending;
+  form.toggleAttribute("aria-busy", isSending);
+}
+
+function fail(form, sentence) {
+  const error = form.querySelector("[data-upload-error]");
+  error.textContent = sentence;
+  error.hidden = !sentence;
+}
+
+// The server's page says at its field what is wrong.
+function refuse(page) {
+  document.querySelector("main").replaceWith(page.querySelector("main"));
+  document.querySelector("[aria-invalid], [role=alert]:not([hidden])")?.focus();
+}
+
 function send(form) {
-  const progress = form.querySelector("progress");
   const request = new XMLHttpRequest();
-  request.open("POST", form.action);
-  request.setRequestHeader("Accept", "text/html");
-  request.responseType = "document";
-  request.upload.addEventListener("progress", (event) => {
-    progress.hidden = false;
-    if (event.lengthComputable) progress.value = event.loaded / event.total;
-    if (event.loaded === event.total) progress.removeAttribute("value");
+  const progress = form.querySelector("progress");
+  const sent = form.querySelector("[data-upload-sent]");
+  const cancel = form.querySelector("[data-upload-cancel]");
+
+  request.upload.addEventListener("progress", ({ loaded, total }) => {
+    const isSent = loaded === total;
+    if (isSent) progress.removeAttribute("value");
+    else progress.value = loaded / total;
+    sent.textContent = isSent ? `All ${size(total)} sent. The server is storing them.` : `${size(loaded)} of ${size(total)} sent`;
   });
   request.addEventListener("load", () => {
     if (request.status < 400) location.assign(request.responseURL);
-    else document.querySelector("main").replaceWith(request.response.querySelector("main"));
+    else if (request.response?.querySelector("main")) refuse(request.response);
+    else fail(form, `The server answered with status ${request.status}. Try again.`);
   });
-  request.addEventListener("error", () => form.submit());
-  form.querySelectorAll("button").forEach((button) => { button.disabled = true; });
-  form.setAttribute("aria-busy", "true");
+  request.addEventListener("error", () => fail(form, "The connection was lost, or the server stopped reading. Try again."));
+  request.addEventListener("abort", () => fail(form, "Cancelled: nothing was kept."));
+  request.addEventListener("loadend", () => {
+    if (request.status === 0 || request.status >= 400) show(form, false);
+  });
+  cancel.onclick = () => request.abort();
+
+  fail(form, "");
+  progress.value = 0;
+  sent.textContent = "";
+  show(form, true);
+  request.open("POST", form.action);
+  request.setRequestHeader("Accept", "text/html");
+  request.responseType = "document";
   request.send(new FormData(form));
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.db.config import RunConfig
-from app.db.models import Base, Dataset, DatasetOrigin, Embedding, Experiment, Run, StoredFile
+from app.db.models import Base, Dataset, DatasetOrigin, Embedding, EmbeddingFile, Experiment, Run, StoredFile
 from app.db.session import Sessions, create_sessions
 from app.formats.detect import detect
 from app.settings import Settings
@@ -131,7 +131,8 @@ def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[byte
         np.save(buffer, x)
         sha256 = store(buffer.getvalue())
         kind = detect(open_storage(settings).local(sha256), "x.npy")
-        embedding = Embedding(name="x", filename="x.npy", file_sha256=sha256, format=kind.value, **columns)
+        files = [EmbeddingFile(position=0, filename="x.npy", file_sha256=sha256)]
+        embedding = Embedding(name="x", filename="x.npy", files=files, format=kind.value, **columns)
         with sessions.begin() as session:
             session.add(embedding)
         return embedding.id

@@ -81,7 +81,8 @@ class TestInspecting:
 
     def test_a_file_that_is_not_what_it_claims_fails_with_a_sentence(self, settings, make_embedding, get, x, sessions):
         embedding_id = make_embedding(x)
-        open_storage(settings).local(get(embedding_id)[0].file_sha256).write_bytes(b"\x93NUMPY garbage")
+        (file,) = get(embedding_id)[0].files
+        open_storage(settings).local(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
         assert inspect_embedding(embedding_id, settings, "cpu") is None
         row, _, _ = get(embedding_id)
         assert row.status is EmbeddingStatus.FAILED
@@ -191,11 +192,11 @@ class TestMeasuring:
 
     def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
         row, _, _ = measured(x)
-        open_storage(settings).delete(row.file_sha256)
+        open_storage(settings).delete(row.files[0].file_sha256)
         with sessions.begin() as session:
             session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
         measure_embedding(row.id, settings, "cpu")
-        assert get(row.id)[0].error == "The file of 'x' is gone from the storage; upload it again."
+        assert get(row.id)[0].error == "The file x.npy of 'x' is gone from the storage; upload it again."
 
 
 class TestCurve:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidError
-from app.formats import delimited
+from app.formats import delimited, row_file
 from app.formats.contents import Annotation
 from app.formats.delimited import DelimitedFile
 from app.formats.detect import Format
@@ -48,7 +48,7 @@ def test_columns_come_in_the_order_they_were_chosen(opened):
 
 
 def test_columns_are_read_in_parts_that_fit_the_memory(opened, monkeypatch):
-    monkeypatch.setattr(delimited, "MAX_COLUMN_BLOCK_BYTES", 8 * 2)
+    monkeypatch.setattr(row_file, "MAX_COLUMN_BLOCK_BYTES", 8 * 2)
     contents = opened("1,2,3\n4,5,6\n")
     assert [block.tolist() for block in contents.blocks(contents.numeric_columns, 9, transpose=True)] == [
         [[1, 4]], [[2, 5]], [[3, 6]]

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from app.errors import InvalidError, UnsupportedFormatError
-from app.formats.detect import TABLE_FORMATS, Format, detect
+from app.formats.detect import ANNOTATION_FORMATS, TABLE_FORMATS, Format, detect
 
 
 @pytest.fixture
@@ -48,20 +48,40 @@ def test_binary_formats_are_known_by_their_first_bytes_whatever_their_name(tmp_p
         (saved(np.savez_compressed, np.ones((2, 3))), Format.NPZ),
         ((tmp_path / "x.safetensors").read_bytes(), Format.SAFETENSORS),
         ((tmp_path / "x.parquet").read_bytes(), Format.PARQUET),
+        (b"\x89HDF\r\n\x1a\n123", Format.HDF5),
+        (b"3 2\nking " + np.array([0.5, -2.25], "<f4").tobytes(), Format.WORD2VEC_BINARY),
     ]:
         assert detected("anything.csv", content, accepted=tuple(Format)) is expected
 
 
 @pytest.mark.parametrize(
-    ("filename", "expected"), [("a.csv", Format.CSV), ("B.TSV", Format.TSV), ("x.y.csv", Format.CSV)]
+    ("filename", "expected"),
+    [
+        ("a.csv", Format.CSV),
+        ("B.TSV", Format.TSV),
+        ("x.y.csv", Format.CSV),
+        ("x.jsonl", Format.JSONL),
+        ("glove.6B.50d.txt", Format.WORD2VEC),
+        ("wiki.vec", Format.WORD2VEC),
+    ],
 )
 def test_text_formats_are_known_by_their_name(detected, filename, expected):
     assert detected(filename, b"1,2\n3,4\n") is expected
 
 
+def test_a_text_file_is_a_list_of_values_where_no_vectors_are_expected(detected):
+    assert detected("labels.txt", b"1 2\n3 4\n", accepted=ANNOTATION_FORMATS) is Format.LINES
+
+
+def test_the_text_of_word2vec_is_told_from_its_binary_file(detected):
+    assert detected("x.vec", "1 2\nschön 0.5 1.5\n".encode()) is Format.WORD2VEC
+    cut = "1 2\n" + "a" * 507 + "ö 0.5 1.5\n"  # the first bytes that are looked at end within the ö
+    assert detected("x.vec", cut.encode()) is Format.WORD2VEC
+
+
 def test_a_format_that_is_read_elsewhere_is_refused_here(detected):
-    with pytest.raises(UnsupportedFormatError, match=r"Expected \.npy, .* or \.tsv, got a jsonl file: convert it"):
-        detected("rows.jsonl", b'{"a": 1}\n')
+    with pytest.raises(UnsupportedFormatError, match=r"Expected \.csv, .* or \.txt, got a npz file: convert it"):
+        detected("labels.npz", saved(np.savez, np.ones(3)), accepted=ANNOTATION_FORMATS)
     with pytest.raises(UnsupportedFormatError, match=r"Expected \.tsv, \.csv, \.parquet or \.jsonl, got a npy file"):
         detected("x.npy", saved(np.save, np.ones((2, 3))), accepted=TABLE_FORMATS)
 
@@ -100,7 +120,6 @@ def test_a_pickle_is_refused(detected, filename, content):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"\x89HDF\r\n\x1a\n123", "is an HDF5 file, which is not read here: write the numbers with numpy.save"),
         (gzip.compress(b"1,2"), "is compressed with gzip, which is not read here: unpack it with gunzip"),
         (b"%PDF-1.7", "is a PDF"),
         (b"\x89PNG\r\n", "is a PNG image"),

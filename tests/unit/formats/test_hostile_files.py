@@ -16,6 +16,7 @@ from safetensors.numpy import save
 from app.errors import IsoscopeError
 from app.formats.inspection import Inspection, inspect
 from app.formats.tables import DatasetDescription, describe_pair
+from app.formats.upload import NamedFile, Upload
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
 MUTATIONS = 150
@@ -123,7 +124,17 @@ HOSTILE_EMBEDDINGS = {
     "an open quote": ("x.csv", b'a,b\n"1,2\n' + b"3,4\n" * 50_000, "Line 2 is not csv"),
     "two columns of one name": ("x.csv", b"a,a\n1,2\n", "names 2 columns 'a'"),
     "a path for a name": ("../../../etc/passwd", b"1,2\n", "whose name ends in ''"),
-    "hdf5": ("x.h5", b"\x89HDF\r\n\x1a\n", "HDF5"),
+    "hdf5 magic only": ("x.h5", b"\x89HDF\r\n\x1a\n", "The HDF5 file cannot be read"),
+    "parquet magic only": ("x.parquet", b"PAR1PAR1", "The parquet file cannot be read"),
+    "parquet cut off": ("x.parquet", parquet(x=[[0.5, 1.5]] * 9)[:-20], "The parquet file cannot be read"),
+    "ragged parquet": ("x.parquet", parquet(x=[[0.5, 1.5], [2.5]]), "Row 2 of the column 'x'"),
+    "deep jsonl": ("x.jsonl", b'{"a":' * 50_000 + b"\n", "nested too deeply"),
+    "a key twice": ("x.jsonl", b'{"a": [1], "a": [2]}\n', "the key 'a' occurs twice"),
+    "ragged jsonl": ("x.jsonl", b'{"a": [1, 2]}\n{"a": [1]}\n', "Line 2 holds 1 values under 'a'"),
+    "a number of 401 digits": ("x.jsonl", b'{"a": [1' + b"0" * 400 + b"]}\n", "too large for 64 bits"),
+    "words cut off": ("x.vec", b"3 2\nking 1 2\n", "declares 3 words, and 1 lines follow"),
+    "words without numbers": ("x.txt", b"a text of words\n", "holds 'text' where a number belongs"),
+    "binary words cut off": ("x.bin", b"3 2\nking \x00\x00\x80\xbf", "which 13 bytes cannot hold"),
     "xlsx": ("x.xlsx", npz()[:0] + b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml", "Office document"),
     "gzip": ("x.csv.gz", b"\x1f\x8b\x08", "compressed with gzip"),
     "program": ("x.csv", b"\x7fELF\x02", "is a program"),
@@ -136,7 +147,7 @@ def test_a_hostile_upload_is_refused_with_a_sentence(tmp_path, case):
     path = tmp_path / "content"
     path.write_bytes(content)
     with pytest.raises(IsoscopeError, match=sentence):
-        inspect(path, filename)
+        inspect(Upload((NamedFile(path, filename),)))
 
 
 GOOD_ROWS = "train.tsv", b"sentence\tlabel\na\t1\nb\t0\n"
@@ -180,6 +191,11 @@ GOOD_EMBEDDINGS = {
     "x.safetensors": save({"x": X, "label": np.arange(12)}),
     "x.csv": ("word,x,y\n" + "".join(f'"w{i}, ""q""",{i}.5,{i}e-1\n' for i in range(12))).encode(),
     "x.tsv": "".join(f"w{i}\t{i}.5\t{i}\n" for i in range(12)).encode(),
+    "x.parquet": parquet(x=X.tolist(), word=[f"w{i}" for i in range(12)]),
+    "wide.parquet": parquet(a=X[:, 0], b=X[:, 1], label=[1, 0] * 6),
+    "x.jsonl": "".join(f'{{"word": "w{i}", "x": [{i}.5, {i}e-1]}}\n' for i in range(12)).encode(),
+    "x.vec": ("12 2\n" + "".join(f"w{i} {i}.5 {i}e-1\n" for i in range(12))).encode(),
+    "x.bin": b"12 4\n" + b"".join(f"w{i} ".encode() + row.tobytes() for i, row in enumerate(X)),
 }
 
 GOOD_TABLES = {
@@ -223,10 +239,10 @@ def test_a_mutated_upload_is_read_or_refused_and_nothing_else(tmp_path, filename
     path = tmp_path / "content"
     chance = random.Random(filename)
     path.write_bytes(GOOD_EMBEDDINGS[filename])
-    assert inspect(path, filename).n == 12
+    assert inspect(Upload((NamedFile(path, filename),))).n == 12
     for _ in range(MUTATIONS):
         path.write_bytes(mutated(GOOD_EMBEDDINGS[filename], chance))
-        if found := read_or_refused(inspect, path, filename):
+        if found := read_or_refused(inspect, Upload((NamedFile(path, filename),))):
             assert Inspection.model_validate_json(found.model_dump_json()) == found
 
 

@@ -9,6 +9,7 @@ from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.inspection import Inspection, inspect
 from app.formats.selection import Selection
+from app.formats.upload import NamedFile, Upload
 
 X = np.random.default_rng(0).standard_normal((40, 10)).astype(np.float32)
 WIDE = np.random.default_rng(1).standard_normal((50, 529))
@@ -25,7 +26,7 @@ def inspected(tmp_path):
                 np.savez(stream, **arrays)
             else:
                 np.save(stream, x)
-        return inspect(path, "x", selection)
+        return inspect(Upload((NamedFile(path, "x"),)), selection)
 
     return of
 
@@ -107,7 +108,7 @@ def test_rows_and_columns_can_be_swapped(inspected):
 def test_a_table_is_inspected_column_by_column(tmp_path):
     path = tmp_path / "content"
     path.write_text("word,label,a,b\nking,0,1.5,2\nqueen,0,,4\npawn,1,1.5,2\nrook,1,0,0\n")
-    found = inspect(path, "table.csv")
+    found = inspect(Upload((NamedFile(path, "table.csv"),)))
     assert found.parts == []
     assert found.numeric_columns == ["a", "b"]
     assert found.selection == Selection(vectors=["a", "b"], names="word", labels="label")
@@ -119,7 +120,7 @@ def test_a_table_is_inspected_column_by_column(tmp_path):
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
 def test_the_reference_matrix_is_inspected():
     path = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
-    found = inspect(path, path.name)
+    found = inspect(Upload((NamedFile(path, path.name),)))
     assert (found.n, found.d, found.dtype) == (8000, 300, "float32")
     assert found.selection == Selection(vectors="vectors", names="words")
     assert (found.n_nonfinite, found.n_zero, found.n_duplicate, found.warnings) == (0, 0, 0, [])

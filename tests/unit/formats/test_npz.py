@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidError, TooLargeError
-from app.formats import npz
+from app.formats import expansion, npz
 from app.formats.array_file import ArrayFile
 from app.formats.contents import Annotation, Part
 from app.formats.npz import read_npz
@@ -112,7 +112,7 @@ def test_a_bomb_is_refused_by_what_it_declares(path):
 
 
 def test_more_than_the_whole_archive_may_unpack_to_is_refused(path, monkeypatch):
-    monkeypatch.setattr(npz, "MAX_DECOMPRESSED_BYTES", 1000)
+    monkeypatch.setattr(expansion, "MAX_DECOMPRESSED_BYTES", 1000)
     np.savez(path, a=np.ones((10, 10)), b=np.ones((10, 10)))
     with pytest.raises(TooLargeError, match=r"unpacks to 1,856 bytes, more than 1,000: save fewer arrays or rows"):
         read_npz(path)

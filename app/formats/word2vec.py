@@ -1,0 +1,106 @@
+"""The text that word2vec, fastText and GloVe write: a word and its numbers a line, separated by spaces.
+
+word2vec and fastText put a line above with the number of words and of dimensions.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from app.errors import InvalidError
+from app.formats.contents import Block, Part, annotation_of
+from app.formats.row_file import RowFile
+from app.formats.text import MAX_COLUMNS, lines
+
+HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
+NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
+SAMPLE_LINES = 20
+VECTORS = "vectors"
+WORDS = "words"
+
+
+class Word2VecText(RowFile):
+    """A file of words and numbers. Each line is read once here and once by each matrix."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        sample = list(islice(_lines(path), SAMPLE_LINES)) or [""]
+        header = HEADER.fullmatch(sample[0])
+        self._skipped = header is not None
+        rows = sample[self._skipped :] or [""]
+        self._separator = "\t" if "\t" in rows[0] else " "
+        numbers = len(rows[0].split(self._separator)) - 1
+        self._d = int(header[2]) if header else numbers
+        if numbers > self._d and all(self._holds(numbers, row) for row in rows):
+            raise InvalidError(
+                f"The first line declares {self._d:,} numbers a word, but {numbers:,} follow each word: "
+                "the file was altered, or is something else. Write it again."
+            )
+        if not 0 < self._d <= MAX_COLUMNS:
+            raise InvalidError(
+                f"Expected a word and from 1 to {MAX_COLUMNS:,} numbers a line, separated by spaces, found "
+                f"{self._d:,} behind {rows[0][:40]!r}: name a table of columns .csv or .tsv."
+            )
+        self.n = sum(1 for _ in self._records())
+        if header and (int(header[1]) != self.n or self.n == 0):
+            raise InvalidError(
+                f"The first line declares {int(header[1]):,} words, and {self.n:,} lines follow: "
+                "the file was cut off or altered. Write it again."
+            )
+        self.parts = [Part(name=VECTORS, n=self.n, d=self._d, dtype="float64")]
+        self.numeric_columns = []
+        self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))]
+
+    def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
+        """Yield the numbers."""
+        records = self._records()
+        while block := [_numbers(number, fields[1:]) for number, fields in islice(records, step)]:
+            yield np.array(block)
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the words, which may hold spaces."""
+        return (fields[0] for _, fields in self._records())
+
+    def _holds(self, numbers: int, row: str) -> bool:
+        """Whether so many numbers follow a word without spaces."""
+        fields = row.split(self._separator)[1:]
+        return len(fields) == numbers and all(map(NUMBER.fullmatch, fields))
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number of each line, and its word with the d numbers as text."""
+        for number, line in enumerate(_lines(self._path), start=1):
+            if number == 1 and self._skipped:
+                continue
+            fields = line.rsplit(self._separator, self._d)
+            if len(fields) <= self._d:
+                raise InvalidError(
+                    f"Line {number} has {len(fields) - 1:,} numbers behind its word, expected {self._d:,} as in the "
+                    "first line: the file was cut off, or is something else. Write it again."
+                )
+            yield number, fields
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines without their ends; only the last ones may be blank."""
+    blank = 0
+    for line in lines(path, newline="\n"):
+        if text := line.rstrip(" \t\r\n"):
+            yield from [""] * blank
+            blank = 0
+            yield text
+        else:
+            blank += 1
+
+
+def _numbers(line: int, cells: list[str]) -> list[float]:
+    try:
+        return list(map(float, cells))
+    except ValueError:
+        wrong = next(cell for cell in cells if not NUMBER.fullmatch(cell))
+        raise InvalidError(
+            f"Line {line} holds {wrong[:40]!r} where a number belongs: expected a word and then {len(cells):,} "
+            "numbers with a decimal point, separated by single spaces."
+        ) from None

@@ -1,0 +1,21 @@
+"""The files of an embedding, where this process can read them."""
+
+from app.db.models import Embedding, FileRole
+from app.formats.upload import NamedFile, Upload
+from app.settings import Settings
+from workers.files import fetch
+
+
+def uploaded(embedding: Embedding, settings: Settings) -> Upload:
+    """Return the files of an embedding in the order of their rows.
+
+    Raises:
+        NotFoundError: one is gone from the storage.
+        UnavailableError: the storage cannot be reached, or refuses this worker.
+
+    """
+    by_role: dict[FileRole, list[NamedFile]] = {role: [] for role in FileRole}
+    for file in embedding.files:
+        by_role[file.role].append(NamedFile(fetch(file.file_sha256, embedding.name, settings), file.filename))
+    annotations = by_role[FileRole.ANNOTATIONS]
+    return Upload(tuple(by_role[FileRole.VECTORS]), annotations[0] if annotations else None)
