@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
 from alembic import command
@@ -20,6 +22,17 @@ def downgrade(engine: Engine, revision: str) -> None:
     """Go back to ``revision``; ``base`` is the empty database."""
     with engine.begin() as connection:
         command.downgrade(_config(connection=connection), revision)
+
+
+def current_revision(engine: Engine) -> str | None:
+    """The revision that the tables are at; null where there are none of ours."""
+    with engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def known_revisions() -> list[str]:
+    """All revisions of this version of Isoscope, newest first."""
+    return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
 
 
 def _config(**attributes: object) -> Config:
