@@ -54,7 +54,7 @@ def queue_database(settings: Settings) -> Iterator[Finding]:
             try:
                 jobs = len(queue.active())
             except SQLAlchemyError:
-                yield problem(check, f"{shown(engine.url)} answers, and has none of the job engine's tables.", MIGRATE)
+                yield problem(check, f"{shown(engine.url)} answers, and lacks tables of the job engine.", MIGRATE)
             else:
                 yield ok(check, f"{shown(engine.url)} answers; it knows {jobs} waiting or running jobs.")
             finally:

@@ -1,7 +1,8 @@
 """The steps of both images, run in a clean environment, and the services of docker-compose.yml started from them.
 
 Where there is no container engine this is what can be seen of the images: every step of the Dockerfile but the one
-that makes the user, with `/venv`, `/data` and the other folders of an image under a temporary one.
+that makes the user, with `/venv`, `/data` and the other folders of an image under a temporary one. Packages come
+from where pip is told to look. The databases are SQLite's, or the PostgreSQL that ISOSCOPE_TEST_POSTGRES names.
 """
 
 import os

@@ -49,7 +49,7 @@ def test_databases_without_tables_are_problems_that_migrate_mends(tmp_path):
     [rows] = metrics_database(settings)
     [jobs] = queue_database(settings)
     assert rows.found == f"sqlite:///{tmp_path}/isoscope.sqlite answers, and has none of Isoscope's tables."
-    assert jobs.found == f"sqlite:///{tmp_path}/queue.sqlite answers, and has none of the job engine's tables."
+    assert jobs.found == f"sqlite:///{tmp_path}/queue.sqlite answers, and lacks tables of the job engine."
     assert [(one.level, one.advice) for one in (rows, jobs)] == [(Level.PROBLEM, "Run: isoscope migrate")] * 2
 
 
