@@ -8,14 +8,12 @@ import time
 from dataclasses import dataclass, field
 from threading import Event
 
-from app import queue
-from app.db.migration import upgrade
-from app.db.session import create_database_engine, require_database
-from app.errors import ConflictError
 from app.lifeline import FLAG
 from app.main import create_context
 from app.services.sample import queue_sample
 from app.settings import Settings
+from isoscope.checks.access import listen
+from isoscope.migration import migrate
 
 LOOK_EVERY_SECONDS = 0.2
 SECONDS_TO_END = 20
@@ -80,11 +78,7 @@ def serve(settings: Settings) -> int:
             "Stop it, or choose another port: ISOSCOPE_PORT=8001"
         )
         return 1
-    try:
-        prepare(settings)
-    except ConflictError as error:
-        say(error.message)
-        return 1
+    prepare(settings)
     children = [
         Child("web", [sys.executable, "-m", "app", FLAG]),
         Child("worker", [sys.executable, "-m", "workers", "--device", settings.device, FLAG]),
@@ -106,13 +100,7 @@ def serve(settings: Settings) -> int:
 
 def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the sample experiment in an empty one."""
-    settings.create_folders()
-    require_database(settings.database, "ISOSCOPE_DATABASE_URL")
-    require_database(settings.queue, "ISOSCOPE_QUEUE_URL")
-    engine = create_database_engine(settings.database)
-    upgrade(engine)
-    engine.dispose()
-    queue.migrate(settings.queue)
+    migrate(settings)
     if settings.sample:
         context = create_context(settings)
         if queue_sample(context):
@@ -122,13 +110,10 @@ def prepare(settings: Settings) -> None:
 
 def free(settings: Settings) -> bool:
     """Whether the address can be listened on."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError:
-            return False
+    try:
+        listen(settings)
+    except OSError:
+        return False
     return True
 
 

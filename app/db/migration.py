@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine
 
 from alembic import command
@@ -46,6 +48,17 @@ def altering(engine: Engine) -> Iterator[Connection]:
         finally:
             if is_sqlite:
                 connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+
+
+def current_revision(engine: Engine) -> str | None:
+    """The revision that the tables are at; null where there are none of ours."""
+    with engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def known_revisions() -> list[str]:
+    """All revisions of this version of Isoscope, newest first."""
+    return [script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()]
 
 
 def _config(**attributes: object) -> Config:

@@ -1,0 +1,108 @@
+"""The two databases: reachable, and with the tables that this version needs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, Engine, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from app.db.migration import current_revision, known_revisions
+from app.db.session import create_database_engine
+from app.queue import JobQueue
+from app.settings import Settings
+from isoscope.finding import Finding, ok, problem
+
+CONNECT_SECONDS = "5"
+MIGRATE = "Run: isoscope migrate"
+
+
+class UnusableError(Exception):
+    """A database cannot be used; holds the finding that says so."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+def metrics_database(settings: Settings) -> Iterator[Finding]:
+    """Whether rows can be read, and whether their tables are those of this version."""
+    check = "metrics database"
+    try:
+        with reached(check, "ISOSCOPE_DATABASE_URL", settings.database) as engine:
+            current, known = current_revision(engine), known_revisions()
+            at = f"{shown(engine.url)} is at revision {current}"
+            if current is None:
+                yield problem(check, f"{shown(engine.url)} answers, and has none of Isoscope's tables.", MIGRATE)
+            elif current == known[0]:
+                yield ok(check, f"{at}, the newest.")
+            elif current in known:
+                yield problem(check, f"{at}, and this version needs {known[0]}.", MIGRATE)
+            else:
+                advice = "Install the version of Isoscope that made it, or a newer one."
+                yield problem(check, f"{at}, which this version does not know; its newest is {known[0]}.", advice)
+    except UnusableError as error:
+        yield error.finding
+
+
+def queue_database(settings: Settings) -> Iterator[Finding]:
+    """Whether the job engine's tables can be read."""
+    check = "queue database"
+    try:
+        with reached(check, "ISOSCOPE_QUEUE_URL", settings.queue) as engine:
+            queue = JobQueue(settings.queue)
+            try:
+                jobs = len(queue.active())
+            except SQLAlchemyError:
+                yield problem(check, f"{shown(engine.url)} answers, and lacks tables of the job engine.", MIGRATE)
+            else:
+                yield ok(check, f"{shown(engine.url)} answers; it knows {jobs} waiting or running jobs.")
+            finally:
+                queue.close()
+    except UnusableError as error:
+        yield error.finding
+
+
+@contextmanager
+def reached(check: str, setting: str, url: str) -> Iterator[Engine]:
+    """An engine on a database that answers.
+
+    Raises UnusableError otherwise, within seconds: the job engine itself would try again for ever.
+    """
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+            parsed = parsed.update_query_dict({"connect_timeout": CONNECT_SECONDS})
+        engine = create_database_engine(parsed.render_as_string(hide_password=False))
+    except (ArgumentError, ImportError, ValueError):
+        advice = "Expected, for example, sqlite:////folder/file.sqlite or postgresql+psycopg://user@host/database."
+        raise UnusableError(problem(check, f"{setting} does not name a database.", advice)) from None
+    if missing(parsed):
+        raise UnusableError(problem(check, f"{shown(parsed)} does not exist.", MIGRATE))
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("select 1"))
+        yield engine
+    except SQLAlchemyError as error:
+        found = f"{shown(parsed)} cannot be used: {cause(error)}."
+        advice = f"See that it runs and that {setting} has its address, user and password."
+        raise UnusableError(problem(check, found, advice)) from error
+    finally:
+        engine.dispose()
+
+
+def missing(url: URL) -> bool:
+    """Whether it is a file that is not there, which connecting would create."""
+    return url.get_backend_name() == "sqlite" and bool(url.database) and not Path(str(url.database)).exists()
+
+
+def shown(url: URL) -> str:
+    """The URL without what may be secret: its password and its query."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def cause(error: SQLAlchemyError) -> str:
+    """The driver's own words, in one line."""
+    words = str(getattr(error, "orig", None) or error)
+    return " ".join(words.split()).rstrip(".")

@@ -1,0 +1,159 @@
+"""The images and the compose files, as far as they can be checked where there is no container engine."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from jsonschema import Draft7Validator, ValidationError
+
+from app.main import create_app
+from app.settings import Settings
+from tests import images
+
+SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"
+SPECIFICATION = Draft7Validator(json.loads(SCHEMA.read_text()))
+TOKEN = "a-secret-of-some-length"
+OURS = ("migrate", "web", "worker")
+SERVICES = images.compose()["services"]
+STAGES = images.dockerfile()
+FILES = ("docker-compose.yml", "compose.cpu.yml")
+
+
+def settings_named_in(text: str) -> set[str]:
+    return set(re.findall(r"ISOSCOPE_\w+", text))
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile():
+    hadolint = Path(sys.executable).with_name("hadolint")
+    ended = subprocess.run([hadolint, images.ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "")
+
+
+def test_the_schema_is_the_one_that_was_published():
+    assert hashlib.sha256(SCHEMA.read_bytes()).hexdigest() in (SCHEMA.parent / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_compose_file_obeys_the_specification(name):
+    SPECIFICATION.validate(images.compose(name))
+
+
+def test_the_schema_refuses_what_compose_does_not_know():
+    content = images.compose()
+    content["services"]["web"]["restarts"] = "always"
+    with pytest.raises(ValidationError, match="'restarts' does not match"):
+        SPECIFICATION.validate(content)
+
+
+def test_only_the_web_process_is_published_and_only_on_loopback():
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert published == {"web": ["127.0.0.1:${ISOSCOPE_PORT:-8000}:8000"]}
+
+
+def test_no_secret_has_a_default_and_what_is_missing_is_said_in_a_sentence():
+    text = (images.ROOT / "docker-compose.yml").read_text()
+    for secret in ("POSTGRES_PASSWORD", "ISOSCOPE_ACCESS_TOKEN"):
+        uses = re.findall(rf"\$\{{{secret}([^}}]*)\}}", text)
+        assert uses
+        assert all(use == ":?Set it in .env to a secret of its own. .env.example says how." for use in uses)
+        assert f"\n{secret}=\n" in (images.ROOT / ".env.example").read_text()
+
+
+def test_every_setting_that_is_named_exists():
+    known = {f"ISOSCOPE_{name.upper()}" for name in Settings.model_fields}
+    for name in ("Dockerfile", ".env.example", *FILES):
+        assert settings_named_in((images.ROOT / name).read_text()) <= known
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_runs_with_as_few_rights_as_it_can(name):
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] is True
+    assert service["init"] is True
+    assert "privileged" not in service
+    assert "/tmp" in service["tmpfs"]
+    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
+
+
+@pytest.mark.parametrize("stage", ["web", "worker"])
+def test_our_images_run_as_a_user_with_a_fixed_number(stage):
+    assert images.last(STAGES[stage], "USER") == "10001:10001"
+
+
+def test_others_images_are_pinned_and_postgres_is_no_root():
+    assert images.bases() == {"python:3.11-slim-trixie"}
+    assert SERVICES["postgres"]["image"] == "postgres:17"
+    assert SERVICES["postgres"]["user"] == "postgres"
+
+
+@pytest.mark.parametrize("name", ["web", "worker"])
+def test_images_carry_the_version_of_the_project(name):
+    version = re.search(r'^version = "(.+)"$', (images.ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert SERVICES[name]["image"] == f"isoscope-{name}:{version[1]}"
+    assert f'image.version="{version[1]}"' in images.last(STAGES[name], "LABEL")
+
+
+@pytest.mark.parametrize("stage", ["web", "worker"])
+def test_commands_and_health_checks_need_no_shell(stage):
+    assert images.command(images.last(STAGES[stage], "CMD"))[:2] == ["python", "-m"]
+    assert images.command(images.last(STAGES[stage], "HEALTHCHECK"))[0] == "python"
+    assert SERVICES["postgres"]["healthcheck"]["test"][0] == "CMD"
+
+
+def test_every_lasting_service_is_given_time_to_stop():
+    assert {name: service.get("stop_grace_period") for name, service in SERVICES.items()} == {
+        "postgres": "60s", "migrate": None, "web": "15s", "worker": "30s",
+    }  # fmt: skip
+
+
+def test_services_start_in_order():
+    waits = {name: SERVICES[name]["depends_on"] for name in OURS}
+    migrated = {"migrate": {"condition": "service_completed_successfully"}}
+    assert waits == {
+        "migrate": {"postgres": {"condition": "service_healthy"}}, "web": migrated, "worker": migrated,
+    }  # fmt: skip
+
+
+def test_the_same_databases_and_files_are_given_to_all():
+    shared = ("ISOSCOPE_DATABASE_URL", "ISOSCOPE_QUEUE_URL", "PGPASSWORD")
+    assert len({tuple(SERVICES[name]["environment"][key] for key in shared) for name in OURS}) == 1
+    assert all("data:/data" in SERVICES[name]["volumes"] for name in OURS)
+
+
+def test_a_gpu_is_reserved_and_taken_away_for_machines_without_one():
+    [device] = SERVICES["worker"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+    assert images.environment(STAGES["worker"])["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+    assert images.compose("compose.cpu.yml")["services"]["worker"]["deploy"] is None
+
+
+def test_the_worker_keeps_its_name_when_its_container_is_made_anew():
+    assert SERVICES["worker"]["hostname"] == "worker"
+
+
+def test_what_is_copied_into_the_images_suffices_and_holds_no_data(tmp_path):
+    images.copy_context(tmp_path / "context")
+    packages = {"alembic", "app", "frontend", "isoscope", "isotropy", "samples", "workers"}
+    files = {"LICENSE", "README.md", "alembic.ini", "pyproject.toml", "requirements.lock"}
+    assert {path.name for path in (tmp_path / "context").iterdir()} == packages | files
+    assert not list((tmp_path / "context").rglob("__pycache__"))
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1:8000"])
+def test_the_published_address_is_answered_though_the_container_listens_everywhere(context, host):
+    settings = Settings(data_dir=context.settings.data_dir, host="0.0.0.0", access_token=TOKEN, sample=False)
+    with TestClient(create_app(settings), base_url=f"http://{host}", follow_redirects=False) as client:
+        assert client.get("/api/health").json()["status"] == "ok"
+        assert client.get("/").headers["location"] == "/login?next=/"
+        assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+        signed_in = client.post("/login", data={"token": TOKEN}, headers={"Origin": f"http://{host}"})
+        assert signed_in.status_code == 303
+        assert client.get("/").status_code == 200

@@ -1,0 +1,86 @@
+import shutil
+import socket
+
+from sqlalchemy import text
+
+from app.db import migration
+from app.settings import Settings
+from isoscope.checks.databases import metrics_database, queue_database
+from isoscope.finding import Level
+
+
+def metrics(tmp_path, url: str):
+    return list(metrics_database(Settings(data_dir=tmp_path, database_url=url)))
+
+
+def test_migrated_databases_are_fine(context):
+    [rows] = metrics_database(context.settings)
+    [jobs] = queue_database(context.settings)
+    assert (rows.level, rows.check) == (Level.OK, "metrics database")
+    assert rows.found.endswith(", the newest.")
+    assert (jobs.level, jobs.found.endswith("it knows 0 waiting or running jobs.")) == (Level.OK, True)
+
+
+def test_an_old_revision_is_a_problem_that_migrate_mends(context, tmp_path, monkeypatch):
+    shutil.copytree(migration.ALEMBIC_INI.parent / "alembic", tmp_path / "alembic")
+    shutil.copy(migration.ALEMBIC_INI, tmp_path)
+    monkeypatch.setattr(migration, "ALEMBIC_INI", tmp_path / "alembic.ini")
+    head = migration.known_revisions()[0]
+    (tmp_path / "alembic" / "versions" / "next.py").write_text(f"revision, down_revision = 'next', '{head}'")
+    [finding] = metrics_database(context.settings)
+    assert finding.level is Level.PROBLEM
+    assert finding.found.endswith(f"is at revision {head}, and this version needs next.")
+    assert finding.advice == "Run: isoscope migrate"
+
+
+def test_a_revision_of_a_newer_isoscope_is_a_problem(context):
+    with context.sessions.begin() as session:
+        session.execute(text("update alembic_version set version_num = 'from-the-future'"))
+    [finding] = metrics_database(context.settings)
+    assert finding.level is Level.PROBLEM
+    assert "is at revision from-the-future, which this version does not know; its newest is " in finding.found
+    assert finding.advice == "Install the version of Isoscope that made it, or a newer one."
+
+
+def test_databases_without_tables_are_problems_that_migrate_mends(tmp_path):
+    for name in ("isoscope", "queue"):
+        (tmp_path / f"{name}.sqlite").touch()
+    settings = Settings(data_dir=tmp_path)
+    [rows] = metrics_database(settings)
+    [jobs] = queue_database(settings)
+    assert rows.found == f"sqlite:///{tmp_path}/isoscope.sqlite answers, and has none of Isoscope's tables."
+    assert jobs.found == f"sqlite:///{tmp_path}/queue.sqlite answers, and lacks tables of the job engine."
+    assert [(one.level, one.advice) for one in (rows, jobs)] == [(Level.PROBLEM, "Run: isoscope migrate")] * 2
+
+
+def test_a_file_that_is_no_database_is_a_problem(tmp_path):
+    (tmp_path / "isoscope.sqlite").write_text("no database at all, but a text that is long enough to be read" * 20)
+    [finding] = metrics(tmp_path, "")
+    assert finding.level is Level.PROBLEM
+    assert "cannot be used: file is not a database." in finding.found
+
+
+def test_a_server_that_is_not_there_is_a_problem_said_at_once(tmp_path):
+    url = "postgresql+psycopg://isoscope:secret@127.0.0.1:1/isoscope"
+    for check in (metrics_database, queue_database):
+        [finding] = check(Settings(data_dir=tmp_path, database_url=url, queue_url=url))
+        assert finding.level is Level.PROBLEM
+        assert "postgresql+psycopg://isoscope:***@127.0.0.1:1/isoscope cannot be used: " in finding.found
+        assert "secret" not in str(finding)
+        assert finding.advice.startswith("See that it runs and that ISOSCOPE_")
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        [finding] = metrics(tmp_path, f"postgresql://isoscope@127.0.0.1:{silent.getsockname()[1]}/isoscope")
+    assert finding.level is Level.PROBLEM
+    assert "timeout expired" in finding.found
+
+
+def test_what_is_no_url_of_a_database_is_a_problem_and_not_repeated(tmp_path):
+    for url in ("isoscope:secret", "nosuchdatabase://isoscope:secret@host/name", "postgresql://a:b@host:secret/name"):
+        [finding] = metrics(tmp_path, url)
+        assert finding.found == "ISOSCOPE_DATABASE_URL does not name a database."
+        assert finding.level is Level.PROBLEM
