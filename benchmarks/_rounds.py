@@ -37,9 +37,7 @@ def ratio(times: list[float], base: list[float]) -> float:
 
 def table(times: Mapping[str, list[float]], base: str) -> str:
     """Markdown: a row for every way, with its median seconds and its ratio to the way called ``base``."""
-    rows = [
-        f"| {name} | {statistics.median(of):.3g} | {ratio(of, times[base]):.3g} |" for name, of in times.items()
-    ]
+    rows = [f"| {name} | {statistics.median(of):.3g} | {ratio(of, times[base]):.3g} |" for name, of in times.items()]
     return "\n".join(["| | seconds | ratio |", "|---|---|---|", *rows])
 
 
@@ -53,8 +51,8 @@ def machine(*packages: str) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     return (
-        f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}, {versions}."
+        f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}, {versions}."
     )
 
 

@@ -57,7 +57,7 @@ def main() -> None:
     print(f"{N:,} points of {D} dimensions, {THREADS} threads, {len(times[product])} rounds\n")
     print(table(times, base=product))
     print()
-    for name, own, base in ((call, ours, products), (call_double, ours_double, products)):
+    for name, own in ((call, ours), (call_double, ours_double)):
         gain = POINTS * ratio(times[name], times[own])
         print(f"- {own}: {gain:.0f} times faster than {POINTS} calls, taken as {POINTS} times one.")
     print(f"- The float64 curve takes {ratio(times[ours_double], times[products]):.2f} of a float64 product.")
