@@ -17,10 +17,10 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
-def test_the_web_process_loads_neither_torch_nor_transformers(context):
+def test_the_web_process_loads_neither_torch_nor_transformers_nor_pyarrow(context):
     answer = subprocess.run(
         [sys.executable, "-c", LOOK, str(context.settings.data_dir)], capture_output=True, text=True, check=True
     )
     loaded = set(json.loads(answer.stdout.splitlines()[-1]))
-    assert loaded.isdisjoint({"torch", "transformers", "datasets", "sklearn", "workers"})
+    assert loaded.isdisjoint({"torch", "transformers", "datasets", "sklearn", "pyarrow", "workers"})
     assert {name for name in loaded if name.startswith("isotropy")} == {"isotropy", "isotropy.catalog"}
