@@ -63,7 +63,8 @@ def test_rows_that_come_sorted_have_the_covariance_of_shuffled_ones():
 def test_a_first_row_far_from_all_others_costs_no_digits():
     x = torch.randn(CHUNK_ROWS, 3, generator=torch.Generator().manual_seed(0))
     x[0] = 1e4
-    torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=1e-6, atol=0)
+    # Centred exactly, float32 sums are off by 1.2e-6 of the covariance; shifted by the estimate, by 1.3e-6.
+    torch.testing.assert_close(moments_of(x).covariance(), torch.cov(x.double().T), rtol=3e-6, atol=0)
 
 
 @pytest.mark.parametrize("d", [1, 191, 192, 193, 384, 500])
