@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -25,6 +26,32 @@ def require_points(x: Tensor, d: int | None = None) -> None:
 def at_least_float32(x: Tensor) -> Tensor:
     """Return ``x`` in float32 if it is float16 or bfloat16, in which squares overflow, else as it is."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Generator) -> Tensor:
+    """Return the mask of a random part of the tokens: fewer points for a cheaper penalty, of the same mean.
+
+    Args:
+        attention_mask: [batch, tokens], zero where a token is padding, which is never drawn.
+        fraction: of the other tokens, in (0, 1]; their number is rounded up. 1 draws nothing at random.
+        generator: of the CPU, so that every device draws the same tokens.
+
+    Returns:
+        A mask like ``attention_mask``, for ``union_of_layers``.
+
+    Raises:
+        ValueError: the fraction is outside (0, 1].
+
+    """
+    if not 0 < fraction <= 1:
+        raise ValueError(f"Expected a fraction of tokens above 0 and at most 1, got {fraction}: 1 takes every token.")
+    if fraction == 1:
+        return attention_mask
+    kept = attention_mask.flatten().nonzero().squeeze(1)
+    drawn = torch.randperm(len(kept), generator=generator)[: math.ceil(fraction * len(kept))]
+    mask = torch.zeros_like(attention_mask).flatten()
+    mask[kept[drawn.to(kept.device)]] = 1
+    return mask.view_as(attention_mask)
 
 
 def union_of_layers(

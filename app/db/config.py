@@ -53,6 +53,9 @@ class TrainingOptions(BaseModel):
     max_length: int = Field(128, ge=8, le=4096, description="Tokens; longer texts are cut.")
     train_rows: int | None = Field(None, ge=2, description="Train on this many rows, drawn by a fixed seed.")
     validation_rows: int | None = Field(None, ge=2)
+    token_fraction: FiniteFloat = Field(
+        1.0, gt=0, le=1, description="Part of a batch's tokens that I-STAR sees, drawn anew for each step by the seed."
+    )
     include_padding: bool = Field(False, description="As the reference code does; only for reproduction.")
     shrinkage_points: int = Field(250_000, ge=2, lt=2**31, description="Layer-tokens behind the shrinkage covariance.")
     evaluation_zeta: FiniteFloat = Field(0.0, ge=0, le=1, description="Zeta of the reported IsoScore*.")

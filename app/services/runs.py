@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, joinedload, selectinload
+from sqlalchemy.orm import Session, defer, joinedload, selectinload
 
 from app.context import Context
 from app.db.models import UNFINISHED, Experiment, Run, RunStatus, Step
@@ -26,8 +26,9 @@ def get_run(context: Context, run_id: str) -> Run:
 
 
 def list_steps(context: Context, experiment_id: str) -> dict[str, list[Step]]:
-    """What all runs of an experiment have logged so far, by run, in the order of the steps."""
-    logged = select(Step).join(Run).where(Run.experiment_id == experiment_id).order_by(Step.run_id, Step.step)
+    """What all runs of an experiment have logged so far but their layers, by run, in the order of the steps."""
+    whole = select(Step).join(Run).where(Run.experiment_id == experiment_id).order_by(Step.run_id, Step.step)
+    logged = whole.options(defer(Step.layers, raiseload=True))
     steps: dict[str, list[Step]] = {}
     with context.sessions() as session:
         for step in session.scalars(logged):

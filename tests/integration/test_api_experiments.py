@@ -105,6 +105,8 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         ({"layers": [7]}, "layers", "Expected layers from 1 to 6"),
         ({"layers": [0]}, "layers", "greater than or equal to 1"),
         ({"layers": []}, "layers", "at least 1"),
+        ({"token_fraction": 0}, "token_fraction", "greater than 0"),
+        ({"token_fraction": 1.5}, "token_fraction", "less than or equal to 1"),
         ({"label_names": ["a", "b"]}, "label_names", "not permitted"),
         ({"model": "foo--bar"}, "model", "got 'foo--bar'"),
         ({"model": "a/b.git"}, "model", "got 'a/b.git'"),

@@ -141,7 +141,15 @@ def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(clien
 
 @pytest.mark.parametrize(
     ("field", "text"),
-    [("zeta", "2"), ("zeta", ""), ("seeds", "-1"), ("lambdas", "nan"), ("epochs", "0"), ("learning_rate", "fast")],
+    [
+        ("zeta", "2"),
+        ("zeta", ""),
+        ("seeds", "-1"),
+        ("lambdas", "nan"),
+        ("epochs", "0"),
+        ("learning_rate", "fast"),
+        ("token_fraction", "0"),
+    ],
 )
 def test_each_wrong_setting_is_told_at_its_field(client, dataset, field, text):
     answer = client.post("/experiments", data=sweep(dataset, **{"epochs": "1", field: text}))

@@ -14,6 +14,7 @@ import atheris
 with atheris.instrument_imports(include=["app.formats"]):
     from app.errors import IsoscopeError
     from app.formats.inspection import Inspection, inspect
+    from app.formats.upload import NamedFile, Upload
 
 from tests.uploads.good import GOOD
 
@@ -26,11 +27,12 @@ def main() -> None:
         corpus.mkdir()
         (corpus / name).write_bytes(GOOD[name])
         path = Path(folder, "upload")
+        upload = Upload((NamedFile(path, name),))
 
         def read(content: bytes) -> None:
             path.write_bytes(content)
             try:
-                found = inspect(path, name)
+                found = inspect(upload)
             except IsoscopeError:
                 return
             assert Inspection.model_validate_json(found.model_dump_json()) == found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from app.errors import IsoscopeError
 from app.formats.inspection import inspect
+from app.formats.upload import NamedFile, Upload
 
 # Linux counts in KiB, macOS in bytes.
 UNIT = 1 if sys.platform == "darwin" else 1024
@@ -18,7 +19,7 @@ def outcomes(folder: str, names: list[str]) -> tuple[list[str], int]:
 
 def _outcome(path: Path, name: str) -> str:
     try:
-        inspect(path, name)
+        inspect(Upload((NamedFile(path, name),)))
     except IsoscopeError:
         return "refused"
     except Exception as error:  # noqa: BLE001 -- the test says which file it was

@@ -100,6 +100,7 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
         tally=tally,
         regularizer=regularizer,
         layers=config.layers,
+        token_fraction=config.token_fraction,
         include_padding=config.include_padding,
     )
     trainer.remove_callback(PrinterCallback)

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
-from isotropy.points import union_of_layers
+from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from workers.finetune.layers import hidden_states_of
 from workers.finetune.tally import Tally
@@ -20,7 +21,8 @@ class IsotropyTrainer(Trainer):
     """A Trainer whose loss is the task's plus a penalty on the tokens of the chosen layers.
 
     Both are means over a batch, and the Trainer averages them over accumulated batches: the penalty's cloud is that of
-    one batch, however many are accumulated. Without a regularizer it is a plain Trainer that keeps a tally.
+    one batch, however many are accumulated, or of a random part of its tokens. Without a regularizer it is a plain
+    Trainer that keeps a tally.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class IsotropyTrainer(Trainer):
         tally: Tally,
         regularizer: IStar | None = None,
         layers: Sequence[int] | None = None,
+        token_fraction: float = 1.0,
         include_padding: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -39,6 +42,7 @@ class IsotropyTrainer(Trainer):
         self.tally = tally
         self.regularizer = None if regularizer is None else regularizer.to(self.args.device)
         self.layers = layers
+        self.token_fraction = token_fraction
         self.include_padding = include_padding
 
     def compute_loss(
@@ -61,9 +65,11 @@ class IsotropyTrainer(Trainer):
         return (loss, outputs) if return_outputs else loss
 
     def _penalty(self, regularizer: IStar, outputs: ModelOutput, attention_mask: Tensor) -> Tensor:
-        points = union_of_layers(
-            hidden_states_of(outputs), attention_mask, self.layers, include_padding=self.include_padding
-        )
+        mask = torch.ones_like(attention_mask) if self.include_padding else attention_mask
+        # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
+        draw = torch.Generator().manual_seed(self.args.seed * 2**32 + self.state.global_step)
+        mask = draw_tokens(mask, self.token_fraction, draw)
+        points = union_of_layers(hidden_states_of(outputs), mask, self.layers)
         try:
             penalty: Tensor = regularizer(points)
         except ValueError as error:

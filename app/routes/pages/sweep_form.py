@@ -38,6 +38,7 @@ EXPECTED = {
     "max_length": "a whole number from 8 to 4096",
     "train_rows": "a whole number from 2, or nothing for all rows",
     "validation_rows": "a whole number from 2, or nothing for all rows",
+    "token_fraction": "a number above 0 and at most 1, such as 0.25",
     "shrinkage_points": "a whole number from 2",
     "evaluation_zeta": "a number from 0 to 1",
 }

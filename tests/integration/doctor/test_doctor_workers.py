@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.db.models import Embedding, StoredFile, Worker
+from app.db.models import Embedding, EmbeddingFile, StoredFile, Worker
 from app.db.types import utcnow
 from app.settings import Settings
 from isoscope.checks.workers import own_worker, workers
@@ -16,7 +16,7 @@ def beat(context):
 
     def write(minutes: int, slot: str | None = None) -> str:
         moment = utcnow() - timedelta(minutes=minutes)
-        slot = slot or slot_name("cpu")
+        slot = slot or slot_name(context.settings, "cpu")
         with context.sessions.begin() as session:
             session.add(Worker(slot=slot, device="cpu", pid=1, started_at=moment, heartbeat_at=moment))
         return slot
@@ -30,7 +30,8 @@ def waiting(context):
     with context.sessions.begin() as session:
         session.add(StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
-        session.add(Embedding(name="waits", filename="waits.npy", file_sha256="0" * 64, format="npy"))
+        files = [EmbeddingFile(position=0, filename="waits.npy", file_sha256="0" * 64)]
+        session.add(Embedding(name="waits", filename="waits.npy", files=files, format="npy"))
 
 
 def test_a_living_worker_is_fine(context, beat):

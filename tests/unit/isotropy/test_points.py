@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from isotropy.points import union_of_layers
+from isotropy.points import draw_tokens, union_of_layers
 
 # Embedding layer and two layers: 2 sentences of 3 tokens in 2 dimensions; the first tells where it is from.
 HIDDEN_STATES = tuple(
@@ -51,3 +51,41 @@ def test_a_model_that_returned_no_layers_is_refused():
 def test_the_mask_of_another_batch_is_refused():
     with pytest.raises(ValueError, match=r"Expected an attention mask \[2, 3\] like the hidden states, got \[2, 4\]"):
         union_of_layers(HIDDEN_STATES, torch.ones(2, 4))
+
+
+def drawn(mask, fraction, seed=0):
+    return draw_tokens(mask, fraction, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("fraction", "tokens"), [(1.0, 30), (0.5, 15), (0.25, 8), (0.01, 1)])
+def test_a_fraction_of_the_tokens_is_drawn_rounded_up_and_padding_never(fraction, tokens):
+    mask = torch.ones(5, 8, dtype=torch.long)
+    mask[:, 6:] = 0
+    taken = drawn(mask, fraction)
+    assert taken.shape == mask.shape
+    assert int(taken.sum()) == tokens
+    assert not taken[:, 6:].any()
+
+
+def test_tokens_are_drawn_by_the_seed_and_each_as_often_as_any_other():
+    mask = torch.ones(4, 5, dtype=torch.bool)
+    assert torch.equal(drawn(mask, 0.5), drawn(mask, 0.5))
+    assert not torch.equal(drawn(mask, 0.5), drawn(mask, 0.5, seed=1))
+    often = sum(drawn(mask, 0.25, seed).float() for seed in range(2000)) / 2000
+    assert often.flatten().tolist() == pytest.approx([0.25] * 20, abs=0.05)
+
+
+def test_the_same_tokens_are_drawn_of_every_layer():
+    points = union_of_layers(HIDDEN_STATES, drawn(MASK, 0.5))[:, 0]
+    assert len(points) == 4
+    assert points[2:].tolist() == (points[:2] + 100).tolist()
+
+
+def test_of_padding_alone_nothing_is_drawn():
+    assert not drawn(torch.zeros(2, 3), 0.5).any()
+
+
+@pytest.mark.parametrize("fraction", [0, -0.5, 1.5, float("nan")])
+def test_a_fraction_outside_its_range_is_refused(fraction):
+    with pytest.raises(ValueError, match=f"Expected a fraction of tokens above 0 and at most 1, got {fraction}: 1 ta"):
+        drawn(MASK, fraction)

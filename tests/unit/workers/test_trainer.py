@@ -14,7 +14,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
-from isotropy.points import union_of_layers
+from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from workers.finetune.layers import hidden_states_of
 from workers.finetune.tally import Tally
@@ -121,6 +121,37 @@ def test_layers_can_be_chosen(make_trainer):
         penalties.append(trainer.tally.means()[1])
     assert penalties[0] == penalties[3]
     assert len(set(penalties)) == 3
+
+
+def test_of_a_part_of_the_tokens_the_penalty_is_drawn_by_seed_and_step(make_trainer):
+    batch = stack(make_rows(8))
+    trainer = make_trainer(make_bert(), regularizer=IStar(lam=1.0, zeta=0.0), token_fraction=0.5)
+    trainer.model.eval()
+    state = torch.get_rng_state()
+
+    def penalty(step):
+        trainer.state.global_step = step
+        trainer.tally.clear()
+        trainer.compute_loss(trainer.model, batch)
+        return trainer.tally.means()[1]
+
+    assert penalty(3) == penalty(3)
+    assert len({penalty(step) for step in range(5)}) == 5
+    assert torch.equal(torch.get_rng_state(), state)
+
+    outputs = trainer.model(**batch, output_hidden_states=True)
+    draw = torch.Generator().manual_seed(3)  # the seed of the trainer is 0
+    points = union_of_layers(outputs.hidden_states, draw_tokens(batch["attention_mask"], 0.5, draw))
+    assert penalty(3) == trainer.regularizer(points).item()
+
+
+def test_of_a_part_of_the_tokens_padding_counts_where_it_is_included(make_trainer):
+    batch = stack(make_rows(8))
+    trainer = make_trainer(regularizer=IStar(lam=1.0, zeta=0.0), token_fraction=0.5, include_padding=True)
+    seen = []
+    trainer.regularizer.register_forward_pre_hook(lambda module, points: seen.append(points[0].shape))
+    trainer.compute_loss(trainer.model, batch)
+    assert seen == [(2 * batch["attention_mask"].numel() // 2, 16)]
 
 
 def test_without_a_regularizer_it_is_a_plain_trainer(make_trainer):

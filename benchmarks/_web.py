@@ -1,0 +1,39 @@
+"""The web process on a data folder of its own, as a process that answers."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def web_process(folder: str) -> Iterator[str]:
+    """Start the web process without a worker, wait for its first answer, yield its URL, and end it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {"ISOSCOPE_DATA_DIR": folder, "ISOSCOPE_PORT": str(port), "ISOSCOPE_SAMPLE": "false"}
+    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen([sys.executable, "-m", "app"], env=environment)
+    try:
+        while not _answers(url):
+            if process.poll() is not None:
+                raise RuntimeError(f"the web process ended with {process.returncode}")
+            time.sleep(0.005)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(f"{url}/api/health").close()
+    except urllib.error.URLError:
+        return False
+    return True

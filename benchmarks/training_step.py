@@ -1,0 +1,111 @@
+"""A training step with I-STAR beside a plain one, at the shape of BERT-base.
+
+Run: python -m benchmarks.training_step
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertForSequenceClassification
+
+from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
+from isotropy.points import draw_tokens, union_of_layers
+from isotropy.regularizers.istar import IStar
+from isotropy.spectrum import Moments
+
+BATCH, TOKENS, THREADS = 16, 128, 2
+LAM, ZETA, FRACTION = -1.0, 0.2, 0.25
+SHRINKAGE_POINTS = 250_000
+
+Penalty = Callable[[Tensor], Tensor]
+"""Points [n, d] in, a scalar out."""
+
+
+def by_eigenvalues(points: Tensor, S_S: Tensor) -> Tensor:
+    """The penalty by the published recipe, from the eigenvalues of the shrunk covariance."""
+    d = len(S_S)
+    eigenvalues = torch.linalg.eigvalsh((1 - ZETA) * torch.cov(points.T) + ZETA * S_S)
+    normed = d**0.5 * eigenvalues / eigenvalues.norm()
+    defect = (normed - 1).norm() / (2 * (d - d**0.5)) ** 0.5
+    used = (d - defect**2 * (d - d**0.5)) ** 2 / d**2
+    return LAM * (1 - (d * used - 1) / (d - 1))
+
+
+def by_autograd(points: Tensor, S_S: Tensor) -> Tensor:
+    """The penalty by the closed form as ours, but with autograd's own graph of the covariance."""
+    S = (1 - ZETA) * torch.cov(points.T) + ZETA * S_S
+    return LAM * (1 - (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1))
+
+
+class Step:
+    """A model in training, and the steps that it can make: all on the same weights and the same batch."""
+
+    def __init__(self, device: torch.device) -> None:
+        torch.manual_seed(0)
+        self.model = BertForSequenceClassification(BertConfig()).to(device).train()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-5)
+        self.batch = {
+            "input_ids": torch.randint(1000, 30_000, (BATCH, TOKENS), device=device),
+            "attention_mask": torch.ones(BATCH, TOKENS, dtype=torch.long, device=device),
+            "labels": torch.randint(0, 2, (BATCH,), device=device),
+        }
+        self.draw = torch.Generator().manual_seed(0)
+
+    def take(self, penalty: Penalty | None = None, fraction: float = 1.0) -> None:
+        """Forward, backward and AdamW; with a penalty on a fraction of the tokens of all layers."""
+        outputs = self.model(**self.batch, output_hidden_states=penalty is not None)
+        loss = outputs.loss
+        if penalty is not None:
+            mask = draw_tokens(self.batch["attention_mask"], fraction, self.draw)
+            loss = loss + penalty(union_of_layers(outputs.hidden_states, mask))
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def look(self) -> Moments:
+        """One batch of the pass for the shrinkage covariance: moments of all layers' tokens, nothing trained."""
+        d = self.model.config.hidden_size
+        moments = Moments(d, self.model.device)
+        self.model.eval()
+        with torch.no_grad():
+            outputs = self.model(**self.batch, output_hidden_states=True)
+            moments.update(union_of_layers(outputs.hidden_states, self.batch["attention_mask"]))
+        self.model.train()
+        return moments
+
+
+def main() -> None:
+    """Print the medians of interleaved rounds and their ratios to the plain step."""
+    torch.set_num_threads(THREADS)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    step = Step(device)
+    S_S = step.look().covariance().float()
+    istar = IStar(LAM, ZETA).to(device)
+    istar.set_shrinkage(S_S)
+
+    plain, looking = "plain step", "one batch of the shrinkage pass"
+    ways: dict[str, Callable[[], object]] = {
+        plain: step.take,
+        "I-STAR, all tokens": partial(step.take, istar),
+        f"I-STAR, {FRACTION:.0%} of the tokens": partial(step.take, istar, FRACTION),
+        "all tokens, autograd's own graph": partial(step.take, partial(by_autograd, S_S=S_S)),
+        "all tokens, eigenvalues": partial(step.take, partial(by_eigenvalues, S_S=S_S)),
+        looking: step.look,
+    }
+    times = interleave(ways, rounds_asked(), torch.cuda.synchronize if device.type == "cuda" else lambda: None)
+
+    batches = SHRINKAGE_POINTS / (BATCH * TOKENS * step.model.config.num_hidden_layers)
+    where = torch.cuda.get_device_name() if device.type == "cuda" else f"{THREADS} threads"
+    print(machine("torch", "transformers"))
+    print(f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, float32, {where}, {len(times[plain])} rounds\n")
+    print(table(times, base=plain))
+    print(
+        f"\n- The shrinkage pass of an epoch, {SHRINKAGE_POINTS:,} points or {batches:.1f} such batches, takes "
+        f"{batches * ratio(times[looking], times[plain]):.1f} plain steps."
+    )
+
+
+if __name__ == "__main__":
+    main()
