@@ -52,9 +52,9 @@ class Serving:
         """The JSON at an API path."""
         return httpx2.get(self.url + path, timeout=30).raise_for_status().json()
 
-    def post(self, path: str, **arguments: Any) -> Any:
+    def post(self, path: str, seconds: float = 60, **arguments: Any) -> Any:
         """The JSON that posting to an API path answers."""
-        answer = httpx2.post(self.url + path, timeout=60, **arguments)
+        answer = httpx2.post(self.url + path, timeout=seconds, **arguments)
         assert answer.is_success, answer.text
         return answer.json()
 

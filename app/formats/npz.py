@@ -1,5 +1,6 @@
 """A zip archive of npy arrays: its directory first, then every array's header, and no values."""
 
+import re
 import struct
 import zipfile
 import zlib
@@ -19,6 +20,9 @@ MAX_DIRECTORY_BYTES = 2**20
 MAX_MEMBERS = 1000
 ENCRYPTED = 0x1
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+UNSAFE_NAME = re.compile(r"^/|\\|:|(^|/)\.\.(/|$)")
+"""Nothing is unpacked here, but a name like this was made to write elsewhere."""
 
 # What zipfile says to archives that are damaged or were never made by numpy.
 ZIP_ERRORS = (
@@ -67,6 +71,11 @@ def _check_member(member: zipfile.ZipInfo) -> None:
     name = member.filename[:80]
     if member.flag_bits & ENCRYPTED:
         raise InvalidError(f"The member {name!r} is encrypted: write the archive without a password.")
+    if UNSAFE_NAME.search(member.filename):
+        raise InvalidError(
+            f"The member {name!r} is named as a path out of a folder, which no array is: "
+            "write the archive with numpy.savez."
+        )
     if not member.filename.endswith(".npy"):
         raise InvalidError(f"Expected only .npy members, found {name!r}: write the archive with numpy.savez.")
     if member.compress_type not in COMPRESSIONS:

@@ -16,6 +16,8 @@ from app.formats.row_file import RowFile
 from app.formats.text import MAX_COLUMNS, lines
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
+OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)
+"""Two numbers that cannot be counts of words and dimensions, above a line of more than a word and a number."""
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
 SAMPLE_LINES = 20
 VECTORS = "vectors"
@@ -31,6 +33,11 @@ class Word2VecText(RowFile):
         header = HEADER.fullmatch(sample[0])
         self._skipped = header is not None
         rows = sample[self._skipped :] or [""]
+        if not header and OTHER_HEADER.fullmatch(sample[0]) and len(rows[-1].split()) > 2:
+            raise InvalidError(
+                f"The first line declares {sample[0][:40]!r}, expected a number of words and from 1 to "
+                f"{MAX_COLUMNS:,} dimensions: the file was altered, or is something else. Write it again."
+            )
         self._separator = "\t" if "\t" in rows[0] else " "
         numbers = len(rows[0].split(self._separator)) - 1
         self._d = int(header[2]) if header else numbers

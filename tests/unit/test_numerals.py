@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from app.numerals import ago, count, duration, number, plural, short, size
+from app.numerals import ago, count, duration, limit, number, plural, short, size
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,10 @@ def test_durations_have_their_two_greatest_units(seconds, text):
 def test_moments_are_told_by_one_unit(seconds, text):
     now = utcnow()
     assert ago(now - timedelta(seconds=seconds), now) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2**31, "2 GiB"), (200 * 2**20, "200 MiB"), (2**10, "1 KiB"), (5_000, "5.00 kB")]
+)
+def test_a_limit_is_told_in_the_units_in_which_it_was_set(value, text):
+    assert limit(value) == text

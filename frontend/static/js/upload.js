@@ -17,17 +17,19 @@ function check(input) {
   const { maxBytes, maxText } = input.dataset.maxBytes ? input.dataset : form.dataset;
   const files = input.dataset.maxBytes ? [...input.files] : filesOf(form);
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
-  const what = files.length === 1 ? `${files[0].name} has` : `The ${files.length} files have together`;
-  const tooLarge = bytes > Number(maxBytes);
-  for (const one of form.querySelectorAll("input[type=file]")) one.setCustomValidity("");
-  input.setCustomValidity(tooLarge ? `${what} ${size(bytes)}, the limit is ${maxText}. Choose less.` : "");
-  if (tooLarge) input.reportValidity();
+  const what = files.length === 1 ? `${files[0].name} has ${size(bytes)}` : `The ${files.length} files have ${size(bytes)} together`;
+  const problem = bytes > Number(maxBytes) ? `${what}, the limit is ${maxText}. Choose less.` : "";
+  for (const one of form.querySelectorAll("input[type=file]")) {
+    one.setCustomValidity(one === input ? problem : "");
+    one.toggleAttribute("aria-invalid", false);
+  }
+  if (problem) input.setAttribute("aria-invalid", "true");
+  fail(form, problem);
 }
 
 function show(form, isSending) {
   form.querySelector("[data-upload-bar]").hidden = !isSending;
   form.querySelector("button:not([type=button])").hidden = isSending;
-  for (const field of form.querySelectorAll("input")) field.readOnly = isSending;
   form.toggleAttribute("aria-busy", isSending);
 }
 
@@ -40,7 +42,7 @@ function fail(form, sentence) {
 // The server's page says at its field what is wrong.
 function refuse(page) {
   document.querySelector("main").replaceWith(page.querySelector("main"));
-  document.querySelector("[aria-invalid], [role=alert]:not([hidden])")?.focus();
+  document.querySelector("main [aria-invalid]")?.focus();
 }
 
 function send(form) {
@@ -63,7 +65,9 @@ function send(form) {
   request.addEventListener("error", () => fail(form, "The connection was lost, or the server stopped reading. Try again."));
   request.addEventListener("abort", () => fail(form, "Cancelled: nothing was kept."));
   request.addEventListener("loadend", () => {
-    if (request.status === 0 || request.status >= 400) show(form, false);
+    if (request.status > 0 && request.status < 400) return;
+    show(form, false);
+    form.querySelector("button:not([type=button])")?.focus();
   });
   cancel.onclick = () => request.abort();
 

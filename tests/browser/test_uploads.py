@@ -1,0 +1,100 @@
+"""The upload form with its script: progress, cancel, the cap, and what the server refuses."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def of(name: str, array: np.ndarray) -> Path:
+        np.save(tmp_path / name, array)
+        return tmp_path / name
+
+    return of
+
+
+def slowly(page, bytes_per_second: int) -> None:
+    """Let the browser send no faster than this."""
+    session = page.context.new_cdp_session(page)
+    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": bytes_per_second}
+    session.send("Network.emulateNetworkConditions", limits)
+
+
+def test_shards_and_labels_are_uploaded_shown_in_their_order_and_measured(serving, page, saved, cloud, tmp_path):
+    server = serving()
+    (tmp_path / "labels.csv").write_text("word,label\n" + "".join(f"w{i},{i % 3}\n" for i in range(400)))
+    page.goto(f"{server.url}/embeddings")
+    shards = [saved("part-10.npy", cloud[300:]), saved("part-2.npy", cloud[:300])]
+    page.get_by_label("A file of vectors").set_input_files(shards)
+    page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.csv")
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
+    names = page.locator("ol.uploaded li").all_inner_texts()
+    assert [name.split()[0] for name in names] == ["part-2.npy", "part-10.npy"]
+    expect(page.get_by_text("Names and labels of the rows are offered from labels.csv")).to_be_visible()
+    expect(page.get_by_role("cell", name="w0", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Measure these embeddings").click()
+    expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
+
+
+def test_an_upload_says_how_much_is_sent_and_can_be_cancelled(serving, page, saved):
+    server = serving()
+    page.goto(f"{server.url}/embeddings")
+    slowly(page, 2_000_000)
+    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((50_000, 100))))
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_text(re.compile(r"^[\d.]+ [kM]B of 40 MB sent$"))).to_be_visible()
+    expect(page.get_by_role("progressbar", name="Upload")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("alert")).to_have_text("Cancelled: nothing was kept.")
+    expect(page.get_by_role("button", name="Upload and look inside")).to_be_focused()
+    assert server.get("/api/embeddings") == []
+    server.wait_for(lambda: not list((server.data_dir / "files").iterdir()), "an empty folder of files")
+
+
+def test_files_over_the_limit_are_refused_before_they_travel(serving, page, saved):
+    server = serving(ISOSCOPE_MAX_UPLOAD_BYTES=str(2**20))
+    page.goto(f"{server.url}/embeddings")
+    expect(page.get_by_text("up to 1 MiB")).to_be_visible()
+    files = page.get_by_label("A file of vectors")
+    files.set_input_files([saved(f"{i}.npy", np.ones((800, 100))) for i in range(2)])
+    expect(page.get_by_role("alert")).to_have_text(
+        "The 2 files have 1.28 MB together, the limit is 1 MiB. Choose less."
+    )
+    expect(files).to_have_attribute("aria-invalid", "true")
+    requests = []
+    page.on("request", lambda request: requests.append(request.method))
+    page.get_by_role("button", name="Upload and look inside").click()
+    assert requests == []
+    files.set_input_files(saved("fine.npy", np.ones((800, 100))))
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_text("800 × 100", exact=True)).to_be_visible()
+
+
+def test_what_the_server_refuses_is_said_at_its_field(serving, page, saved, tmp_path):
+    server = serving()
+    (tmp_path / "labels.pkl").write_bytes(b"\x80\x04\x95abc")
+    page.goto(f"{server.url}/embeddings")
+    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((8, 3))))
+    page.get_by_label("Names and labels").set_input_files(tmp_path / "labels.pkl")
+    page.get_by_role("button", name="Upload and look inside").click()
+    field = page.get_by_label("Names and labels")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_focused()
+    expect(page.locator("#annotations-error")).to_contain_text("labels.pkl: This is a Python pickle")
+
+
+def test_a_lost_connection_is_said_and_the_form_is_kept(serving, page, saved):
+    server = serving()
+    page.goto(f"{server.url}/embeddings")
+    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((8, 3))))
+    page.get_by_label("Name", exact=True).fill("Kept")
+    page.route("**/embeddings", lambda route: route.abort("connectionreset"))
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_role("alert")).to_contain_text("The connection was lost")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Kept")

@@ -1,0 +1,125 @@
+"""A gigabyte through the real web process: its memory stays flat, and nothing is left of an upload that breaks off."""
+
+import hashlib
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from numpy.lib import format as npy_format
+
+ROWS, DIMENSIONS = 262_144, 1024
+SHARD_ROWS = 4096
+MAX_GROWTH_BYTES = 100 * 10**6
+BOUNDARY = "isoscope-boundary"
+HEAD = (
+    f"--{BOUNDARY}\r\n"
+    'Content-Disposition: form-data; name="file"; filename="large.npy"\r\n'
+    "Content-Type: application/octet-stream\r\n\r\n"
+).encode()
+TAIL = f"\r\n--{BOUNDARY}--\r\n".encode()
+
+
+def large_npy() -> Iterator[bytes]:
+    """The bytes of a float32 matrix of 1.07 GB, made as they are sent."""
+    header = npy_format.header_data_from_array_1_0(np.empty((1, DIMENSIONS), "<f4")) | {"shape": (ROWS, DIMENSIONS)}
+    text = repr(header).encode()
+    yield b"\x93NUMPY\x01\x00" + (len(text)).to_bytes(2, "little") + text
+    block = np.random.default_rng(0).standard_normal((SHARD_ROWS, DIMENSIONS)).astype("<f4")
+    for i in range(ROWS // SHARD_ROWS):
+        yield (block + i).tobytes()
+
+
+def body() -> Iterator[bytes]:
+    yield HEAD
+    yield from large_npy()
+    yield TAIL
+
+
+class Watch:
+    """The highest resident memory of a process between ``start`` and ``stop``."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self.before = self.highest = process.memory_info().rss
+
+    def __enter__(self) -> "Watch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.05):
+            self.highest = max(self.highest, self._process.memory_info().rss)
+
+
+@pytest.fixture
+def server(serving, tmp_path):
+    (tmp_path / "spool").mkdir()
+    return serving(TMPDIR=str(tmp_path / "spool"))
+
+
+def test_a_gigabyte_does_not_grow_the_web_process_and_is_stored_once(server):
+    web = server.child("-m app")
+    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+    hashed = hashlib.sha256()
+    for block in large_npy():
+        hashed.update(block)
+    with Watch(web) as watch:
+        for _ in range(2):
+            answer = server.post("/api/embeddings", content=body(), headers=headers, seconds=600)
+    assert watch.highest - watch.before < MAX_GROWTH_BYTES
+    assert answer["files"][0]["file_sha256"] == hashed.hexdigest()
+    stored = list((server.data_dir / "files").iterdir())
+    assert [path.name for path in stored] == [hashed.hexdigest()]
+    assert stored[0].stat().st_size > 10**9
+
+
+def begin(server, megabytes: int) -> socket.socket:
+    """Send the beginning of an upload over a connection that stays open."""
+    host, port = server.url.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)))
+    head = f"POST /api/embeddings HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 1000000000\r\n"
+    connection.sendall(f"{head}Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n".encode() + HEAD)
+    for _ in range(megabytes):
+        connection.sendall(bytes(10**6))
+    return connection
+
+
+def spooled(process: psutil.Process, folder: Path) -> list[str]:
+    """The temporary files that a process has open, which have no name any more."""
+    found = []
+    for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(str(descriptor.readlink()))
+    return [file for file in found if file.startswith(str(folder))]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process has open is read from /proc")
+@pytest.mark.parametrize("ending", ["aborted", "killed"])
+def test_nothing_is_left_of_an_upload_that_breaks_off(server, tmp_path, ending):
+    folder = tmp_path / "spool"
+    web = server.child("-m app")
+    connection = begin(server, megabytes=50)
+    server.wait_for(lambda: spooled(web, folder), "the upload to be spooled")
+    assert list(folder.iterdir()) == []
+    if ending == "aborted":
+        connection.close()
+        server.wait_for(lambda: not spooled(web, folder), "the spooled bytes to go")
+    else:
+        web.kill()
+        server.wait_for(server._answers, "the web process to be back")
+        connection.close()
+    assert list(folder.iterdir()) == []
+    assert list((server.data_dir / "files").iterdir()) == []
+    assert server.get("/api/embeddings") == []
