@@ -110,16 +110,14 @@ def spooled(process: psutil.Process, folder: Path) -> list[str]:
 def test_nothing_is_left_of_an_upload_that_breaks_off(server, tmp_path, ending):
     folder = tmp_path / "spool"
     web = server.child("-m app")
-    connection = begin(server, megabytes=50)
-    server.wait_for(lambda: spooled(web, folder), "the upload to be spooled")
-    assert list(folder.iterdir()) == []
-    if ending == "aborted":
-        connection.close()
-        server.wait_for(lambda: not spooled(web, folder), "the spooled bytes to go")
-    else:
-        web.kill()
-        server.wait_for(server._answers, "the web process to be back")
-        connection.close()
-    assert list(folder.iterdir()) == []
+    with begin(server, megabytes=50) as connection:
+        server.wait_for(lambda: spooled(web, folder), "the upload to be spooled")
+        if ending == "aborted":
+            connection.close()
+            server.wait_for(lambda: not spooled(web, folder), "the spooled bytes to go")
+        else:
+            web.kill()
+            server.wait_for(server._answers, "the web process to be back")
+    assert [path for path in folder.iterdir() if path.is_file()] == []
     assert list((server.data_dir / "files").iterdir()) == []
     assert server.get("/api/embeddings") == []
