@@ -14,10 +14,11 @@ from app.settings import Settings
 from tests.lab import Machine, launch, runs_of
 from tests.waiting import wait_for
 
+# Of killing; how many seeds, of two runs each; the seed of the kills themselves.
 SECONDS = float(os.environ.get("ISOSCOPE_CHAOS_SECONDS", "180"))
+SEEDS = int(os.environ.get("ISOSCOPE_CHAOS_SEEDS", "20"))
 SEED = int(os.environ.get("ISOSCOPE_CHAOS_SEED", "0"))
 STEPS = 60
-SEEDS = 20
 FIRST_KILL_AFTER = 20
 
 # Every change of a run's state is kept, to count afterwards how often each became final.
