@@ -76,7 +76,7 @@ def test_every_run_becomes_final_once_while_machines_die_at_random(context, mach
 
     runs = runs_of(context)
     tell(context, kills, time.monotonic() - began, len(runs))
-    assert Counter(run.status for run in runs) == {RunStatus.FINISHED: 2 * SEEDS}
+    assert Counter((run.status, run.error) for run in runs) == {(RunStatus.FINISHED, None): 2 * SEEDS}
     assert kills >= 3
     for run in runs:
         assert [step.step for step in run.steps] == list(range(STEPS + 1))
