@@ -15,6 +15,9 @@ from app.services.datasets import create_dataset
 from app.services.experiments import SweepRequest, create_experiment
 from tests.waiting import wait_for
 
+# Of machines that are slow, as those of continuous integration are; on an idle one each step takes seconds.
+PATIENCE_SECONDS = 300
+
 
 class Machine:
     """A worker process and all that it starts."""
@@ -104,7 +107,7 @@ def runs_of(context: Context) -> list[Run]:
         return runs
 
 
-def wait_until_training(context: Context, seconds: float = 120) -> Run:
+def wait_until_training(context: Context, seconds: float = PATIENCE_SECONDS) -> Run:
     """The first run that is in the middle of its steps."""
     found: list[Run] = []
 

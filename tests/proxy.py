@@ -13,12 +13,15 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
         self._is_cut = False
+        self._accepting = Thread(target=self._accept, daemon=True)
 
     def __enter__(self) -> "Proxy":
-        Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for the next connection
+        self._accepting.join()
         for one in (self._listener, *self._sockets):
             one.close()
 

@@ -44,7 +44,7 @@ class RunFolder:
                 complete.append(checkpoint)
             else:
                 shutil.rmtree(checkpoint)
-        return max(complete, key=_step, default=None)
+        return max(complete, key=step_of, default=None)
 
     def complete(self, checkpoint: Path) -> None:
         """Make a checkpoint count, once its bytes are on the disk, and remove the older ones."""
@@ -55,6 +55,11 @@ class RunFolder:
         for other in self.path.glob("checkpoint-*"):
             if other != checkpoint:
                 shutil.rmtree(other)
+
+    def clear(self) -> None:
+        """Forget all checkpoints."""
+        for checkpoint in self.path.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
 
     def remove(self) -> None:
         """Delete the folder; that there is none is fine."""
@@ -88,7 +93,8 @@ def _is_free(folder: Path) -> bool:
     return True
 
 
-def _step(checkpoint: Path) -> int:
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was saved."""
     return int(checkpoint.name.rpartition("-")[2])
 
 

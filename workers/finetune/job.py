@@ -21,7 +21,7 @@ from workers.finetune.data import encode, load_columns
 from workers.finetune.device import choose_device
 from workers.finetune.environment import describe_environment
 from workers.finetune.evaluation import Evaluation, evaluate
-from workers.finetune.folder import RunFolder, sweep
+from workers.finetune.folder import RunFolder, step_of, sweep
 from workers.finetune.metrics import MetricsCallback, Probe
 from workers.finetune.model import find_source, load_model, longest_input
 from workers.finetune.progress import Progress, RunStoppedError
@@ -115,6 +115,9 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
     saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, regularizer, progress)
     trainer.add_callback(saver)
     checkpoint = folder.last_checkpoint()
+    if checkpoint is not None and not progress.reaches(step_of(checkpoint)):
+        folder.clear()
+        checkpoint = None
     if checkpoint is not None:
         saver.restore(checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)

@@ -3,10 +3,10 @@
 import time
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from app.db.models import Phase, Run, RunStatus
+from app.db.models import Phase, Run, RunStatus, Step
 from app.db.session import Sessions
 
 SECONDS_BETWEEN_WRITES = 1.0
@@ -38,6 +38,17 @@ class Progress:
         if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
+
+    def reaches(self, step: int) -> bool:
+        """Whether the logged steps go as far as a checkpoint at ``step``, which they precede on the same machine.
+
+        They do not where another machine had the run meanwhile, began it afresh, and was lost before it got so far.
+        """
+        logged = select(func.min(Step.step), func.max(Step.step)).where(Step.run_id == self.run_id, Step.step > 0)
+        with self.sessions() as session:
+            first, last = session.execute(logged).one()
+        # One row every `first` steps.
+        return first is not None and last + first > step
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""

@@ -94,7 +94,7 @@ def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_r
     with sessions.begin() as session:
         run = session.get(Run, lost)
         run.status, run.phase, run.phase_done = RunStatus.RUNNING, Phase.EVALUATING, 4
-        run.steps = [Step(step=step, task_loss=99.0, penalty=0.0) for step in (0, 1, 2, 3, 4, 5, 6)]
+        run.steps = [Step(step=0), *(Step(step=step, task_loss=99.0, penalty=0.0) for step in range(1, 7))]
     fine_tune(lost, settings, "cpu")
     outcomes = [
         (run.status, run.phase_done, run.results, [(step.step, step.task_loss) for step in run.steps])

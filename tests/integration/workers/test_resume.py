@@ -5,8 +5,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import delete
 
-from app.db.models import Run, RunStatus
+from app.db.models import Run, RunStatus, Step
 from workers.finetune.folder import MARKER, RunFolder, sweep
 from workers.finetune.job import fine_tune
 from workers.finetune.metrics import MetricsCallback
@@ -40,6 +41,23 @@ def test_a_run_killed_after_a_step_ends_like_one_that_was_not(settings, often, m
     trained = watch_steps(monkeypatch)
     fine_tune(killed, settings, "cpu")
     assert trained == list(range(step + 1, 11))
+    assert outcome(get_run(killed)) == outcome(get_run(whole))
+
+
+def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
+    settings, often, make_run, get_run, sessions, monkeypatch
+):
+    whole, killed = make_run(**CONFIG), make_run(**CONFIG)
+    fine_tune(whole, settings, "cpu")
+    watch_steps(monkeypatch, kill_after=7)
+    with pytest.raises(KilledError):
+        fine_tune(killed, often, "cpu")
+    monkeypatch.undo()
+    with sessions.begin() as session:  # the other machine began afresh and got to step 3
+        session.execute(delete(Step).where(Step.run_id == killed, Step.step > 3))
+    trained = watch_steps(monkeypatch)
+    fine_tune(killed, settings, "cpu")
+    assert trained == list(range(1, 11))
     assert outcome(get_run(killed)) == outcome(get_run(whole))
 
 
