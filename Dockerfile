@@ -7,12 +7,12 @@ WORKDIR /build
 RUN python -m venv --without-pip /venv
 # Only what names the dependencies, so that a change of code installs nothing anew.
 COPY pyproject.toml requirements.lock README.md LICENSE ./
-RUN pip --python /venv/bin/python install -c requirements.lock "."
+RUN pip --python /venv/bin/python install -c requirements.lock ".[s3]"
 
 FROM build AS build-worker
 # Torch from PyPI brings CUDA, some gigabytes; compose.cpu.yml names the index of the small ones.
 ARG PIP_EXTRA_INDEX_URL
-RUN pip --python /venv/bin/python install -c requirements.lock ".[worker]"
+RUN pip --python /venv/bin/python install -c requirements.lock ".[s3,worker]"
 
 FROM python:3.11-slim-trixie AS base
 LABEL org.opencontainers.image.title="Isoscope" \

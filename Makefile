@@ -16,11 +16,11 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 
 test: lint ## Lint, check types and import rules, run every test
 	@echo "== Running the tests"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-faults: $(VENV)/.test ## Run the long tests: minutes of workers and databases that die at random
-	@echo "== Running the long tests of faults"
-	@$(BIN)/python -m pytest -s tests/long
+faults: $(VENV)/.test ## Run the long tests: fuzzers, machines that die at random, the images' build steps
+	@echo "== Running the long tests, half an hour or more"
+	@$(BIN)/python -m pytest tests/long
 
 lint: $(VENV)/.test ## Check style, types and import rules
 	@echo "== Checking style"

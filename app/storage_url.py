@@ -45,5 +45,5 @@ def _bucket(url: str, bucket: str, prefix: str) -> str:
     if not bucket or ":" in bucket:
         raise ValueError(f"{EXPECTED}, got {url!r}. An endpoint goes into AWS_ENDPOINT_URL.")
     if find_spec("s3fs") is None:
-        raise ValueError("Files on S3 need the package s3fs, which is not installed: pip install 'isoscope[s3]'")
+        raise ValueError("Files on S3 need the package s3fs, which is not installed: pip install s3fs")
     return "/".join([bucket, *filter(None, prefix.split("/"))])

@@ -1,10 +1,13 @@
 """What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
 from app.context import Context
@@ -12,12 +15,19 @@ from app.db.migration import upgrade
 from app.main import create_app, create_context
 from app.queue import migrate
 from app.settings import Settings
+from tests.lab import Machine
 from tests.ports import free_port
 from tests.postgresql import NotHereError, PostgreSQL
 from tests.serving import Serving
 from tests.tiny import save_tiny_models
 from workers.jobs import WORK
 from workers.reconcile import wanted
+
+
+def pytest_configure() -> None:
+    """Tiny models gain nothing from threads, which wait for one another where cores are few."""
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(scope="session")
@@ -48,13 +58,13 @@ def empty_postgresql_url(postgresql: PostgreSQL) -> Iterator[str]:
 
 
 @pytest.fixture
-def database() -> dict[str, str]:
+def database() -> dict[str, Any]:
     """The settings that name the databases; the integration tests run on SQLite and on PostgreSQL."""
     return {}
 
 
 @pytest.fixture
-def settings(tmp_path: Path, database: dict[str, str]) -> Settings:
+def settings(tmp_path: Path, database: dict[str, Any]) -> Settings:
     return Settings(data_dir=tmp_path / "data", sample=False, **database)
 
 
@@ -118,6 +128,20 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
     yield start
     for one in started:
         one.stop()
+
+
+@pytest.fixture
+def machine(context: Context, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """Start a worker on a further machine."""
+    started: list[Machine] = []
+
+    def start(name: str, database_url: str | None = None) -> Machine:
+        started.append(Machine(name, context, tmp_path, database_url))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.lose()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP, Signals
 
@@ -10,13 +11,14 @@ import psutil
 from sqlalchemy import select
 
 from app.context import Context
-from app.db.models import Experiment, Run, Worker
+from app.db.models import Experiment, Run, RunStatus, Worker
 from app.services.datasets import create_dataset
 from app.services.experiments import SweepRequest, create_experiment
 from tests.waiting import wait_for
 
 # Of machines that are slow, as those of continuous integration are; on an idle one each step takes seconds.
 PATIENCE_SECONDS = 300
+STEPS = 300
 
 
 class Machine:
@@ -35,7 +37,6 @@ class Machine:
             "ISOSCOPE_MODELS_DIR": str(context.settings.models),
             "ISOSCOPE_WORKER_NAME": name,
             "ISOSCOPE_CHECKPOINT_SECONDS": "0.5",
-            "OMP_NUM_THREADS": "1",
         }
         self.start()
 
@@ -117,3 +118,23 @@ def wait_until_training(context: Context, seconds: float = PATIENCE_SECONDS) -> 
 
     wait_for(look, seconds)
     return found[0]
+
+
+def start_two(context: Context, machine: Callable[[str], Machine]) -> list[Machine]:
+    """Two machines, and a run that is at one of them: that one first."""
+    both = [machine("alpha"), machine("beta")]
+    for one in both:
+        wait_for(one.ready, PATIENCE_SECONDS)
+    launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
+    slot = wait_until_training(context).worker
+    return sorted(both, key=lambda one: one.slot != slot)
+
+
+def check_finished(context: Context, slot: str) -> Run:
+    """The only run ended well at that worker, each step once."""
+    (run,) = runs_of(context)
+    assert (run.status, run.worker, run.error) == (RunStatus.FINISHED, slot, None)
+    steps = [step.step for step in run.steps]
+    assert steps == list(range(0, STEPS + 1, STEPS // 100))
+    wait_for(lambda: context.queue.active() == set())
+    return run

@@ -26,8 +26,6 @@ class Serving:
             "ISOSCOPE_PORT": str(port),
             "ISOSCOPE_DEVICE": "cpu",
             "ISOSCOPE_SAMPLE": "false",
-            # Tiny models gain nothing from threads, which wait for one another where cores are few.
-            "OMP_NUM_THREADS": "1",
             **environment,
         }
         self._log = data_dir.with_suffix(".log")

@@ -5,7 +5,7 @@ import time
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Pool, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, Pool, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, sessionmaker
@@ -55,13 +55,17 @@ def require_database(url: str, setting: str, table: str | None = None) -> None:
                     f"The database of {setting} has no tables yet. Start `isoscope serve`, which makes them."
                 )
     except OperationalError as error:
-        shown = make_url(url).render_as_string(hide_password=True)
+        words = " ".join(str(error.orig).split()).rstrip(".")
         raise ConflictError(
-            f"The database {shown} cannot be opened: {' '.join(str(error.orig).split())}. "
-            f"Start it, or correct {setting}."
+            f"The database {shown(make_url(url))} cannot be opened: {words}. Start it, or correct {setting}."
         ) from error
     finally:
         engine.dispose()
+
+
+def shown(url: URL) -> str:
+    """The URL without what may be secret: its password and its query."""
+    return url.set(query={}).render_as_string(hide_password=True)
 
 
 def hold(connection: Connection, *names: str) -> None:

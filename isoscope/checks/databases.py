@@ -5,15 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, Engine, make_url, text
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.migration import current_revision, known_revisions
-from app.db.session import create_database_engine
+from app.db.session import create_database_engine, shown
 from app.queue import JobQueue
 from app.settings import Settings
 from isoscope.finding import Finding, ok, problem
 
-CONNECT_SECONDS = "5"
 MIGRATE = "Run: isoscope migrate"
 
 
@@ -69,17 +68,10 @@ def reached(check: str, setting: str, url: str) -> Iterator[Engine]:
 
     Raises UnusableError otherwise, within seconds: the job engine itself would try again for ever.
     """
-    try:
-        parsed = make_url(url)
-        if parsed.get_backend_name() == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-            parsed = parsed.update_query_dict({"connect_timeout": CONNECT_SECONDS})
-        engine = create_database_engine(parsed.render_as_string(hide_password=False))
-    except (ArgumentError, ImportError, ValueError):
-        advice = "Expected, for example, sqlite:////folder/file.sqlite or postgresql+psycopg://user@host/database."
-        raise UnusableError(problem(check, f"{setting} does not name a database.", advice)) from None
+    parsed = make_url(url)
     if missing(parsed):
         raise UnusableError(problem(check, f"{shown(parsed)} does not exist.", MIGRATE))
+    engine = create_database_engine(url)
     try:
         with engine.connect() as connection:
             connection.execute(text("select 1"))
@@ -95,11 +87,6 @@ def reached(check: str, setting: str, url: str) -> Iterator[Engine]:
 def missing(url: URL) -> bool:
     """Whether it is a file that is not there, which connecting would create."""
     return url.get_backend_name() == "sqlite" and bool(url.database) and not Path(str(url.database)).exists()
-
-
-def shown(url: URL) -> str:
-    """The URL without what may be secret: its password and its query."""
-    return url.set(query={}).render_as_string(hide_password=True)
 
 
 def cause(error: SQLAlchemyError) -> str:

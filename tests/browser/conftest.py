@@ -23,10 +23,16 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+# What a page shows itself, and the console repeats: a refusal, and a connection that a test has cut.
+SHOWN = (
+    "Failed to load resource: the server responded with a status of 4",
+    "Failed to load resource: net::ERR_CONNECTION_RESET",
+)
+
+
 def is_complaint(said: ConsoleMessage) -> bool:
-    """Whether the console says that something is wrong; a refusal that the page shows is logged there too."""
-    refusal = said.text.startswith("Failed to load resource: the server responded with a status of 4")
-    return said.type in ("error", "warning") and not refusal
+    """Whether the console says that something is wrong."""
+    return said.type in ("error", "warning") and not said.text.startswith(SHOWN)
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """Tests that take minutes: ``make faults``. What they measured is printed at the end."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 _FIGURES = pytest.StashKey[list[str]]()
@@ -20,3 +23,8 @@ def pytest_terminal_summary(terminalreporter, config):
 def figures(request):
     """Lines to print when all is done."""
     return request.config.stash[_FIGURES]
+
+
+@pytest.fixture
+def database(models_dir: Path, postgresql_url: str) -> dict[str, Any]:
+    return {"models_dir": models_dir, "database_url": postgresql_url}

@@ -2,7 +2,7 @@
 
 Where there is no container engine this is what can be seen of the images: every step of the Dockerfile but the one
 that makes the user, with `/venv`, `/data` and the other folders of an image under a temporary one. Packages come
-from where pip is told to look. The databases are SQLite's, or the PostgreSQL that ISOSCOPE_TEST_POSTGRES names.
+from where pip is told to look. The database is the tests' own PostgreSQL.
 """
 
 import os
@@ -105,13 +105,13 @@ def worker(tmp_path_factory: pytest.TempPathFactory, context: Path) -> Image:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+def settings(tmp_path: Path, empty_postgresql_url: str) -> Callable[[str], dict[str, str]]:
     """A service's environment, with databases, data folder and port of this test."""
     data = tmp_path / "data"
     (data / "tmp").mkdir(parents=True)
     here = {
-        "ISOSCOPE_DATABASE_URL": os.environ.get("ISOSCOPE_TEST_POSTGRES", f"sqlite:///{data}/isoscope.sqlite"),
-        "ISOSCOPE_QUEUE_URL": os.environ.get("ISOSCOPE_TEST_POSTGRES", f"sqlite:///{data}/queue.sqlite"),
+        "ISOSCOPE_DATABASE_URL": empty_postgresql_url,
+        "ISOSCOPE_QUEUE_URL": empty_postgresql_url,
         "ISOSCOPE_DATA_DIR": str(data),
         "ISOSCOPE_PORT": str(free_port()),
         "TMPDIR": str(data / "tmp"),

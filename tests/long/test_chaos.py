@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from app.db.models import RunStatus
-from app.settings import Settings
-from tests.lab import Machine, launch, runs_of
+from tests.lab import launch, runs_of
 from tests.waiting import wait_for
 
 # Of killing; how many seeds, of two runs each; the seed of the kills themselves.
@@ -43,19 +42,11 @@ select extract(epoch from gap)::float from (
 
 
 @pytest.fixture
-def settings(tmp_path, models_dir, postgresql_url):
-    return Settings(data_dir=tmp_path / "web", models_dir=models_dir, database_url=postgresql_url, sample=False)
+def machines(machine):
+    return [machine(name) for name in ("alpha", "beta", "gamma")]
 
 
-@pytest.fixture
-def machines(context, tmp_path):
-    started = [Machine(name, context, tmp_path) for name in ("alpha", "beta", "gamma")]
-    yield started
-    for one in started:
-        one.lose()
-
-
-def test_every_run_becomes_final_once_while_machines_die_at_random(context, machines):
+def test_every_run_becomes_final_once_while_machines_die_at_random(context, machines, figures):
     with context.sessions.begin() as session:
         session.execute(text(WATCH))
     draw = random.Random(SEED)
@@ -75,7 +66,7 @@ def test_every_run_becomes_final_once_while_machines_die_at_random(context, mach
     wait_for(lambda: all(run.status.final for run in runs_of(context)), 900)
 
     runs = runs_of(context)
-    tell(context, kills, time.monotonic() - began, len(runs))
+    figures += tell(context, kills, time.monotonic() - began, len(runs))
     assert Counter((run.status, run.error) for run in runs) == {(RunStatus.FINISHED, None): 2 * SEEDS}
     assert kills >= 3
     for run in runs:
@@ -88,10 +79,10 @@ def test_every_run_becomes_final_once_while_machines_die_at_random(context, mach
 
 
 def tell(context, kills, seconds, runs):
-    """Print what happened."""
+    """What happened, in lines."""
     with context.sessions() as session:
         moves = session.scalars(text(MOVES)).all()
-    print(f"\n{runs} runs, {kills} kill -9 of a machine (seed {SEED}), one for good: all final in {seconds:.0f} s")
+    yield f"chaos, seed {SEED}: {runs} runs, {kills} kill -9 of a machine, one for good: all final in {seconds:.0f} s"
     if moves:
         median = statistics.median(moves)
-        print(f"{len(moves)} went on at another machine, {median:.0f} s (at most {max(moves):.0f} s) after their start")
+        yield f"  {len(moves)} went on at another machine {median:.0f} s, at most {max(moves):.0f} s, after their start"

@@ -193,5 +193,5 @@ def test_credentials_in_the_url_are_refused_and_not_repeated():
 
 def test_without_s3fs_a_bucket_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setattr("app.storage_url.find_spec", lambda name: None)
-    with pytest.raises(ValidationError, match=re.escape("pip install 'isoscope[s3]'")):
+    with pytest.raises(ValidationError, match=re.escape("pip install s3fs")):
         Settings(storage_url="s3://bucket")

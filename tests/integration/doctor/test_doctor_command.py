@@ -39,7 +39,8 @@ def test_migrate_says_why_it_cannot(tmp_path):
     ended = isoscope(tmp_path, "migrate", ISOSCOPE_DATABASE_URL="sqlite:////nowhere/at/all.sqlite")
     assert ended.returncode == 1
     assert ended.stderr == (
-        "The databases could not be upgraded: unable to open database file. To find out why: isoscope doctor\n"
+        "The database sqlite:////nowhere/at/all.sqlite cannot be opened: unable to open database file. "
+        "Start it, or correct ISOSCOPE_DATABASE_URL.\n"
     )
 
 

