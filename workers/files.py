@@ -14,16 +14,16 @@ logger = logging.getLogger(__name__)
 WAITS_SECONDS = (1, 5, 20, 60, 120)
 
 
-def fetch(sha256: str, name: str, settings: Settings) -> Path:
-    """Return where the file of the row called ``name`` can be read; wait minutes for a storage out of reach."""
+def fetch(sha256: str, what: str, settings: Settings) -> Path:
+    """Return where a file, ``what`` to the user, can be read here; wait minutes for a storage out of reach."""
     storage = open_storage(settings)
     try:
         for seconds in WAITS_SECONDS:
             try:
                 return storage.local(sha256)
             except UnavailableError:
-                logger.warning("The file of %r cannot be had; trying again in %s s.", name, seconds)
+                logger.warning("The file %s cannot be had; trying again in %s s.", what, seconds)
                 time.sleep(seconds)
         return storage.local(sha256)
     except NotFoundError as error:
-        raise NotFoundError(f"The file of {name!r} is gone from the storage; upload it again.") from error
+        raise NotFoundError(f"The file {what} is gone from the storage; upload it again.") from error

@@ -16,6 +16,7 @@ def uploaded(embedding: Embedding, settings: Settings) -> Upload:
     """
     by_role: dict[FileRole, list[NamedFile]] = {role: [] for role in FileRole}
     for file in embedding.files:
-        by_role[file.role].append(NamedFile(fetch(file.file_sha256, embedding.name, settings), file.filename))
+        path = fetch(file.file_sha256, f"{file.filename} of {embedding.name!r}", settings)
+        by_role[file.role].append(NamedFile(path, file.filename))
     annotations = by_role[FileRole.ANNOTATIONS]
     return Upload(tuple(by_role[FileRole.VECTORS]), annotations[0] if annotations else None)

@@ -264,7 +264,7 @@ def test_files_that_do_not_fit_together_fail_with_the_name_of_the_file(client, w
 
 def test_the_limit_holds_for_all_files_together(context, cloud):
     content = npy(cloud)
-    settings = Settings(data_dir=context.settings.data_dir, max_upload_bytes=2 * len(content) - 1, sample=False)
+    settings = Settings(**context.settings.model_dump() | {"max_upload_bytes": 2 * len(content) - 1})
     with TestClient(create_app(settings), base_url="http://localhost") as client:
         files = [("file", ("a.npy", content)), ("file", ("b.npy", npy(cloud + 1)))]
         answer = client.post("/api/embeddings", files=files)

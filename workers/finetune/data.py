@@ -70,7 +70,7 @@ def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tup
     else:
         files = (dataset.train_sha256, dataset.train_filename), (dataset.validation_sha256, dataset.validation_filename)
         train, validation = (
-            dict(read_columns(fetch(str(sha256), dataset.name, settings), str(filename), names))
+            dict(read_columns(fetch(str(sha256), f"{filename} of {dataset.name!r}", settings), str(filename), names))
             for sha256, filename in files
         )
     return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
