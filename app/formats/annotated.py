@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from app.errors import InvalidError, IsoscopeError
+from app.errors import InvalidError
 from app.formats.contents import Annotation, Block, Contents
 from app.formats.detect import ANNOTATION_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
@@ -13,7 +13,7 @@ from app.formats.npy import read_npy
 from app.formats.table_file import TableFile, read_text_table
 from app.formats.tally import Tally, cell_text
 from app.formats.text import lines
-from app.formats.wording import shown
+from app.formats.wording import blaming, shown
 
 LINE_NAME = "line"
 
@@ -25,11 +25,10 @@ class Annotated:
         self._contents = contents
         self.parts = contents.parts
         self.numeric_columns = contents.numeric_columns
-        try:
+        self._filename = filename
+        with blaming(filename, "annotations"):
             offered, self._read = _read_annotations(path, filename)
             _require_rows(offered, contents)
-        except IsoscopeError as error:
-            raise type(error)(f"{filename}: {error.message}", "annotations") from None
         taken = {*contents.numeric_columns, *(own.name for own in contents.annotations)}
         self._original = {f"{name} ({filename})" if name in taken else name: name for name in self._read}
         renamed = [each.model_copy(update={"name": new}) for each, new in zip(offered, self._original, strict=True)]
@@ -50,8 +49,12 @@ class Annotated:
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values of a column of the second file, or of the vectors' own."""
         if (name := self._original.get(annotation)) is not None:
-            return self._read[name]()
+            return self._own(name)
         return self._contents.values(annotation)
+
+    def _own(self, name: str) -> Iterator[str]:
+        with blaming(self._filename, "annotations"):
+            yield from self._read[name]()
 
 
 Readers = dict[str, Callable[[], Iterator[str]]]

@@ -13,11 +13,10 @@ from typing import IO, Any
 import numpy as np
 
 from app.errors import InvalidError
-from app.formats.contents import Block
+from app.formats.contents import MAX_COLUMN_BLOCK_BYTES, Block
 from app.formats.wording import storable
 
 BFLOAT16 = "bfloat16"
-MAX_COLUMN_BLOCK_BYTES = 64 * 2**20
 ANNOTATION_ROWS = 65_536
 
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]

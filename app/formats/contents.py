@@ -13,6 +13,9 @@ Block = NDArray[Any]
 MAX_DISTINCT = 1000
 """Distinct values are counted up to one more than this, which then means "more than 1,000"."""
 EXAMPLE_CHARACTERS = 60
+MAX_ROWS = 50_000_000
+MAX_COLUMN_BLOCK_BYTES = 64 * 2**20
+"""Of the columns that are held at once where a matrix stored row after row is read transposed."""
 
 
 class Part(BaseModel):

@@ -52,12 +52,18 @@ HEAD_BYTES = 512
 WORD2VEC_HEADER = re.compile(rb"\d{1,12} \d{1,6}\n")
 CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]")
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
-TORCH_ADVICE = (
-    "This is a pickled PyTorch file. Loading one can run any program hidden in it, so it is never read here. "
-    "Expected safetensors; these three lines convert it:\n"
+CONVERSION = (
     "import torch, safetensors.torch\n"
     'x = torch.load("file.pt", weights_only=True)\n'
     'safetensors.torch.save_file({"embeddings": x}, "file.safetensors")'
+)
+TORCH_ADVICE = (
+    "This is a pickled PyTorch file. Loading one can run any program hidden in it, so it is never read here. "
+    f"Expected safetensors; these three lines convert it:\n{CONVERSION}"
+)
+BIN_ADVICE = (
+    "The file is named .bin, but is neither a word2vec binary file (a line of two counts, then words) nor safetensors. "
+    f"If PyTorch wrote it, these three lines convert it to safetensors:\n{CONVERSION}"
 )
 PICKLE_ADVICE = (
     "This is a Python pickle. Loading one can run any program hidden in it, so it is never read here. Load it "
@@ -148,7 +154,7 @@ def _archive(head: bytes, suffix: str) -> Format:
 def _by_name(suffix: str, accepted: Collection[Format]) -> Format:
     """Return the text format that the name says; the binary formats would have been known by their first bytes."""
     if suffix in TORCH_SUFFIXES:
-        raise UnsupportedFormatError(TORCH_ADVICE)
+        raise UnsupportedFormatError(BIN_ADVICE if suffix == ".bin" else TORCH_ADVICE)
     if suffix in {".pkl", ".pickle", ".joblib"}:
         raise UnsupportedFormatError(PICKLE_ADVICE)
     named: Format | None = next((each for each in (*accepted, *Format) if suffix in SUFFIXES[each]), None)

@@ -16,6 +16,7 @@ from app.formats.row_file import RowFile
 from app.formats.table_file import require_columns
 from app.formats.tally import cell_text
 from app.formats.text import MAX_COLUMNS
+from app.numerals import plural
 
 NUMBERS = frozenset({int, float, type(None)})
 """What a list of numbers may hold: null, which NaN is read as, is a number that is missing."""
@@ -44,14 +45,19 @@ class Key:
         if self.n == 1 and is_list:
             self.width = len(value)
         if self.width is not None and not (is_list and len(value) == self.width):
-            found = f"{len(value):,} values" if isinstance(value, list) else cell_text(value)[:40]
             self.trouble = self.trouble or (
-                f"Line {line} holds {found} under {self.name[:80]!r}, where the lines before hold a list of "
-                f"{self.width:,} numbers: give every line as many."
+                f"Line {line} holds {self._found(value)} under {self.name[:80]!r}, where the lines before hold a list "
+                f"of {plural(self.width, 'number')}: give every line as many."
             )
         self.types.add(type(value))
         if isinstance(value, (str, int)) and len(self.distinct) <= MAX_DISTINCT:
             self.distinct[cell_text(value)] = None
+
+    def _found(self, value: Any) -> str:
+        """Say what is there instead of a list of as many numbers."""
+        if not isinstance(value, list):
+            return cell_text(value)[:40]
+        return plural(len(value), "value") + (" that are not all numbers" if len(value) == self.width else "")
 
     @property
     def kind(self) -> Kind | None:

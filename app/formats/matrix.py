@@ -8,11 +8,10 @@ import numpy as np
 
 from app.errors import TooLargeError
 from app.formats.arrays import BFLOAT16
-from app.formats.contents import Block, Contents
+from app.formats.contents import MAX_ROWS, Block, Contents
 from app.formats.selection import Selection
 from app.formats.upload import Upload, open_upload
 
-MAX_ROWS = 50_000_000
 MAX_CHUNK_BYTES = 32 * 2**20
 
 

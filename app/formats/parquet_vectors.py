@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from app.errors import InvalidError
-from app.formats.contents import Block, Part
+from app.formats.contents import MAX_ROWS, Block, Part
 from app.formats.expansion import require_honest
 from app.formats.layout import Kind, roles
 from app.formats.parquet import BATCH_ROWS, is_scalar, open_parquet, require_rows
@@ -17,7 +17,6 @@ from app.formats.tally import Tally, cell_text
 from app.formats.text import MAX_COLUMNS
 from app.formats.wording import listed, shown
 
-MAX_ROWS = 50_000_000
 MAX_BATCH_BYTES = 32 * 2**20
 WIDEST_BYTES = 8
 INDEX = "__index_level_"

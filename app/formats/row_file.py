@@ -6,9 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from app.formats.contents import Annotation, Block, Part
-
-MAX_COLUMN_BLOCK_BYTES = 64 * 2**20
+from app.formats.contents import MAX_COLUMN_BLOCK_BYTES, Annotation, Block, Part
 
 
 class RowFile(ABC):

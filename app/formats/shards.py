@@ -1,25 +1,15 @@
 """Several files as one: the rows of each below those of the one before."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from app.errors import InvalidError, IsoscopeError
+from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Annotation, Block, Contents, Part, annotation_of
 from app.formats.row_file import transposed
-from app.formats.wording import listed
+from app.formats.wording import blaming, listed
 
 T = TypeVar("T")
-
-
-@contextmanager
-def blaming(filename: str) -> Iterator[None]:
-    """Say in an error which file it is about."""
-    try:
-        yield
-    except IsoscopeError as error:
-        raise type(error)(f"{filename}: {error.message}", error.field) from None
 
 
 class Shards:
@@ -29,7 +19,7 @@ class Shards:
         """Take the name and the contents of each file, in the order of their rows."""
         (first_name, first), *others = files
         for name, other in others:
-            if _offered(other) != _offered(first):
+            if _layout(other) != _layout(first):
                 raise InvalidError(
                     f"{name} holds {', '.join(_offered(other))}, but {first_name} holds {', '.join(_offered(first))}: "
                     "the files of one embedding need the same arrays or columns. Upload the others apart.",
@@ -79,8 +69,13 @@ class Shards:
         return annotation_of(name, n, self.values(name))
 
 
+def _layout(contents: Contents) -> list[tuple[str, int, str]] | list[str]:
+    """Return what has to be the same in all files."""
+    return [(part.name, part.d, part.dtype) for part in contents.parts] or contents.numeric_columns
+
+
 def _offered(contents: Contents) -> list[str]:
-    """Return what has to be the same in all files, in words."""
+    """Return the same in words, cut short."""
     if contents.parts:
         return [f"{part.name!r} of {part.d:,} dimensions ({part.dtype})" for part in contents.parts]
     columns = contents.numeric_columns

@@ -1,18 +1,16 @@
 """The train and validation files of a data set: what their columns hold, and their values."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from app.errors import InvalidError, IsoscopeError
+from app.errors import InvalidError
 from app.formats.columns import Column, ColumnKind
 from app.formats.detect import TABLE_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
 from app.formats.profile import Profile
 from app.formats.table_file import Scalar, TableFile, read_text_table
-from app.formats.wording import listed, shown
+from app.formats.wording import blaming, listed, shown
 
 __all__ = ["Column", "ColumnKind", "DatasetDescription", "Scalar", "describe_pair", "read_columns"]
 
@@ -37,9 +35,9 @@ def describe_pair(
         InvalidError: the files have no column in common.
 
     """
-    with _blaming("train", train_filename):
+    with blaming(train_filename, "train"):
         n_train, train = _profile(train_path, train_filename)
-    with _blaming("validation", validation_filename):
+    with blaming(validation_filename, "validation"):
         n_validation, validation = _profile(validation_path, validation_filename)
     columns = [_column(name, profile, validation[name]) for name, profile in train.items() if name in validation]
     if not columns:
@@ -102,12 +100,3 @@ def _column(name: str, train: Profile, validation: Profile) -> Column:
         n_missing_train=train.n_missing,
         n_missing_validation=validation.n_missing,
     )
-
-
-@contextmanager
-def _blaming(field: str, filename: str) -> Iterator[None]:
-    """Say in an error which of the two files it is about."""
-    try:
-        yield
-    except IsoscopeError as error:
-        raise type(error)(f"{filename}: {error.message}", field) from None

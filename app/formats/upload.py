@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.errors import InvalidError, IsoscopeError
+from app.errors import InvalidError
 from app.formats.annotated import Annotated
 from app.formats.array_file import ArrayFile
 from app.formats.contents import Contents
@@ -15,9 +15,10 @@ from app.formats.jsonl_vectors import JsonlVectors
 from app.formats.npy import read_npy
 from app.formats.npz import read_npz
 from app.formats.safetensors import read_safetensors
-from app.formats.shards import Shards, blaming
+from app.formats.shards import Shards
 from app.formats.word2vec import Word2VecText
 from app.formats.word2vec_binary import Word2VecBinary
+from app.formats.wording import blaming
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,8 @@ def common_format(files: Sequence[NamedFile]) -> Format:
 
 def check_annotations(file: NamedFile) -> None:
     """Refuse what cannot be a file of names and labels, by its first bytes and name only."""
-    try:
+    with blaming(file.filename, "annotations"):
         detect(file.path, file.filename, ANNOTATION_FORMATS)
-    except IsoscopeError as error:
-        raise type(error)(f"{file.filename}: {error.message}", "annotations") from None
 
 
 def _blaming(file: NamedFile, files: Sequence[NamedFile]) -> AbstractContextManager[None]:

@@ -1,7 +1,10 @@
 """How names that came from outside are shown in a sentence."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from itertools import islice
+
+from app.errors import IsoscopeError
 
 MAX_SHOWN_CHARACTERS = 80
 MAX_LISTED = 10
@@ -17,6 +20,15 @@ def listed(names: Collection[str]) -> str:
     """Return the first ten names between quotes, and how many more there are."""
     more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     return ", ".join(map(shown, islice(names, MAX_LISTED))) + more
+
+
+@contextmanager
+def blaming(filename: str, field: str | None = None) -> Iterator[None]:
+    """Say in an error which file it is about, and in which field of the form that file came."""
+    try:
+        yield
+    except IsoscopeError as error:
+        raise type(error)(f"{filename}: {error.message}", field or error.field) from None
 
 
 def storable(text: str) -> str:

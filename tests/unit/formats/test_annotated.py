@@ -9,7 +9,7 @@ from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.inspection import Inspection, inspect
 from app.formats.matrix import open_matrix
 from app.formats.selection import Selection
-from app.formats.upload import NamedFile, Upload
+from app.formats.upload import NamedFile, Upload, open_upload
 
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
 WORDS = ["king", "queen", "pawn", "rook", "a b", "é"]
@@ -117,6 +117,15 @@ def test_names_may_be_those_of_the_columns_where_these_are_the_samples(vectors, 
 def test_a_second_file_that_does_not_fit_is_refused_by_name(vectors, second, filename, content, error, sentence):
     with pytest.raises(error, match=sentence) as raised:
         inspect(Upload((vectors,), second(filename, content)))
+    assert raised.value.field == "annotations"
+
+
+def test_a_second_file_that_is_altered_after_it_was_opened_is_refused_by_name(vectors, second):
+    labels = second("l.csv", b"word\n" + b"king\n" * 6)
+    _, contents = open_upload(Upload((vectors,), labels))
+    labels.path.write_bytes(b"word\nking,queen\n")
+    with pytest.raises(InvalidError, match=r"l\.csv: Line 2 has another number of columns") as raised:
+        list(contents.values("word"))
     assert raised.value.field == "annotations"
 
 

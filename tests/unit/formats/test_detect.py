@@ -104,6 +104,12 @@ def test_a_pickled_torch_file_is_refused_with_the_three_lines_that_convert_it(de
     ]
 
 
+def test_a_bin_file_of_unknown_content_is_told_what_it_could_have_been(detected):
+    sentence = r"neither a word2vec binary file \(a line of two counts, then words\) nor safetensors\. If PyTorch wrote"
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        detected("vectors.bin", b"\x00\x01\x02")
+
+
 def test_a_torch_file_is_known_by_its_content_too(detected):
     with pytest.raises(UnsupportedFormatError, match="pickled PyTorch file"):
         detected("embeddings", zipped(**{"archive__data.pkl": b"x"}))

@@ -17,34 +17,15 @@ from app.errors import IsoscopeError
 from app.formats.inspection import Inspection, inspect
 from app.formats.tables import DatasetDescription, describe_pair
 from app.formats.upload import NamedFile, Upload
+from tests.uploads.good import X, npy, npz
+from tests.uploads.hostile.upload import Explosive
+from tests.uploads.mutation import mutated
 
-X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float32)
 MUTATIONS = 150
-
-
-class Explosive:
-    """What runs when it is unpickled."""
-
-    def __reduce__(self):
-        return pytest.fail, ("a pickle was loaded",)
-
-
-def npy(array, **kwargs):
-    buffer = io.BytesIO()
-    np.save(buffer, array, **kwargs)
-    return buffer.getvalue()
 
 
 def npy_header(text, data=b""):
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + data
-
-
-def npz(compression=zipfile.ZIP_DEFLATED, **members):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
-    return buffer.getvalue()
 
 
 def bomb():
@@ -206,26 +187,6 @@ GOOD_TABLES = {
     "x.jsonl": b'{"sentence": "a", "label": 1}\n{"sentence": "b", "label": 0}\n',
     "x.parquet": parquet(sentence=["a", "b"] * 50, label=[1, 0] * 50),
 }
-
-
-def mutated(content, chance):
-    """Return the bytes with a few changed, cut out, doubled, or replaced by the numbers that break counters."""
-    changed = bytearray(content)
-    for _ in range(chance.randint(1, 4)):
-        i = chance.randrange(len(changed))
-        match chance.randrange(5):
-            case 0:
-                changed[i] = chance.randrange(256)
-            case 1:
-                changed[i] ^= 1 << chance.randrange(8)
-            case 2 if i:
-                del changed[i : i + chance.randint(1, 16)]
-            case 3:
-                changed[i:i] = changed[i : i + chance.randint(1, 16)]
-            case _:
-                number = chance.choice([0, 1, 2**15, 2**16 - 1, 2**31 - 1, 2**32 - 1])
-                changed[i : i + 4] = struct.pack("<L", number)
-    return bytes(changed)
 
 
 def read_or_refused(read, *args):

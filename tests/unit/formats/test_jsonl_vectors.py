@@ -58,10 +58,11 @@ def test_lists_of_other_lengths_beside_the_vectors_do_no_harm(opened):
     [
         (
             [{"v": [1, 2]}, {"v": [3]}],
-            r"Line 2 holds 1 values under 'v', where .* a list of 2 numbers: give every line",
+            r"Line 2 holds 1 value under 'v', where .* a list of 2 numbers: give every line",
         ),
         ([{"v": [1, 2]}, {"v": "text"}], "Line 2 holds text under 'v'"),
-        ([{"v": [1, 2]}, {"v": [[1], [2]]}], "Line 2 holds 2 values under 'v'"),
+        ([{"v": [1, 2]}, {"v": [[1], [2]]}], "Line 2 holds 2 values that are not all numbers under 'v'"),
+        ([{"v": [1]}, {"v": ["a", None]}], "Line 2 holds 2 values under 'v', where .* a list of 1 number: give"),
         ([{"v": [1, 2]}, {}], "1 of 2 lines hold nothing under 'v': give every line a list of numbers"),
         ([{"v": [1, 2]}, {"v": None}], "1 of 2 lines hold nothing under 'v'"),
         ([{"v": [[1, 2]]}], "No key of the objects holds a list of numbers or a number"),

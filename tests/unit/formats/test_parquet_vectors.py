@@ -109,6 +109,13 @@ def test_more_rows_than_are_read_are_refused_from_the_footer(opened, monkeypatch
         opened({"a": [0.5] * 10})
 
 
+def test_a_file_that_holds_fewer_rows_than_it_declares_is_refused(opened):
+    contents = opened({"a": [0.5] * 10})
+    opened({"a": [0.5] * 8})
+    with pytest.raises(InvalidError, match="declares 10 rows, but holds 8: it was altered"):
+        matrix(contents, ["a"])
+
+
 def test_two_columns_of_one_name_are_refused(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)

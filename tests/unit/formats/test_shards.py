@@ -88,6 +88,14 @@ def test_files_that_do_not_fit_together_are_refused_by_name(upload, contents, se
         open_upload(upload(**contents))
 
 
+def test_columns_beyond_those_that_are_named_are_compared_too(upload):
+    columns = [f"c{i}" for i in range(11)]
+    row = ",".join(["1.5"] * 12)
+    tables = {f"{name}_csv": f"{','.join([*columns, last])}\n{row}\n" for name, last in (("a", "x"), ("b", "y"))}
+    with pytest.raises(InvalidError, match=r"b\.csv holds 12 columns of numbers, .* and 2 more, but a\.csv holds 12"):
+        open_upload(upload(**tables))
+
+
 def test_what_is_found_wrong_while_reading_names_its_file(upload):
     shards = upload(a_csv="x,y\n1.5,2\n", b_csv="x,y\n1.5,2\n2.5,3\nabc,3\n")
     with pytest.raises(InvalidError, match=r"^b\.csv: Line 4, column 1 \('x'\) holds 'abc' where a number belongs"):
