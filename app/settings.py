@@ -1,5 +1,6 @@
 """Settings, read once from environment variables that start with ``ISOSCOPE_`` and passed down."""
 
+import re
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,6 +16,7 @@ MIB = 2**20
 SECRET_CHARACTERS = 16
 POSTGRESQL = "postgresql"
 POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
+BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 def is_loopback(host: str) -> bool:
@@ -33,20 +35,27 @@ def spell_url(url: str) -> str:
     Raises ValueError for any other; its sentence does not repeat the URL, which may hold a password.
     """
     expected = "expected postgresql://user:password@host/name or sqlite:///path/of/a/file"
+    unreadable = (
+        f"{expected}, got a URL that cannot be read: write special characters of a password as %2F and the like"
+    )
+    url = url.strip()
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError as error:
-        raise ValueError(f"{expected}, got a URL that cannot be read: {error}") from None
+    except ValueError:
+        raise ValueError(unreadable) from None
+    rest = url[len(parts.scheme) :]
     if parts.scheme == "sqlite":
         if parts.netloc or len(parts.path) < 2:
             raise ValueError(f"{expected}, got one of SQLite without three slashes and a file after them")
-        return url
+        return parts.scheme + rest
     if parts.scheme not in POSTGRESQL_SCHEMES:
         raise ValueError(f"{expected}, got one that begins with {url.partition(':')[0][:20]!r}")
+    if BARE_PERCENT.search(url) or "@" in parts.path:
+        raise ValueError(unreadable)
     if not (parts.hostname or "host" in parse_qs(parts.query)) or len(parts.path) < 2:
         raise ValueError(f"{expected}, got one without a host or without the database's name")
-    return url.replace(parts.scheme, POSTGRESQL, 1)
+    return POSTGRESQL + rest
 
 
 class Settings(BaseSettings):

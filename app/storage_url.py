@@ -20,8 +20,11 @@ def parse_storage_url(url: str) -> StoragePlace:
     """Read the setting. Raises ValueError with a sentence; it never repeats credentials, which logs would keep."""
     if not url:
         return StoragePlace()
-    parts = urlsplit(url)
-    if "@" in parts.netloc:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(f"{EXPECTED}, got one that cannot be read.") from None
+    if "@" in (parts.netloc if parts.scheme == "file" else url):
         raise ValueError(
             "The URL holds credentials, which would end up in logs. Leave them out, and set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY."

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 IN_USE_SECONDS = 60 * 60
@@ -45,7 +45,10 @@ class Cache:
         (self.folder / sha256).unlink(missing_ok=True)
 
     def _make_room(self) -> None:
-        found = [(path, path.stat()) for path in self.folder.iterdir()]
+        found = []
+        for path in self.folder.iterdir():
+            with suppress(FileNotFoundError):  # a download ends, or a file is removed, just now
+                found.append((path, path.stat()))
         excess = sum(stat.st_size for _, stat in found) - self._max_bytes
         oldest_in_use = time.time() - IN_USE_SECONDS
         for path, stat in sorted(found, key=lambda one: one[1].st_mtime):

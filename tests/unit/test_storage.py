@@ -148,6 +148,11 @@ def test_what_a_killed_download_left_counts_and_goes_too(cache, put):
     assert not leftover.exists()
 
 
+def test_a_file_that_vanishes_while_room_is_made_does_no_harm(cache, put):
+    (cache.folder / "vanished").symlink_to(cache.folder / "nothing")
+    assert put("a", b"123456789012").exists()
+
+
 def test_a_copy_that_is_read_may_be_dropped(cache, put):
     with put("a", b"123456789", 2 * IN_USE_SECONDS).open("rb") as reading:
         put("b", b"12")
@@ -165,7 +170,7 @@ def test_a_bucket_may_have_a_prefix():
 
 
 def test_a_url_of_a_folder_is_decoded():
-    assert parse_storage_url("file:///srv/our%20files") == (Path("/srv/our files"), None)
+    assert parse_storage_url("file:///srv/our%20files@lab") == (Path("/srv/our files@lab"), None)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +183,7 @@ def test_a_url_of_a_folder_is_decoded():
         ("s3:///prefix", "An endpoint goes into AWS_ENDPOINT_URL"),
         ("s3://minio:9000/bucket", "An endpoint goes into AWS_ENDPOINT_URL"),
         ("s3://bucket/prefix?endpoint=http://minio", "An endpoint goes into AWS_ENDPOINT_URL"),
+        ("s3://[bucket", "Expected file:///folder or s3://bucket/prefix, got one that cannot be read"),
     ],
 )
 def test_another_url_is_refused_with_what_was_expected(url, sentence):
@@ -185,9 +191,14 @@ def test_another_url_is_refused_with_what_was_expected(url, sentence):
         Settings(storage_url=url)
 
 
-def test_credentials_in_the_url_are_refused_and_not_repeated():
+@pytest.mark.parametrize(
+    "url",
+    ["s3://key:verysecret@bucket/prefix", "s3://key:very/verysecret@bucket", "gs:key:verysecret@bucket",
+     "file://key:verysecret@host/folder"],
+)  # fmt: skip
+def test_credentials_in_the_url_are_refused_and_not_repeated(url):
     with pytest.raises(ValidationError, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY") as refused:
-        Settings(storage_url="s3://key:verysecret@bucket/prefix")
+        Settings(storage_url=url)
     assert "verysecret" not in str(refused.value)
 
 
