@@ -113,12 +113,13 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(IntegrityError)
     def overtaken(request: Request, error: IntegrityError) -> Response:
+        logger.warning("a request was overtaken: %s", error.orig)
         detail = "Something this refers to was changed or deleted at the same moment. Load the page again."
         return problem_response(request, 409, Problem(detail=detail))
 
     @app.exception_handler(OperationalError)
     def away(request: Request, error: OperationalError) -> Response:
-        logger.error("the database does not answer: %s", error.orig)
+        logger.error("the database does not answer: %s", error.orig, exc_info=error)
         return problem_response(request, 503, Problem(detail="The database does not answer. Try again in a moment."))
 
     @app.exception_handler(Exception)

@@ -12,6 +12,12 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from app.db.session import cause
+
+logger = logging.getLogger(__name__)
 
 APPLICATION = "isoscope"
 # Pinned: by default the version is a hash of the source, and an upgrade would strand interrupted jobs.
@@ -67,7 +73,11 @@ def migrate(url: str) -> None:
 
 
 class JobQueue:
-    """The web process's side: hand jobs in, take them back. Needs no worker to be alive."""
+    """The web process's side: hand jobs in, take them back. Needs no worker to be alive.
+
+    While the engine's database is away a row stays as it was committed, and the workers' reconciler does later what
+    could not be done now.
+    """
 
     def __init__(self, url: str) -> None:
         _keep_quiet()
@@ -76,6 +86,7 @@ class JobQueue:
             application_name=APPLICATION,
             serializer=DBOSPortableJSONSerializer(),
             lazy=True,
+            retry_connection_errors=False,
         )
 
     def enqueue(self, job: Job, priority: int = DEFAULT_PRIORITY) -> None:
@@ -87,11 +98,13 @@ class JobQueue:
             "app_version": VERSION,
             "priority": priority,
         }
-        self._client.enqueue(options, job.kind.value, job.row_id)
+        with _later_if_away(job):
+            self._client.enqueue(options, job.kind.value, job.row_id)
 
     def cancel(self, job: Job) -> None:
         """Take a job back: a waiting one never starts, a running one is stopped within about a second."""
-        self._client.cancel_workflow(job.workflow_id)
+        with _later_if_away(job):
+            self._client.cancel_workflow(job.workflow_id)
 
     def active(self) -> set[str]:
         """Workflow ids of all jobs that wait or run."""
@@ -119,8 +132,9 @@ class JobQueue:
 
     def restart(self, job: Job, priority: int = DEFAULT_PRIORITY) -> None:
         """Hand in a job again that the engine believes ended."""
-        self._client.delete_workflow(job.workflow_id)
-        self.enqueue(job, priority)
+        with _later_if_away(job):
+            self._client.delete_workflow(job.workflow_id)
+            self.enqueue(job, priority)
 
     def forget(self, jobs: Collection[Job]) -> None:
         """Delete the engine's record of jobs whose rows are gone or final."""
@@ -131,11 +145,19 @@ class JobQueue:
         self._client.destroy()
 
 
+@contextmanager
+def _later_if_away(job: Job) -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, PoolTimeoutError) as away:
+        logger.warning("the job engine's database does not answer; %s has to wait: %s", job.workflow_id, cause(away))
+
+
 def _keep_quiet() -> None:
     """Keep out of the log what is no news: SQLite (docs/architecture.md says why it is right), cancelled jobs."""
-    logger = logging.getLogger("dbos")
-    logger.setLevel(logging.ERROR)
-    logger.addFilter(_is_news)
+    engine = logging.getLogger("dbos")
+    engine.setLevel(logging.ERROR)
+    engine.addFilter(_is_news)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

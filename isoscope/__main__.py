@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.db.session import cause
 from app.errors import IsoscopeError
 from app.settings import Settings
-from isoscope.checks.databases import cause
 from isoscope.checks.settings import sentences
 from isoscope.doctor import doctor
 from isoscope.migration import migrate
@@ -30,6 +30,9 @@ def main() -> int:
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    except SQLAlchemyError as error:
+        sys.stderr.write(f"The databases cannot be used: {cause(error)}. To find out why: isoscope doctor\n")
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,11 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _migrate(_: argparse.Namespace) -> int:
-    try:
-        migrate(Settings())
-    except SQLAlchemyError as error:
-        sys.stderr.write(f"The databases could not be upgraded: {cause(error)}. To find out why: isoscope doctor\n")
-        return 1
+    migrate(Settings())
     say("both databases are up to date")
     return 0
 

@@ -84,6 +84,8 @@ class Line(ThreadingTCPServer):
         self.port = port
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.bytes_left: float = float("inf")
+        self.refused: bytes | None = None
+        """How a block begins that does not pass."""
         self._thread = Thread(target=self.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
 
@@ -114,7 +116,8 @@ class _Connection(BaseRequestHandler):
         try:
             while block := source.recv(2**16):
                 self.server.bytes_left -= len(block)
-                if self.server.bytes_left < 0:
+                refused = self.server.refused is not None and block.startswith(self.server.refused)
+                if refused or self.server.bytes_left < 0:
                     break
                 target.sendall(block)
             for end in (source, target):

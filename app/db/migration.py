@@ -10,13 +10,20 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine
 
 from alembic import command
-from app.db.session import hold
+from app.db.session import hold, shown
+from app.errors import ConflictError
 
 ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
+INSTALL_NEWER = "Install the version of Isoscope that made it, or a newer one."
 
 
 def upgrade(engine: Engine, revision: str = "head") -> None:
-    """Create or upgrade the tables; does nothing where they are up to date."""
+    """Create or upgrade the tables; does nothing where they are up to date.
+
+    Raises ConflictError where a newer version of Isoscope made them.
+    """
+    if (found := unknown_revision(engine)) is not None:
+        raise ConflictError(f"{found} {INSTALL_NEWER}")
     with altering(engine) as connection:
         command.upgrade(_config(connection=connection), revision)
 
@@ -54,6 +61,14 @@ def current_revision(engine: Engine) -> str | None:
     """The revision that the tables are at; null where there are none of ours."""
     with engine.connect() as connection:
         return MigrationContext.configure(connection).get_current_revision()
+
+
+def unknown_revision(engine: Engine) -> str | None:
+    """What is wrong where a newer version of Isoscope made the tables; null where none did."""
+    current, known = current_revision(engine), known_revisions()
+    if current in (None, *known):
+        return None
+    return f"{shown(engine.url)} is at revision {current}, which this version does not know; its newest is {known[0]}."
 
 
 def known_revisions() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Pool, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -51,13 +51,10 @@ def require_database(url: str, setting: str, table: str | None = None) -> None:
     try:
         with engine.connect() as connection:
             if table is not None and not inspect(connection).has_table(table):
-                raise ConflictError(
-                    f"The database of {setting} has no tables yet. Start `isoscope serve`, which makes them."
-                )
-    except OperationalError as error:
-        words = " ".join(str(error.orig).split()).rstrip(".")
+                raise ConflictError(f"The database of {setting} has no tables yet. Run: isoscope migrate")
+    except SQLAlchemyError as error:
         raise ConflictError(
-            f"The database {shown(make_url(url))} cannot be opened: {words}. Start it, or correct {setting}."
+            f"The database {shown(make_url(url))} cannot be opened: {cause(error)}. Start it, or correct {setting}."
         ) from error
     finally:
         engine.dispose()
@@ -66,6 +63,12 @@ def require_database(url: str, setting: str, table: str | None = None) -> None:
 def shown(url: URL) -> str:
     """The URL without what may be secret: its password and its query."""
     return url.set(query={}).render_as_string(hide_password=True)
+
+
+def cause(error: SQLAlchemyError) -> str:
+    """The driver's own words, in one line."""
+    words = str(getattr(error, "orig", None) or error)
+    return " ".join(words.split()).rstrip(".")
 
 
 def hold(connection: Connection, *names: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from sqlalchemy import URL, Engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.migration import current_revision, known_revisions
-from app.db.session import create_database_engine, shown
+from app.db.migration import INSTALL_NEWER, current_revision, known_revisions, unknown_revision
+from app.db.session import cause, create_database_engine, shown
 from app.queue import JobQueue
 from app.settings import Settings
 from isoscope.finding import Finding, ok, problem
@@ -35,13 +35,17 @@ def metrics_database(settings: Settings) -> Iterator[Finding]:
                 yield problem(check, f"{shown(engine.url)} answers, and has none of Isoscope's tables.", MIGRATE)
             elif current == known[0]:
                 yield ok(check, f"{at}, the newest.")
-            elif current in known:
-                yield problem(check, f"{at}, and this version needs {known[0]}.", MIGRATE)
+            elif (newer := unknown_revision(engine)) is not None:
+                yield problem(check, newer, INSTALL_NEWER)
             else:
-                advice = "Install the version of Isoscope that made it, or a newer one."
-                yield problem(check, f"{at}, which this version does not know; its newest is {known[0]}.", advice)
+                yield problem(check, f"{at}, and this version needs {known[0]}.", MIGRATE)
     except UnusableError as error:
         yield error.finding
+    except SQLAlchemyError as error:
+        advice = "See that they are Isoscope's, and that its user may read and write them."
+        yield problem(
+            check, f"The tables of {shown(make_url(settings.database))} cannot be read: {cause(error)}.", advice
+        )
 
 
 def queue_database(settings: Settings) -> Iterator[Finding]:
@@ -73,23 +77,22 @@ def reached(check: str, setting: str, url: str) -> Iterator[Engine]:
         raise UnusableError(problem(check, f"{shown(parsed)} does not exist.", MIGRATE))
     engine = create_database_engine(url)
     try:
-        with engine.connect() as connection:
-            connection.execute(text("select 1"))
+        _require_answer(engine, check, setting)
         yield engine
-    except SQLAlchemyError as error:
-        found = f"{shown(parsed)} cannot be used: {cause(error)}."
-        advice = f"See that it runs and that {setting} has its address, user and password."
-        raise UnusableError(problem(check, found, advice)) from error
     finally:
         engine.dispose()
+
+
+def _require_answer(engine: Engine, check: str, setting: str) -> None:
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("select 1"))
+    except SQLAlchemyError as error:
+        found = f"{shown(engine.url)} cannot be used: {cause(error)}."
+        advice = f"See that it runs and that {setting} has its address, user and password."
+        raise UnusableError(problem(check, found, advice)) from error
 
 
 def missing(url: URL) -> bool:
     """Whether it is a file that is not there, which connecting would create."""
     return url.get_backend_name() == "sqlite" and bool(url.database) and not Path(str(url.database)).exists()
-
-
-def cause(error: SQLAlchemyError) -> str:
-    """The driver's own words, in one line."""
-    words = str(getattr(error, "orig", None) or error)
-    return " ".join(words.split()).rstrip(".")

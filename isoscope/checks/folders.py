@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from uuid import uuid4
@@ -11,7 +12,7 @@ from uuid import uuid4
 from app.errors import IsoscopeError
 from app.numerals import size
 from app.settings import Settings
-from app.storage import open_storage
+from app.storage import Storage, open_storage
 from isoscope.finding import Finding, ok, problem, warning
 
 
@@ -34,7 +35,8 @@ def storage(settings: Settings) -> Iterator[Finding]:
         kept = open_storage(settings)
         stored = kept.write(BytesIO(content), len(content))
         try:
-            read = kept.local(stored.sha256).read_bytes() if kept.exists(stored.sha256) else b""
+            with _without_cache(settings) as elsewhere:
+                read = elsewhere.local(stored.sha256).read_bytes()
         finally:
             kept.delete(stored.sha256)
     except (OSError, IsoscopeError) as error:
@@ -46,6 +48,18 @@ def storage(settings: Settings) -> Iterator[Finding]:
     else:
         found = f"Of a file of {len(content)} bytes, {len(read)} others came back."
         yield problem("storage", found, "Let no two services share one folder or bucket.")
+
+
+@contextmanager
+def _without_cache(settings: Settings) -> Iterator[Storage]:
+    """The storage as a machine sees it that has no copy of anything yet."""
+    if settings.bucket is None:
+        yield open_storage(settings)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        other = Settings(**settings.model_dump() | {"data_dir": folder})
+        other.cache.mkdir()
+        yield open_storage(other)
 
 
 def _folder(check: str, folder: Path, settings: Settings) -> Finding:

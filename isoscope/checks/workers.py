@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.models import Worker
 from app.db.session import Sessions
@@ -11,7 +12,7 @@ from app.db.types import utcnow
 from app.numerals import ago, plural
 from app.services.workers import LOST_AFTER
 from app.settings import Settings
-from isoscope.checks.databases import UnusableError, reached
+from isoscope.checks.databases import MIGRATE, UnusableError, reached
 from isoscope.finding import Finding, ok, problem, warning
 from workers.reconcile import wanted
 from workers.slot import slot_name
@@ -26,7 +27,7 @@ def workers(settings: Settings) -> Iterator[Finding]:
         with reached("workers", "ISOSCOPE_DATABASE_URL", settings.database) as engine:
             sessions = Sessions(engine)
             rows, jobs = _rows(sessions), len(wanted(sessions))
-    except UnusableError:
+    except (UnusableError, SQLAlchemyError):
         return  # the check of that database says so
     for row in rows:
         yield ok("worker", f"{_beat(row)}.") if _alive(row) else warning("worker", f"{_beat(row)}: lost.", AGAIN)
@@ -46,8 +47,13 @@ def own_worker(settings: Settings) -> Iterator[Finding]:
     except UnusableError as error:
         yield error.finding
         return
+    except SQLAlchemyError:
+        yield problem("worker", "The metrics database answers, and lacks tables of this version.", MIGRATE)
+        return
+    # One that lives is enough: the machine may have had another device before.
+    lost = warning if any(map(_alive, own)) else problem
     for row in own:
-        yield ok("worker", f"{_beat(row)}.") if _alive(row) else problem("worker", f"{_beat(row)}: lost.", AGAIN)
+        yield ok("worker", f"{_beat(row)}.") if _alive(row) else lost("worker", f"{_beat(row)}: lost.", AGAIN)
     if not own:
         yield problem("worker", f"None has announced itself from {socket.gethostname()}.", START)
 

@@ -1,7 +1,9 @@
 """What the two databases do differently must not be seen."""
 
+import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC
 from io import BytesIO
@@ -12,14 +14,16 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
+from app.db.migration import upgrade
 from app.db.models import CurveStatus, Embedding, EmbeddingFile, EmbeddingStatus, StoredFile, ZetaCurve
-from app.db.session import require_database
+from app.db.session import create_database_engine, require_database
 from app.errors import ConflictError
 from app.main import create_app
 from app.queue import Job, JobKind
 from app.services import files
 from app.services.embeddings import Incoming, create_embedding, request_zeta_curve
 from app.settings import Settings
+from app.storage import Stored
 
 NUL = "a\0b"
 
@@ -104,7 +108,16 @@ def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(cont
     assert not context.storage.exists(sha256)
 
 
-def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, pair, monkeypatch):
+def test_bytes_that_go_before_their_row_is_written_are_a_conflict(context):
+    gone = Stored("0" * 64, 1)
+    with (
+        pytest.raises(ConflictError, match="The same file was deleted at this moment; upload it again"),
+        files.recording(context, gone),
+    ):
+        pytest.fail("there is nothing to record")
+
+
+def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, pair, monkeypatch, caplog):
     def delete_first(*_: object, **__: object) -> None:
         with context.sessions.begin() as session:
             session.add(ZetaCurve(embedding_id="gone", source="sample"))
@@ -113,15 +126,33 @@ def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, 
     answer = client.post(f"/api/embeddings/{pair[0]}/commit")
     assert answer.status_code == 409
     assert "changed or deleted at the same moment" in answer.json()["detail"]
+    assert "a request was overtaken: " in caplog.text
 
 
 class TestPostgreSQL:
-    def test_while_it_is_away_requests_are_answered_with_a_sentence(self, tmp_path):
+    def test_while_it_is_away_requests_are_answered_with_a_sentence(self, tmp_path, caplog):
         away = Settings(data_dir=tmp_path, database_url="postgresql://isoscope:secret@127.0.0.1:1/isoscope")
         with TestClient(create_app(away), base_url="http://localhost") as client:
             answer = client.get("/api/embeddings")
         assert answer.status_code == 503
         assert answer.json()["detail"] == "The database does not answer. Try again in a moment."
+        [logged] = [record for record in caplog.records if "the database does not answer" in record.getMessage()]
+        assert logged.exc_info is not None
+
+    def test_while_the_job_engine_s_is_away_rows_are_kept_for_the_reconciler(self, tmp_path, caplog):
+        away = Settings(data_dir=tmp_path, queue_url="postgresql://isoscope:secret@127.0.0.1:1/queue")
+        engine = create_database_engine(away.database)
+        upgrade(engine)
+        engine.dispose()
+        began = time.monotonic()
+        with TestClient(create_app(away), base_url="http://localhost") as client:
+            created = client.post("/api/embeddings", files={"file": ("eye.npy", npy(np.eye(3)))})
+            assert (created.status_code, created.json()["status"]) == (201, "inspecting")
+            assert client.delete(f"/api/embeddings/{created.json()['id']}").status_code == 204
+        assert time.monotonic() - began < 20
+        job = Job(JobKind.INSPECT, created.json()["id"]).workflow_id
+        assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text
+        assert "secret" not in caplog.text
 
     def test_one_that_does_not_answer_is_named_without_its_password(self):
         url = Settings(database_url="postgresql://isoscope:secret@127.0.0.1:1/isoscope").database
@@ -133,7 +164,7 @@ class TestPostgreSQL:
     def test_a_worker_that_is_started_before_the_tables_are_made_says_so(self, empty_postgresql_url, tmp_path):
         ended = start_worker(tmp_path, empty_postgresql_url)
         assert ended.returncode == 1
-        assert ended.stderr.endswith("has no tables yet. Start `isoscope serve`, which makes them.\n")
+        assert ended.stderr.endswith("has no tables yet. Run: isoscope migrate\n")
 
     def test_a_worker_refuses_a_slot_that_another_machine_holds(self, postgresql_url, tmp_path):
         settings = Settings(database_url=postgresql_url)
@@ -148,9 +179,9 @@ class TestPostgreSQL:
 
 
 def start_worker(folder, url, **environment):
-    known = {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_DATABASE_URL": url} | environment
+    known = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_DATABASE_URL": url} | environment
     command = [sys.executable, "-m", "workers", "--device", "cpu"]
-    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
 
 
 JSON = {"Content-Type": "application/json"}

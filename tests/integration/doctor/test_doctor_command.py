@@ -2,9 +2,12 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
+import pytest
 from sqlalchemy import inspect
 
 from app.db.session import create_database_engine
@@ -16,8 +19,9 @@ PASSWORD = "hunter2hunter2hunter2"
 def isoscope(tmp_path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
     return subprocess.run(
-        [sys.executable, "-m", "isoscope", *words], env=known, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-m", "isoscope", *words],
+        env=known, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
 
 
 def tables(path) -> set[str]:
@@ -42,6 +46,33 @@ def test_migrate_says_why_it_cannot(tmp_path):
         "The database sqlite:////nowhere/at/all.sqlite cannot be opened: unable to open database file. "
         "Start it, or correct ISOSCOPE_DATABASE_URL.\n"
     )
+
+
+@pytest.mark.parametrize("command", ["migrate", "serve"])
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        (None, "isoscope.sqlite cannot be opened: file is not a database. Start it, or correct ISOSCOPE_DATABASE_URL."),
+        ("create table files (x)",
+         "The databases cannot be used: table files already exists. To find out why: isoscope doctor"),
+        ("create table alembic_version as select 'from-the-future' as version_num",
+         "which this version does not know; its newest is 0003. "
+         "Install the version of Isoscope that made it, or a newer one."),
+    ],
+)  # fmt: skip
+def test_a_database_that_is_not_ours_is_told_in_a_sentence(tmp_path, command, statement, sentence):
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / "isoscope.sqlite"
+    if statement is None:
+        path.write_text("no database at all, but a text that is long enough to be read" * 20)
+    else:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(statement)
+            connection.commit()
+    ended = isoscope(tmp_path, command, ISOSCOPE_PORT=str(free_port()))
+    assert ended.returncode == 1
+    assert ended.stderr.endswith(f"{sentence}\n")
+    assert "Traceback" not in ended.stderr
 
 
 def test_on_a_fresh_machine_doctor_says_to_migrate_and_makes_nothing_itself(tmp_path):

@@ -1,5 +1,7 @@
 import shutil
 import socket
+import sqlite3
+from contextlib import closing
 
 from sqlalchemy import text
 
@@ -51,6 +53,17 @@ def test_databases_without_tables_are_problems_that_migrate_mends(tmp_path):
     assert rows.found == f"sqlite:///{tmp_path}/isoscope.sqlite answers, and has none of Isoscope's tables."
     assert jobs.found == f"sqlite:///{tmp_path}/queue.sqlite answers, and lacks tables of the job engine."
     assert [(one.level, one.advice) for one in (rows, jobs)] == [(Level.PROBLEM, "Run: isoscope migrate")] * 2
+
+
+def test_tables_that_cannot_be_read_are_a_problem(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "isoscope.sqlite")) as connection:
+        connection.execute("create table alembic_version (x)")
+    [finding] = metrics(tmp_path, "")
+    assert finding.level is Level.PROBLEM
+    assert finding.found.startswith(
+        f"The tables of sqlite:///{tmp_path}/isoscope.sqlite cannot be read: no such column"
+    )
+    assert finding.advice == "See that they are Isoscope's, and that its user may read and write them."
 
 
 def test_a_file_that_is_no_database_is_a_problem(tmp_path):

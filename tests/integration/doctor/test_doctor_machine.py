@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import tempfile
 from pathlib import Path
 
@@ -69,6 +70,15 @@ def test_a_missing_folder_of_temporary_files_is_a_warning(settings, tmp_path, mo
     assert finding.advice == f"Make the folder: mkdir -p {tmp_path}/missing"
 
 
+def test_a_machine_without_any_folder_of_temporary_files_is_a_problem(settings, monkeypatch):
+    settings.create_folders()
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    finding = list(folders(settings))[1]
+    assert (finding.level, finding.found) == (Level.PROBLEM, "No folder for temporary files can be written to.")
+    assert finding.advice == "Set TMPDIR to a folder that this user may write to."
+
+
 def test_storage_is_written_read_and_left_as_it_was(settings):
     settings.create_folders()
     [finding] = storage(settings)
@@ -96,6 +106,13 @@ def test_a_device_that_is_not_there_is_a_problem(tmp_path):
     assert finding.level is Level.PROBLEM
     assert finding.found.startswith("ISOSCOPE_DEVICE is cuda:99, but torch ")
     assert finding.advice.startswith("Choose one of these, or auto")
+
+
+def test_without_torch_pages_are_served_and_that_is_fine(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    [finding] = devices(Settings(data_dir=tmp_path))
+    assert finding.level is Level.OK
+    assert finding.found.startswith("Torch is not installed: this installation serves pages")
 
 
 def test_a_torch_that_does_not_start_is_a_problem(tmp_path, monkeypatch):

@@ -14,11 +14,11 @@ from workers.slot import slot_name
 def beat(context):
     """A worker's row whose last beat was so many minutes ago."""
 
-    def write(minutes: int, slot: str | None = None) -> str:
+    def write(minutes: int, slot: str | None = None, device: str = "cpu") -> str:
         moment = utcnow() - timedelta(minutes=minutes)
-        slot = slot or slot_name(context.settings, "cpu")
+        slot = slot or slot_name(context.settings, device)
         with context.sessions.begin() as session:
-            session.add(Worker(slot=slot, device="cpu", pid=1, started_at=moment, heartbeat_at=moment))
+            session.add(Worker(slot=slot, device=device, pid=1, started_at=moment, heartbeat_at=moment))
         return slot
 
     return write
@@ -69,6 +69,8 @@ def test_no_worker_and_no_job_is_a_warning(context):
 
 def test_of_an_unusable_database_the_workers_say_nothing_more(tmp_path):
     assert list(workers(Settings(data_dir=tmp_path))) == []
+    (tmp_path / "isoscope.sqlite").touch()
+    assert list(workers(Settings(data_dir=tmp_path))) == []
 
 
 def test_a_container_is_well_while_its_own_worker_beats(context, beat):
@@ -84,6 +86,19 @@ def test_a_container_whose_worker_no_longer_beats_is_not_well(context, beat):
     [finding] = own_worker(context.settings)
     assert finding.level is Level.PROBLEM
     assert finding.found == f"{slot} gave its last sign of life 2 minutes ago: lost."
+
+
+def test_a_container_is_well_though_a_device_it_had_before_no_longer_beats(context, beat):
+    lost, living = beat(5, device="cuda:0"), beat(0)
+    found = {finding.found.partition(" ")[0]: finding.level for finding in own_worker(context.settings)}
+    assert found == {lost: Level.WARNING, living: Level.OK}
+
+
+def test_without_its_tables_a_container_is_not_well_and_told_to_migrate(tmp_path):
+    (tmp_path / "isoscope.sqlite").touch()
+    [finding] = own_worker(Settings(data_dir=tmp_path))
+    assert (finding.level, finding.advice) == (Level.PROBLEM, "Run: isoscope migrate")
+    assert finding.found == "The metrics database answers, and lacks tables of this version."
 
 
 def test_without_its_database_a_container_is_not_well(tmp_path):

@@ -1,0 +1,35 @@
+"""Storage on S3, as doctor finds it."""
+
+import pytest
+
+from app.settings import Settings
+from isoscope.checks.folders import storage
+from isoscope.finding import Level
+from tests.ports import free_port
+from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
+
+
+@pytest.fixture
+def line(tmp_path, monkeypatch):
+    server = S3Server(free_port(), tmp_path / "log")
+    line = Line(server.port)
+    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": line.url}.items():
+        monkeypatch.setenv(name, value)
+    bucket = Bucket(server, "bucket")
+    yield line
+    assert bucket.keys() == []
+    bucket.close()
+    line.stop()
+    server.stop()
+
+
+def test_a_bucket_that_takes_files_and_does_not_give_them_back_is_a_problem(tmp_path, line):
+    settings = Settings(data_dir=tmp_path / "data", storage_url="s3://bucket/prefix")
+    settings.create_folders()
+    [well] = storage(settings)
+    assert (well.level, well.found) == (Level.OK, "A file was written, read back and removed.")
+    line.refused = b"GET /bucket/prefix/"
+    [finding] = storage(settings)
+    assert finding.level is Level.PROBLEM
+    assert finding.found.startswith("A file could not be kept and read back: The storage of files cannot be reached")
+    assert list(settings.cache.iterdir()) == []
