@@ -67,7 +67,7 @@ def commit_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 
 @router.delete("/{embedding_id}", status_code=204)
 def delete_embedding(context: ContextDep, embedding_id: str) -> None:
-    """Delete an embedding, its measurements and, the files that no other needs."""
+    """Delete an embedding, its measurements, and the files that no other needs."""
     embeddings.delete_embedding(context, embedding_id)
 
 
