@@ -52,6 +52,7 @@ class RunFolder:
             _flush(path)
         (checkpoint / MARKER).touch()
         _flush(checkpoint)
+        _flush(self.path)
         for other in self.path.glob("checkpoint-*"):
             if other != checkpoint:
                 shutil.rmtree(other)
@@ -74,23 +75,23 @@ def sweep(settings: Settings, sessions: Sessions) -> None:
         mine = Run.id.in_([folder.name for folder in folders])
         unfinished = set(session.scalars(select(Run.id).where(mine, Run.status.in_(UNFINISHED))))
     for folder in folders:
-        if folder.name not in unfinished and _is_free(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        if folder.name not in unfinished:
+            _remove_if_free(folder)
 
 
-def _is_free(folder: Path) -> bool:
-    """Whether it is there and no trainer holds it, one that has not yet noticed that it is to stop."""
+def _remove_if_free(folder: Path) -> None:
+    """Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:  # another worker sweeps too
-        return False
+        return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError:
-        return False
+        pass
     finally:
         os.close(handle)
-    return True
 
 
 def step_of(checkpoint: Path) -> int:

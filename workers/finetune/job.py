@@ -1,11 +1,13 @@
 """The fine-tune job: the row of a queued or interrupted run in, the row of a finished one out."""
 
 import logging
+from pathlib import Path
 from typing import NamedTuple
 
 import datasets
 from sqlalchemy import update
-from transformers import PrinterCallback
+from transformers import PrinterCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import logging as transformers_logging
 
 from app.db.config import Regularizer, RunConfig
@@ -22,7 +24,7 @@ from workers.finetune.device import choose_device
 from workers.finetune.environment import describe_environment
 from workers.finetune.evaluation import Evaluation, evaluate
 from workers.finetune.folder import RunFolder, step_of, sweep
-from workers.finetune.metrics import MetricsCallback, Probe
+from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
 from workers.finetune.model import find_source, load_model, longest_input
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.finetune.shrinkage import ShrinkageCallback
@@ -115,13 +117,18 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
     saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, regularizer, progress)
     trainer.add_callback(saver)
     checkpoint = folder.last_checkpoint()
-    if checkpoint is not None and not progress.reaches(step_of(checkpoint)):
+    if checkpoint is not None and not _is_reached(checkpoint, progress):
         folder.clear()
         checkpoint = None
     if checkpoint is not None:
         saver.restore(checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
     _finish(progress, evaluate(model, train, validation, config, progress))
+
+
+def _is_reached(checkpoint: Path, progress: Progress) -> bool:
+    state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+    return progress.reaches(step_of(checkpoint), rows_apart(state.max_steps))
 
 
 def _finish(progress: Progress, evaluation: Evaluation) -> None:

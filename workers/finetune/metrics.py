@@ -23,6 +23,11 @@ PROBE_SEED = 0
 PROBE_TOKENS_PER_DIMENSION = 4
 
 
+def rows_apart(max_steps: int) -> int:
+    """Return after how many steps a run of ``max_steps`` writes its next row."""
+    return max(1, max_steps // ROWS_PER_RUN)
+
+
 class Probe:
     """A few validation rows, the same in all runs, on which isotropy is watched while a model trains."""
 
@@ -56,7 +61,7 @@ class MetricsCallback(TrainerCallback):
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Take back what was logged after the checkpoint, and look at the model before its first step."""
-        self.row_every = max(1, state.max_steps // ROWS_PER_RUN)
+        self.row_every = rows_apart(state.max_steps)
         # A step costs its tokens three times, forward and backward, so a probe a sixth of the steps between two.
         steps = max(state.max_steps / PROBES_PER_RUN, 2 * self.probe.tokens / self.tokens_per_step)
         self.probe_every = self.row_every * max(1, round(steps / self.row_every))

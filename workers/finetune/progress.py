@@ -39,16 +39,15 @@ class Progress:
             with self.sessions.begin() as session:
                 self.write(session, phase_done=done)
 
-    def reaches(self, step: int) -> bool:
-        """Whether the logged steps go as far as a checkpoint at ``step``, which they precede on the same machine.
+    def reaches(self, step: int, row_every: int) -> bool:
+        """Whether the rows, one every ``row_every`` steps, go as far as a checkpoint at ``step``.
 
-        They do not where another machine had the run meanwhile, began it afresh, and was lost before it got so far.
+        On the same machine they precede it. They do not where another machine had the run meanwhile, began it afresh,
+        and was lost before it got so far.
         """
-        logged = select(func.min(Step.step), func.max(Step.step)).where(Step.run_id == self.run_id, Step.step > 0)
         with self.sessions() as session:
-            first, last = session.execute(logged).one()
-        # One row every `first` steps.
-        return first is not None and last + first > step
+            last = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
+        return (last or 0) + row_every > step
 
     def write(self, session: Session, **values: Any) -> None:
         """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
@@ -67,7 +68,9 @@ class IsotropyTrainer(Trainer):
     def _penalty(self, regularizer: IStar, outputs: ModelOutput, attention_mask: Tensor) -> Tensor:
         mask = torch.ones_like(attention_mask) if self.include_padding else attention_mask
         # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
-        draw = torch.Generator().manual_seed(self.args.seed * 2**32 + self.state.global_step)
+        # The generator keeps 32 bits of a seed, which are mixed of both.
+        mixed = np.random.SeedSequence((self.args.seed, self.state.global_step)).generate_state(1)
+        draw = torch.Generator().manual_seed(int(mixed[0]))
         mask = draw_tokens(mask, self.token_fraction, draw)
         points = union_of_layers(hidden_states_of(outputs), mask, self.layers)
         try:

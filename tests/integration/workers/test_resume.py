@@ -44,6 +44,21 @@ def test_a_run_killed_after_a_step_ends_like_one_that_was_not(settings, often, m
     assert outcome(get_run(killed)) == outcome(get_run(whole))
 
 
+def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, monkeypatch):
+    killed = make_run(**CONFIG | {"max_steps": 400})  # a row every four steps
+    watch_steps(monkeypatch, kill_after=2)
+    with pytest.raises(KilledError):
+        fine_tune(killed, often, "cpu")
+    assert [step.step for step in get_run(killed).steps] == [0]
+
+    monkeypatch.undo()
+    trained = watch_steps(monkeypatch, kill_after=4)
+    with pytest.raises(KilledError):
+        fine_tune(killed, settings, "cpu")
+    assert trained == [3, 4, 5]
+    assert [step.step for step in get_run(killed).steps] == [0, 4]
+
+
 def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
     settings, often, make_run, get_run, sessions, monkeypatch
 ):
