@@ -43,11 +43,13 @@ class Executor:
         cause: str | None = None
         while await asyncio.to_thread(self._begin, job, cause):
             self._begun.add(job)
-            exit_code = -signal.SIGTERM if self._stopping else await self._processes.run(job)
-            if self._stopping:
-                # The job was ended because the worker ends. To return would tell the engine that it is done.
-                await asyncio.Event().wait()
-            self._begun.discard(job)
+            try:
+                exit_code = -signal.SIGTERM if self._stopping else await self._processes.run(job)
+                if self._stopping:
+                    # The job was ended because the worker ends. To return would tell the engine that it is done.
+                    await asyncio.Event().wait()
+            finally:
+                self._begun.discard(job)
             if exit_code == 0:
                 return
             cause = _cause(exit_code)
@@ -61,7 +63,10 @@ class Executor:
         with self._sessions.begin() as session:
             for job in list(self._begun):  # an orderly end is no failed attempt
                 table = ROWS[job.kind][0]
-                session.execute(update(table).where(table.id == job.row_id).values(attempts=0))
+                begun = update(table).where(table.id == job.row_id)
+                if table is Run:  # which may be another worker's by now
+                    begun = begun.where(Run.worker == self._slot)
+                session.execute(begun.values(attempts=0))
             session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None))
 
     def _begin(self, job: Job, cause: str | None) -> bool:

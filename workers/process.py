@@ -23,14 +23,15 @@ PRELOAD = "workers.jobs"
 
 
 class JobProcesses:
-    """Starts job processes and ends them; at most one for a job."""
+    """Starts job processes and ends them."""
 
     def __init__(self, settings: Settings, device: str) -> None:
         self._settings = settings
         self._device = device
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload([PRELOAD])
-        self._running: dict[Job, ForkServerProcess] = {}
+        # A set: the engine may call for a job again before its first process is at its end.
+        self._running: set[ForkServerProcess] = set()
 
     def prepare(self) -> None:
         """Start the fork server, so that the first job finds its imports done."""
@@ -44,17 +45,17 @@ class JobProcesses:
         process = self._context.Process(target=_work, args=(job, self._settings, self._device), name=job.workflow_id)
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
-        self._running[job] = process
+        self._running.add(process)
         try:
             await _ended(process)
         finally:
             await _end(process)
-            del self._running[job]
+            self._running.remove(process)
         return process.exitcode or 0
 
     def kill_all(self) -> None:
         """End every job process at once."""
-        for process in list(self._running.values()):
+        for process in list(self._running):
             _signal(process, signal.SIGKILL)
 
 

@@ -1,8 +1,8 @@
 """Bring rows and engine to agree where a crash came between them.
 
 A row is committed before its job is enqueued, and cancelled before the engine is told. What lies between is
-mended here, at a worker's start and every ten seconds: a dead worker's runs wait no longer than that, and looking
-costs a handful of queries, by one worker at a time.
+mended here, at a worker's start and every ten seconds: a dead worker's runs wait for two looks, and a look costs a
+handful of queries, by one worker at a time.
 """
 
 import logging
@@ -45,10 +45,11 @@ class Reconciler:
 
     def _reconcile_until_stopped(self) -> None:
         unwanted: set[str] = set()
+        free: set[str] = set()
         while True:
             try:
                 with self._locks.held("reconciler"):
-                    take_over_the_dead(self._queue, self._slot, self._locks)
+                    free = take_over_the_dead(self._queue, self._slot, self._locks, free)
                     unwanted = reconcile(self._sessions, self._queue, unwanted)
             except ConflictError:
                 pass  # another worker is at it
@@ -58,16 +59,23 @@ class Reconciler:
                 return
 
 
-def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks) -> None:
+def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: set[str]) -> set[str]:
     """Put back the jobs of workers whose slot nobody holds: the engine gives them only to a worker of that name.
 
-    They are stranded when a machine is lost, or when its name or device is another at the next start.
+    They are stranded when a machine is lost, or when its name or device is another at the next start. A worker that
+    lives lets go of its slot for a second when its session is lost: the slots that are free this time are returned, to
+    be handed in at the next look, and only one that was free before is taken over.
     """
     if not locks.settled:
-        return
+        return set()
+    free = set()
     for other in queue.slots() - {slot}:
         with suppress(ConflictError), locks.held(other):
-            queue.take_over(other)
+            if locks.settled:  # still: our own session may be a new one meanwhile
+                free.add(other)
+                if other in free_before:
+                    queue.take_over(other)
+    return free
 
 
 def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:

@@ -120,6 +120,42 @@ def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, jo
     assert (embedding.status, embedding.attempts) == (EmbeddingStatus.INSPECTING, 0)
 
 
+def test_an_orderly_end_leaves_the_attempts_of_a_run_that_is_another_worker_s(context, run_job):
+    executor = Executor(context.sessions, Processes(), "here/cpu")
+
+    class Cut(Processes):
+        async def run(self, job: Job) -> int:
+            with context.sessions.begin() as session:
+                run = session.get(Run, job.row_id)
+                run.worker, run.attempts = "there/cpu", 2
+            executor.stop()
+            return -signal.SIGKILL
+
+    executor._processes = Cut()
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(executor.execute(run_job), 1))
+    with context.sessions() as session:
+        run = session.get(Run, run_job.row_id)
+    assert (run.worker, run.attempts) == ("there/cpu", 2)
+
+
+def test_an_orderly_end_leaves_the_attempts_of_a_job_that_was_cancelled(context, job):
+    class Long(Processes):
+        async def run(self, job: Job) -> int:
+            self.started.append(job)
+            await asyncio.sleep(60)
+            return 0
+
+    processes = Long()
+    executor = Executor(context.sessions, processes, "here/cpu")
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(executor.execute(job), 1))
+    assert processes.started == [job]
+    executor.stop()
+    with context.sessions() as session:
+        assert session.get(Embedding, job.row_id).attempts == 1
+
+
 def test_a_job_whose_row_is_gone_or_final_starts_nothing(context, job):
     processes = Processes(0)
     executor = Executor(context.sessions, processes, "here/cpu")

@@ -65,15 +65,41 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ru
     assert context.queue.slots() == {"here/cpu"}
 
     locks = FileLocks(tmp_path)
+    free = take_over_the_dead(context.queue, "here/cuda:0", locks, set())
+    assert free == {"here/cpu"}
+    assert context.queue.slots() == {"here/cpu"}, "its slot may be free for a moment"
     with locks.held("here/cpu"):
-        take_over_the_dead(context.queue, "here/cuda:0", locks)
+        assert take_over_the_dead(context.queue, "here/cuda:0", locks, free) == set()
     assert context.queue.slots() == {"here/cpu"}, "while its slot is held a worker lives"
 
-    take_over_the_dead(context.queue, "here/cuda:0", locks)
+    take_over_the_dead(context.queue, "here/cuda:0", locks, free)
     with working(context.settings.queue, "here/cuda:0", execute):
         wait_for(lambda: len(began) == 2)
     assert began == [run_ids[0]] * 2
     assert context.queue.slots() == {"here/cuda:0"}
+
+
+def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, run_ids, tmp_path):
+    class Reopened(FileLocks):
+        """As those in PostgreSQL are when their session is lost while a lock is asked for."""
+
+        looks = iter([True, False])
+
+        @property
+        def settled(self) -> bool:
+            return next(self.looks)
+
+    began: list[str] = []
+
+    async def execute(job: Job) -> None:
+        began.append(job.row_id)
+        await asyncio.Event().wait()
+
+    context.queue.enqueue(Job(JobKind.FINETUNE, run_ids[0]))
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: began)
+    assert take_over_the_dead(context.queue, "here/cuda:0", Reopened(tmp_path), {"here/cpu"}) == set()
+    assert context.queue.slots() == {"here/cpu"}
 
 
 def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, run_ids):
