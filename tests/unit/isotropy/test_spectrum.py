@@ -9,6 +9,7 @@ from isotropy.spectrum import (
     eigenvalues,
     gram,
     scaled_identity,
+    shift_near_mean,
     shrink,
 )
 
@@ -148,6 +149,23 @@ def test_covariance_is_not_lowered_by_autocast():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         S = covariance(SQUARE / 3)
     torch.testing.assert_close(S, SQUARE_COVARIANCE.float() / 9)
+
+
+@pytest.mark.parametrize("d", [2, 300])
+def test_moments_are_not_lowered_by_autocast(d):
+    x = SQUARE.repeat(1, d // 2) / 3
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        S = moments_of(x).covariance()
+    torch.testing.assert_close(S, SQUARE_COVARIANCE.repeat(d // 2, d // 2) / 9, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [CHUNK_ROWS, 2 * CHUNK_ROWS])
+def test_the_shift_is_near_the_mean_where_one_token_of_each_sequence_stands_apart(n):
+    x = torch.zeros(n, 1)
+    x[::128] = 1000
+    shift, _, rest = shift_near_mean(x)
+    assert abs(shift - x.mean()) < x.std() / 4
+    assert float(shift + rest) == pytest.approx(float(x.mean()))
 
 
 def test_covariance_of_one_point_is_zero():
