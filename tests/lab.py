@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from signal import SIGKILL, SIGSTOP, Signals
 
@@ -62,15 +63,14 @@ class Machine:
     def signal(self, number: Signals) -> None:
         """Send a signal to the whole tree, as a power cut or a frozen machine would strike all of it."""
         for process in self.tree():
-            process.send_signal(number)
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
 
     def lose(self) -> None:
         """End all at once and for good."""
         if self.process.poll() is None:
-            tree = self.tree()
-            self.signal(SIGSTOP)
-            for process in tree:
-                process.send_signal(SIGKILL)
+            self.signal(SIGSTOP)  # what is stopped starts no more processes
+            self.signal(SIGKILL)
         self.process.wait()
         if self.process.stdin is not None:
             self.process.stdin.close()

@@ -4,7 +4,6 @@ import io
 import os
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import httpx2
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.ports import free_port
+from tests.waiting import wait_for
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 # A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
@@ -31,15 +31,19 @@ def served(settings):
         "ISOSCOPE_PORT": str(port),
         "HF_HUB_OFFLINE": "1",
     }
+    address = f"http://127.0.0.1:{port}"
     with subprocess.Popen([sys.executable, "-m", "app"], env=environment) as process:
+
+        def answers():
+            assert process.poll() is None, f"the web process ended with {process.returncode}"
+            try:
+                return httpx2.get(f"{address}/api/health").is_success
+            except httpx2.TransportError:
+                return False
+
         try:
-            for _ in range(300):
-                try:
-                    httpx2.get(f"http://127.0.0.1:{port}/api/health")
-                    break
-                except httpx2.TransportError:
-                    time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}"
+            wait_for(answers, 60)
+            yield address
         finally:
             process.terminate()
 

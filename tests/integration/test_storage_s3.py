@@ -18,7 +18,7 @@ from app.errors import NotFoundError, UnavailableError
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.s3 import PART_BYTES
-from tests.conftest import free_port
+from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
 from workers import files
 from workers.finetune.data import load_columns

@@ -60,6 +60,11 @@ def word2vec(header: str = f"{N} {D}\n", rows=X) -> bytes:
     return (header + "\n".join([*lines, ""])).encode()
 
 
+def word2vec_binary(header: str = f"{N} {D}\n", rows=X) -> bytes:
+    records = [f"{word} ".encode() + row.astype("<f4").tobytes() for word, row in zip(WORDS, rows, strict=True)]
+    return header.encode() + b"".join(records)
+
+
 GOOD = {
     "x.npy": npy(X),
     "x.npz": npz(x=npy(X), words=npy(np.array(WORDS))),
@@ -71,4 +76,5 @@ GOOD = {
     "x.tsv": delimited("\t"),
     "x.jsonl": jsonl(),
     "x.vec": word2vec(),
+    "x.bin": word2vec_binary(),
 }

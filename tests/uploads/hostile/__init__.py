@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from tests.uploads.good import GOOD, delimited
 from tests.uploads.hostile.archives import archive, hostile_npz
 from tests.uploads.hostile.arrays import hostile_hdf5, hostile_npy, hostile_safetensors
-from tests.uploads.hostile.tables import hostile_delimited, hostile_jsonl, hostile_parquet, hostile_word2vec
+from tests.uploads.hostile.tables import (
+    hostile_delimited,
+    hostile_jsonl,
+    hostile_parquet,
+    hostile_word2vec,
+    hostile_word2vec_binary,
+)
 from tests.uploads.hostile.upload import Explosive, Upload, noise
 
-BINARY = ("x.npy", "x.npz", "x.safetensors", "wide.parquet", "list.parquet", "x.h5")
+BINARY = ("x.npy", "x.npz", "x.safetensors", "wide.parquet", "list.parquet", "x.h5", "x.bin")
 CUTS = (1, 3, 7, 8, 12, 64, 100)
 PATHS = ("../../etc/passwd", "/etc/passwd", "..\\..\\boot.ini", "x.npy/../passwd", ".", "..", "CON", "x.npy\0.exe")
 
@@ -71,5 +77,6 @@ MAKERS = (
     hostile_delimited,
     hostile_jsonl,
     hostile_word2vec,
+    hostile_word2vec_binary,
     _something_else,
 )

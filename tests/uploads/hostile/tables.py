@@ -7,10 +7,19 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from tests.uploads.good import GOOD, WORDS, D, N, delimited, jsonl, parquet, word2vec
+from tests.uploads.good import GOOD, WORDS, D, N, delimited, jsonl, parquet, word2vec, word2vec_binary
 from tests.uploads.hostile.upload import Upload, noise
 
 FORMULAS = ("=1+1", "@SUM(A1:A9)", "+cmd|' /C calc'!A0", "-2+3", "=HYPERLINK(0)", "\t=1", "1;=2")
+WORD2VEC_HEADERS = {
+    "too many rows": f"{N + 1} {D}\n",
+    "too few rows": f"{N - 1} {D}\n",
+    "another width": f"{N} {D + 1}\n",
+    "no width": f"{N} 0\n",
+    "a negative width": f"{N} -{D}\n",
+    "a petabyte": f"{10**15} {D}\n",
+    "a width of a billion": f"{N} {10**9}\n",
+}
 
 
 def hostile_parquet() -> Iterator[tuple[str, Upload]]:
@@ -98,16 +107,7 @@ def hostile_jsonl() -> Iterator[tuple[str, Upload]]:
 
 
 def hostile_word2vec() -> Iterator[tuple[str, Upload]]:
-    headers = {
-        "too many rows": f"{N + 1} {D}\n",
-        "too few rows": f"{N - 1} {D}\n",
-        "another width": f"{N} {D + 1}\n",
-        "no width": f"{N} 0\n",
-        "a negative width": f"{N} -{D}\n",
-        "a petabyte": f"{10**15} {D}\n",
-        "a width of a billion": f"{N} {10**9}\n",
-    }
-    for what, header in headers.items():
+    for what, header in WORD2VEC_HEADERS.items():
         yield f"word2vec that declares {what}", ("x.vec", word2vec(header))
     good = word2vec()
     for what, line in {
@@ -122,3 +122,19 @@ def hostile_word2vec() -> Iterator[tuple[str, Upload]]:
     yield "word2vec that is a header alone", ("x.vec", f"{N} {D}\n".encode())
     yield "word2vec cut off in a line", ("x.vec", good[:-20])
     yield "word2vec that is prose", ("x.txt", b"Isotropy is how evenly\nthe variance is spread.\n")
+
+
+def hostile_word2vec_binary() -> Iterator[tuple[str, Upload]]:
+    for what, header in WORD2VEC_HEADERS.items():
+        yield f"binary word2vec that declares {what}", ("x.bin", word2vec_binary(header))
+    good = word2vec_binary()
+    end_of_line = good.index(b"\n") + 1
+    contents = {
+        "without a newline after its header": word2vec_binary(f"{N} {D}"),
+        "that is a header alone": good[:end_of_line],
+        "with a word of 20,000 bytes": good[:end_of_line] + b"w" * 20_000 + good[end_of_line:],
+        "with words that never end": good[:end_of_line] + b"\xff" * 100_000,
+        "with a tail": good + b"w",
+    }
+    for what, content in contents.items():
+        yield f"binary word2vec {what}", ("x.bin", content)
