@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +33,6 @@ def web_process(folder: str) -> Iterator[str]:
 def _answers(url: str) -> bool:
     try:
         urllib.request.urlopen(f"{url}/api/health").close()
-    except urllib.error.URLError:
+    except OSError:  # refused, or broken off in the middle
         return False
     return True

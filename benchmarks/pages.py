@@ -19,7 +19,7 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus, St
 from app.db.types import utcnow
 from app.main import create_context
 from app.queue import migrate
-from app.services.embeddings import commit_embedding, create_embedding
+from app.services.embeddings import Incoming, commit_embedding, create_embedding
 from app.settings import Settings
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
 from benchmarks._web import web_process
@@ -94,7 +94,7 @@ def add_embedding(context: Context, seed: int) -> str:
     buffer = io.BytesIO()
     np.save(buffer, draw.normal(size=(POINTS, DIMENSIONS)).astype(np.float32) * draw.random(DIMENSIONS, np.float32))
     buffer.seek(0)
-    embedding = create_embedding(context, buffer, f"cloud-{seed}.npy", None)
+    embedding = create_embedding(context, [Incoming(buffer, f"cloud-{seed}.npy")])
     inspect_embedding(embedding.id, context.settings, "cpu")
     commit_embedding(context, embedding.id)
     measure_embedding(embedding.id, context.settings, "cpu")
@@ -121,6 +121,7 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
     regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
     own = RunConfig(**config.model_dump(), regularizer=regularizer, lam=lam, seed=seed)
     layers = draw.random((STEPS, LAYERS)).tolist()
+    measured = {"layers": layers[-1], "layer_reasons": [None] * LAYERS}
     return Run(
         position=position,
         config=own.model_dump(mode="json"),
@@ -141,8 +142,8 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
             "tokens": 12_000,
             "points": 144_000,
             "zeta": 0.0,
-            "layers": layers[-1],
-            "reference": {"zeta": 0.75, "layers": layers[-1]},
+            **measured,
+            "reference": {"zeta": 0.75, **measured},
         },
         environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
         steps=[

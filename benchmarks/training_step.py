@@ -16,6 +16,8 @@ from isotropy.regularizers.istar import IStar
 from isotropy.spectrum import Moments
 
 BATCH, TOKENS, THREADS = 16, 128, 2
+LOOKED_AT = 4 * BATCH
+"""Rows of a batch of the shrinkage pass: without gradients, four times a training batch fits."""
 LAM, ZETA, FRACTION = -1.0, 0.2, 0.25
 SHRINKAGE_POINTS = 250_000
 
@@ -30,27 +32,31 @@ def by_eigenvalues(points: Tensor, S_S: Tensor) -> Tensor:
     normed = d**0.5 * eigenvalues / eigenvalues.norm()
     defect = (normed - 1).norm() / (2 * (d - d**0.5)) ** 0.5
     used = (d - defect**2 * (d - d**0.5)) ** 2 / d**2
-    return LAM * (1 - (d * used - 1) / (d - 1))
+    penalty: Tensor = LAM * (1 - (d * used - 1) / (d - 1))
+    return penalty
 
 
 def by_autograd(points: Tensor, S_S: Tensor) -> Tensor:
     """The penalty by the closed form as ours, but with autograd's own graph of the covariance."""
     S = (1 - ZETA) * torch.cov(points.T) + ZETA * S_S
-    return LAM * (1 - (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1))
+    penalty: Tensor = LAM * (1 - (S.trace() ** 2 / S.square().sum() - 1) / (len(S) - 1))
+    return penalty
 
 
 class Step:
-    """A model in training, and the steps that it can make: all on the same weights and the same batch."""
+    """A model in training, and the steps that it can make: the batch stays the same, the weights do not."""
 
     def __init__(self, device: torch.device) -> None:
         torch.manual_seed(0)
-        self.model = BertForSequenceClassification(BertConfig()).to(device).train()
+        self.model = BertForSequenceClassification(BertConfig()).train()
+        self.model.to(device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-5)
-        self.batch = {
-            "input_ids": torch.randint(1000, 30_000, (BATCH, TOKENS), device=device),
-            "attention_mask": torch.ones(BATCH, TOKENS, dtype=torch.long, device=device),
-            "labels": torch.randint(0, 2, (BATCH,), device=device),
+        self.looked_at = {
+            "input_ids": torch.randint(1000, 30_000, (LOOKED_AT, TOKENS), device=device),
+            "attention_mask": torch.ones(LOOKED_AT, TOKENS, dtype=torch.long, device=device),
+            "labels": torch.randint(0, 2, (LOOKED_AT,), device=device),
         }
+        self.batch = {name: x[:BATCH] for name, x in self.looked_at.items()}
         self.draw = torch.Generator().manual_seed(0)
 
     def take(self, penalty: Penalty | None = None, fraction: float = 1.0) -> None:
@@ -70,8 +76,8 @@ class Step:
         moments = Moments(d, self.model.device)
         self.model.eval()
         with torch.no_grad():
-            outputs = self.model(**self.batch, output_hidden_states=True)
-            moments.update(union_of_layers(outputs.hidden_states, self.batch["attention_mask"]))
+            outputs = self.model(**self.looked_at, output_hidden_states=True)
+            moments.update(union_of_layers(outputs.hidden_states, self.looked_at["attention_mask"]))
         self.model.train()
         return moments
 
@@ -85,7 +91,7 @@ def main() -> None:
     istar = IStar(LAM, ZETA).to(device)
     istar.set_shrinkage(S_S)
 
-    plain, looking = "plain step", "one batch of the shrinkage pass"
+    plain, looking = "plain step", f"one batch of {LOOKED_AT} rows of the shrinkage pass"
     ways: dict[str, Callable[[], object]] = {
         plain: step.take,
         "I-STAR, all tokens": partial(step.take, istar),
@@ -96,14 +102,14 @@ def main() -> None:
     }
     times = interleave(ways, rounds_asked(), torch.cuda.synchronize if device.type == "cuda" else lambda: None)
 
-    batches = SHRINKAGE_POINTS / (BATCH * TOKENS * step.model.config.num_hidden_layers)
+    batches = SHRINKAGE_POINTS / (LOOKED_AT * TOKENS * step.model.config.num_hidden_layers)
     where = torch.cuda.get_device_name() if device.type == "cuda" else f"{THREADS} threads"
     print(machine("torch", "transformers"))
     print(f"BERT-base, {BATCH} x {TOKENS} tokens, no padding, float32, {where}, {len(times[plain])} rounds\n")
     print(table(times, base=plain))
     print(
-        f"\n- The shrinkage pass of an epoch, {SHRINKAGE_POINTS:,} points or {batches:.1f} such batches, takes "
-        f"{batches * ratio(times[looking], times[plain]):.1f} plain steps."
+        f"\n- The shrinkage pass of an epoch, {SHRINKAGE_POINTS:,} points or {batches:.1f} such batches, "
+        f"takes {batches * ratio(times[looking], times[plain]):.1f} plain steps."
     )
 
 
