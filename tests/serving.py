@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,11 +59,11 @@ class Serving:
 
     def child(self, *words: str) -> psutil.Process:
         """The newest process under this one whose command line holds all the words."""
-        found = [
-            process
-            for process in psutil.Process(self.process.pid).children(recursive=True)
-            if all(word in " ".join(process.cmdline()) for word in words)
-        ]
+        found = []
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # one of many that live for a moment
+                if all(word in " ".join(process.cmdline()) for word in words):
+                    found.append(process)
         return max(found, key=lambda process: process.create_time())
 
     def wait_for(self, look: Callable[[], T | None], what: str, seconds: float = 120) -> T:

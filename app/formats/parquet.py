@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,9 +47,18 @@ def require_rows(metadata: pq.FileMetaData, max_rows: int) -> None:
 def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
     with open_parquet(path) as file:
         for batch in file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
-            values = [batch.column(name).to_pylist() for name in columns]
-            for row in zip(*values, strict=True):
+            for row in scalar_rows(batch, columns):
                 yield [_scalar(value) for value in row]
+
+
+def scalar_rows(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of some columns of a batch as Python's own values."""
+    try:
+        return zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+    except UnicodeDecodeError:
+        raise InvalidError(
+            "The parquet file holds a text that is not UTF-8, as parquet's texts have to be: write it again."
+        ) from None
 
 
 @contextmanager

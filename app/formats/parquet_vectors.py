@@ -10,7 +10,7 @@ from app.errors import InvalidError
 from app.formats.contents import MAX_ROWS, Block, Part
 from app.formats.expansion import require_honest
 from app.formats.layout import Kind, roles
-from app.formats.parquet import BATCH_ROWS, is_scalar, open_parquet, require_rows
+from app.formats.parquet import BATCH_ROWS, is_scalar, open_parquet, require_rows, scalar_rows
 from app.formats.row_file import RowFile
 from app.formats.table_file import require_columns
 from app.formats.tally import Tally, cell_text
@@ -76,7 +76,7 @@ class ParquetVectors(RowFile):
     def _scalars(self, columns: list[str]) -> Iterator[tuple[object, ...]]:
         if columns:
             for _, batch in self._batches(columns, BATCH_ROWS):
-                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+                yield from scalar_rows(batch, columns)
 
     def _batches(self, columns: list[str], step: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the columns in batches of at most ``step`` rows, each with the number of rows before it."""

@@ -116,6 +116,11 @@ def test_a_file_that_holds_fewer_rows_than_it_declares_is_refused(opened):
         matrix(contents, ["a"])
 
 
+def test_a_text_that_is_not_utf_8_is_refused(opened):
+    with pytest.raises(InvalidError, match="holds a text that is not UTF-8"):
+        opened({"a": [0.5] * 10, "word": pa.array([b"w\xaa"] * 10).view(pa.string())})
+
+
 def test_two_columns_of_one_name_are_refused(tmp_path):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
