@@ -76,6 +76,37 @@ def test_files_over_the_limit_are_refused_before_they_travel(serving, page, save
     expect(page.get_by_text("800 × 100", exact=True)).to_be_visible()
 
 
+def test_each_file_of_a_data_set_has_a_limit_and_a_complaint_of_its_own(serving, page, tmp_path):
+    server = serving(ISOSCOPE_MAX_DATASET_BYTES="1000")
+    large, fine = tmp_path / "large.tsv", tmp_path / "fine.tsv"
+    large.write_text("sentence\tlabel\n" * 100)
+    fine.write_text("sentence\tlabel\na\t1\n")
+    page.goto(f"{server.url}/datasets")
+    train, validation = page.get_by_label("Train file"), page.get_by_label("Validation file")
+    train.set_input_files(large)
+    validation.set_input_files(fine)
+    expect(page.get_by_role("alert")).to_have_text("large.tsv has 1.5 kB, the limit is 1.00 kB. Choose less.")
+    expect(train).to_have_attribute("aria-invalid", "true")
+    assert train.evaluate("input => input.validity.customError")
+    train.set_input_files(fine)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert train.evaluate("input => input.form.checkValidity()")
+
+
+def test_what_is_sent_whole_can_no_longer_be_cancelled(serving, page, saved):
+    server = serving()
+    page.goto(f"{server.url}/embeddings")
+    session = page.context.new_cdp_session(page)
+    session.send("Fetch.enable", {"patterns": [{"urlPattern": "*/embeddings", "requestStage": "Response"}]})
+    page.get_by_label("A file of vectors").set_input_files(saved("x.npy", np.ones((8, 3))))
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_text(re.compile("sent. The server is storing them"))).to_be_visible()
+    expect(page.locator("form#upload")).to_have_attribute("aria-busy", "true")
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    session.send("Fetch.disable")
+    expect(page.get_by_text("8 × 3", exact=True)).to_be_visible()
+
+
 def test_what_the_server_refuses_is_said_at_its_field(serving, page, saved, tmp_path):
     server = serving()
     (tmp_path / "labels.pkl").write_bytes(b"\x80\x04\x95abc")
@@ -98,3 +129,4 @@ def test_a_lost_connection_is_said_and_the_form_is_kept(serving, page, saved):
     page.get_by_role("button", name="Upload and look inside").click()
     expect(page.get_by_role("alert")).to_contain_text("The connection was lost")
     expect(page.get_by_label("Name", exact=True)).to_have_value("Kept")
+    expect(page.locator("form#upload")).to_have_attribute("aria-busy", "false")

@@ -11,7 +11,7 @@ from tests.ports import free_port
 def serve(tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
     known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
     command = [sys.executable, "-m", "isoscope", "serve"]
-    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
@@ -27,8 +27,8 @@ def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):
 def test_a_database_that_does_not_answer_is_said_before_anything_is_started(tmp_path):
     ended = serve(tmp_path, ISOSCOPE_PORT=str(free_port()), ISOSCOPE_DATABASE_URL="postgresql://u:secret@127.0.0.1:1/x")
     assert ended.returncode == 1
-    assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in ended.stdout
-    assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stdout
+    assert "The database postgresql+psycopg://u:***@127.0.0.1:1/x cannot be opened: " in ended.stderr
+    assert "Start it, or correct ISOSCOPE_DATABASE_URL." in ended.stderr
 
 
 def test_one_setting_has_everything_served_from_postgresql(serving, empty_postgresql_url, cloud):

@@ -9,28 +9,31 @@ function size(bytes) {
   return unit ? `${Number((bytes / 1000 ** unit).toPrecision(3))} ${UNITS[unit]}` : `${bytes} ${UNITS[0]}`;
 }
 
-const filesOf = (form) => [...form.querySelectorAll("input[type=file]")].flatMap((input) => [...input.files]);
+const inputsOf = (form) => [...form.querySelectorAll("input[type=file]")];
 
 // One input may have a cap of its own, or all inputs of a form one together.
 function check(input) {
   const { form } = input;
-  const { maxBytes, maxText } = input.dataset.maxBytes ? input.dataset : form.dataset;
-  const files = input.dataset.maxBytes ? [...input.files] : filesOf(form);
+  const isAlone = "maxBytes" in input.dataset;
+  const { maxBytes, maxText } = isAlone ? input.dataset : form.dataset;
+  const together = isAlone ? [input] : inputsOf(form);
+  const files = together.flatMap((one) => [...one.files]);
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
   const what = files.length === 1 ? `${files[0].name} has ${size(bytes)}` : `The ${files.length} files have ${size(bytes)} together`;
   const problem = bytes > Number(maxBytes) ? `${what}, the limit is ${maxText}. Choose less.` : "";
-  for (const one of form.querySelectorAll("input[type=file]")) {
+  for (const one of together) {
     one.setCustomValidity(one === input ? problem : "");
     one.toggleAttribute("aria-invalid", false);
   }
   if (problem) input.setAttribute("aria-invalid", "true");
-  fail(form, problem);
+  const other = inputsOf(form).find((one) => one.validity.customError);
+  fail(form, problem || (other?.validationMessage ?? ""));
 }
 
 function show(form, isSending) {
   form.querySelector("[data-upload-bar]").hidden = !isSending;
   form.querySelector("button:not([type=button])").hidden = isSending;
-  form.toggleAttribute("aria-busy", isSending);
+  form.setAttribute("aria-busy", String(isSending));
 }
 
 function fail(form, sentence) {
@@ -55,6 +58,7 @@ function send(form) {
     const isSent = loaded === total;
     if (isSent) progress.removeAttribute("value");
     else progress.value = loaded / total;
+    cancel.hidden = isSent; // what the server has it may keep
     sent.textContent = isSent ? `All ${size(total)} sent. The server is storing them.` : `${size(loaded)} of ${size(total)} sent`;
   });
   request.addEventListener("load", () => {
@@ -72,6 +76,7 @@ function send(form) {
   cancel.onclick = () => request.abort();
 
   fail(form, "");
+  cancel.hidden = false;
   progress.value = 0;
   sent.textContent = "";
   show(form, true);
