@@ -113,7 +113,7 @@ HOSTILE_EMBEDDINGS = {
     "ragged parquet": ("x.parquet", parquet(x=[[0.5, 1.5], [2.5]]), "Row 2 of the column 'x'"),
     "deep jsonl": ("x.jsonl", b'{"a":' * 50_000 + b"\n", "nested too deeply"),
     "a key twice": ("x.jsonl", b'{"a": [1], "a": [2]}\n', "the key 'a' occurs twice"),
-    "ragged jsonl": ("x.jsonl", b'{"a": [1, 2]}\n{"a": [1]}\n', "Line 2 holds 1 values under 'a'"),
+    "ragged jsonl": ("x.jsonl", b'{"a": [1, 2]}\n{"a": [1]}\n', "Line 2 holds 1 value under 'a'"),
     "a number of 401 digits": ("x.jsonl", b'{"a": [1' + b"0" * 400 + b"]}\n", "too large for 64 bits"),
     "words cut off": ("x.vec", b"3 2\nking 1 2\n", "declares 3 words, and 1 lines follow"),
     "words without numbers": ("x.txt", b"a text of words\n", "holds 'text' where a number belongs"),
