@@ -15,7 +15,7 @@ from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from isotropy.spectrum import Moments
 
-BATCH, TOKENS, THREADS = 16, 128, 2
+BATCH, TOKENS, THREADS = 8, 128, 2
 LOOKED_AT = 4 * BATCH
 """Rows of a batch of the shrinkage pass: without gradients, four times a training batch fits."""
 LAM, ZETA, FRACTION = -1.0, 0.2, 0.25
