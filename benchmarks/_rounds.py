@@ -14,18 +14,21 @@ ROUNDS = 7
 def interleave(
     ways: Mapping[str, Callable[[], object]], rounds: int = ROUNDS, finish: Callable[[], object] = lambda: None
 ) -> dict[str, list[float]]:
-    """Seconds of every way in every round: A B C, A B C, ..., after one round that is not counted.
+    """Seconds of every way in every round: A B C, B C A, C A B, ..., after one round that is not counted.
 
+    Each round begins with another way, since what a way leaves in caches and memory is the next one's burden.
     ``finish`` waits for a device that works behind the program's back, such as a GPU.
     """
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for counted in [False] + [True] * rounds:
-        for name, way in ways.items():
+    names = list(ways)
+    for number in range(rounds + 1):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
             finish()
             began = time.perf_counter()
-            way()
+            ways[name]()
             finish()
-            if counted:
+            if number > 0:
                 times[name].append(time.perf_counter() - began)
     return times
 
