@@ -17,6 +17,8 @@ from workers.process import JobProcesses
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 5
+# Where no crash of its own was ever seen, and the job only went down with its worker.
+MAX_LOST_ATTEMPTS = 25
 
 # The table of each kind of job, the states in which a row waits for that job, and the state of having failed.
 # Any: the tables share `status`, `attempts` and `error`, but each has states of its own.
@@ -84,9 +86,9 @@ class Executor:
                     return False  # meanwhile this worker was thought dead, and the run given to another
                 row.error = cause
             row.attempts += 1
-            if row.attempts > MAX_ATTEMPTS:
+            if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
                 row.status = failed
-                row.error = _given_up(job.kind, row.error)
+                row.error = _given_up(job.kind, row.attempts - 1, row.error)
                 if isinstance(row, Run):
                     row.finished_at = utcnow()
                 return False
@@ -101,10 +103,10 @@ def _cause(exit_code: int) -> str:
     return f"signal {signal.Signals(-exit_code).name}"
 
 
-def _given_up(kind: JobKind, last_cause: str | None) -> str:
+def _given_up(kind: JobKind, attempts: int, last_cause: str | None) -> str:
     smaller = "a smaller batch, a smaller model" if kind is JobKind.FINETUNE else "fewer dimensions"
     return (
-        f"The process of this job ended {MAX_ATTEMPTS} times without getting further (last by "
-        f"{last_cause or 'an unknown cause'}). SIGKILL most often means that memory ran out: "
+        f"The process of this job ended {attempts} times without getting further (last by "
+        f"{last_cause or 'the end of its whole worker'}). SIGKILL most often means that memory ran out: "
         f"try {smaller} or fewer rows."
     )

@@ -112,8 +112,9 @@ def _require_rows(offered: list[Annotation], contents: Contents) -> None:
     if contents.numeric_columns:
         fitting.add(contents.shape(contents.numeric_columns)[0])
     if found not in fitting:
-        expected = " or ".join(f"{part.n:,} ({shown(part.name)})" for part in contents.parts[:3])
-        rows = expected or f"{contents.shape(contents.numeric_columns)[0]:,}"
+        several = " or ".join(f"{part.n:,} ({shown(part.name)})" for part in contents.parts[:3])
+        only = contents.parts[0].name if contents.parts else contents.numeric_columns
+        rows = several if len(contents.parts) > 1 else f"{contents.shape(only)[0]:,}"
         raise InvalidError(
             f"expected a row for each vector, {rows}, got {found:,}. Check that both files are of the same data, and "
             "that a line with the names of the columns stands above a table."

@@ -121,7 +121,7 @@ def _warnings(matrix: Matrix, census: Census) -> list[str]:
         "There is one row only: every measure of spread needs at least two.": n == 1,
         "There is one column only: isotropy compares dimensions, so it is not defined for one.": d == 1,
         f"{n:,} rows are fewer than {d:,} dimensions: plain IsoScore is biased low. Take more rows, or read "
-        "IsoScore* instead, shrunk towards a covariance of more.": 1 < n < d,
+        "IsoScore★ instead, shrunk towards a covariance of more.": 1 < n < d,
         f"This looks transposed: {matrix.n:,} is a usual number of dimensions and {d:,} is not. If each column is a "
         "sample, swap rows and columns.": matrix.n < d and matrix.n in USUAL_DIMENSIONS and d not in USUAL_DIMENSIONS,
         f"Rows of zeros: {census.n_zero:,}. They have no direction, so no cosine is defined for them.": (

@@ -117,14 +117,15 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
         return _find(session, embedding_id)
 
 
-def select_embedding(context: Context, embedding_id: str, selection: Selection) -> Embedding:
-    """Choose other vectors, names or labels of a draft, and have the worker look again."""
+def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
+    """Choose other vectors, names or labels of a draft, and have the worker look again; ``commit`` measures then."""
     with context.sessions.begin() as session:
         embedding = _find_draft(session, embedding_id, "chosen from")
         if embedding.inspection is None:
             raise ConflictError("This file is still being inspected; choose from it when that is done.")
         Inspection.model_validate(embedding.inspection).check(selection)
         embedding.selection = selection.model_dump()
+        embedding.commit_when_inspected = commit
         embedding.status = EmbeddingStatus.INSPECTING
         embedding.attempts = 0
     context.queue.restart(Job(JobKind.INSPECT, embedding_id))

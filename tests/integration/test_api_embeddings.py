@@ -315,7 +315,7 @@ def test_a_second_file_of_another_length_fails_with_both_numbers(client, work, c
     created = client.post("/api/embeddings", files=files).json()
     work()
     failed = client.get(f"/api/embeddings/{created['id']}").json()
-    assert failed["error"].startswith("labels.txt: expected a row for each vector, 400 ('array'), got 2.")
+    assert failed["error"].startswith("labels.txt: expected a row for each vector, 400, got 2.")
 
 
 def test_a_draft_is_committed_once(client, work, ready):

@@ -19,7 +19,7 @@ from app.db.models import (
 )
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
-from workers.execution import MAX_ATTEMPTS, Executor
+from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
 
 
@@ -74,6 +74,18 @@ def test_a_job_that_only_crashes_is_given_up_with_the_cause(context, job):
         embedding = session.get(Embedding, job.row_id)
     assert embedding.status is EmbeddingStatus.FAILED
     assert "ended 5 times without getting further (last by signal SIGKILL)" in embedding.error
+
+
+def test_a_job_that_only_goes_down_with_its_workers_is_given_up_much_later(context, job):
+    for attempts, started in ((MAX_ATTEMPTS, [job]), (MAX_LOST_ATTEMPTS, [])):
+        with context.sessions.begin() as session:
+            session.get(Embedding, job.row_id).attempts = attempts
+        processes = Processes(0)
+        asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(job))
+        assert processes.started == started
+    with context.sessions() as session:
+        embedding = session.get(Embedding, job.row_id)
+    assert "ended 25 times without getting further (last by the end of its whole worker)" in embedding.error
 
 
 def test_a_run_that_was_given_to_another_worker_meanwhile_is_not_begun_again(context, run_job):

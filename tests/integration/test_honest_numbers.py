@@ -77,7 +77,7 @@ def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
     assert found["n_left_out"] == left_out == 4
     assert {one["n"] for one in found["measurements"]} == {40 - left_out}
     assert all(one["status"] == "ok" for one in found["measurements"])
-    assert f"{left_out} rows with NaN or infinity are left out" in client.get(f"/embeddings/{embedding_id}").text
+    assert f"empty cell: {left_out} of 40 rows." in client.get(f"/embeddings/{embedding_id}").text
 
 
 @pytest.fixture

@@ -38,6 +38,29 @@ def sweep(dataset, **changed):
     return given | changed
 
 
+def test_what_the_draft_s_form_says_is_measured_without_another_look(client, work):
+    buffer = io.BytesIO()
+    generator = np.random.default_rng(0)
+    np.savez(buffer, first=generator.normal(size=(40, 6)), second=generator.normal(size=(30, 3)))
+    page = upload(client, buffer.getvalue(), "two.npz").headers["location"]
+    work()
+    assert "array first, npz" in client.get(page).text
+    form = {"chosen": "true", "vectors": "second", "transpose": "true"}
+    assert client.post(f"{page}/commit", data=form).headers["location"] == page
+    work()
+    report = client.get(page).text
+    assert "3 rows × 30 dimensions, array second, rows and columns swapped, npz" in " ".join(report.split())
+    assert "3 rows are fewer than 30 dimensions" in report
+
+
+def test_a_choice_that_cannot_be_measured_is_refused_at_its_field(client, work, cloud):
+    page = upload(client, npy(cloud)).headers["location"]
+    work()
+    answer = client.post(f"{page}/commit", data={"chosen": "true", "vectors": "array", "labels": "nothing"})
+    assert answer.status_code == 422
+    assert "nothing called" in answer.text
+
+
 def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work):
     answer = upload(client, npy(cloud), name="A cloud")
     assert answer.status_code == 303

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 
 from app.context import Context
 from app.db.models import EmbeddingStatus
@@ -60,26 +60,33 @@ def show_embedding(request: Request, context: ContextDep, embedding_id: str, que
     return _page(request, context, embedding_id, query)
 
 
-@router.post("/{embedding_id}/selection")
-def choose_selection(
-    request: Request,
+def read_selection(
     context: ContextDep,
     embedding_id: str,
-    query: ShrinkageDep,
     vectors: Annotated[list[str] | None, Form()] = None,
     names: Annotated[str, Form()] = "",
     labels: Annotated[str, Form()] = "",
     transpose: Annotated[bool, Form()] = False,
-) -> Response:
-    """Choose another array or other columns of a draft."""
+) -> Selection:
+    """What the form of a draft says is to be read."""
     inspection = get_embedding(context, embedding_id).inspection or {}
     chosen = vectors or []
-    selection = Selection(
+    return Selection(
         vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
         names=names or None,
         labels=labels or None,
         transpose=transpose,
     )
+
+
+SelectionDep = Annotated[Selection, Depends(read_selection)]
+
+
+@router.post("/{embedding_id}/selection")
+def choose_selection(
+    request: Request, context: ContextDep, embedding_id: str, query: ShrinkageDep, selection: SelectionDep
+) -> Response:
+    """Choose another array or other columns of a draft."""
     try:
         select_embedding(context, embedding_id, selection)
     except InvalidError as error:
@@ -88,9 +95,22 @@ def choose_selection(
 
 
 @router.post("/{embedding_id}/commit")
-def commit(context: ContextDep, embedding_id: str, name: Annotated[str, Form()] = "") -> Response:
-    """Measure a draft."""
-    commit_embedding(context, embedding_id, name or None)
+def commit(
+    request: Request,
+    context: ContextDep,
+    embedding_id: str,
+    query: ShrinkageDep,
+    selection: SelectionDep,
+    chosen: Annotated[bool, Form()] = False,
+) -> Response:
+    """Measure a draft: by what its form says, where that was ``chosen`` and is another choice than the one shown."""
+    try:
+        if chosen and selection.model_dump() != get_embedding(context, embedding_id).selection:
+            select_embedding(context, embedding_id, selection, commit=True)
+        else:
+            commit_embedding(context, embedding_id)
+    except InvalidError as error:
+        return _page(request, context, embedding_id, query, error)
     return see(f"/embeddings/{embedding_id}")
 
 
