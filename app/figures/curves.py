@@ -53,8 +53,8 @@ def zeta_curve(lines: Sequence[Line], chosen: Line, zeta: float, source: str) ->
         title="Shrinkage by ζ",
         caption=(
             "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. At ζ = 0 the rows speak alone; at ζ = 1 only the shrinkage "
-            f"covariance does: {source}. The coloured line is of the rows chosen above, each grey one of another number, "
-            "drawn by a fixed seed."
+            f"covariance does: {source}. The coloured line is of the rows chosen above, each grey one of another "
+            "number, drawn by a fixed seed."
             + "".join(f" Of {plural(line.rows, 'row')} it is undefined: {line.reason}" for line in lines if line.reason)
         ),
         table=Table(

@@ -68,6 +68,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_deleted(serving, pa
     page.reload()
     expect(page.get_by_text("at ζ = 0.50").first).to_be_visible()
 
+    expect(page.locator("#figure-zeta .main-svg").first).to_be_visible()
     for button in ("png", "svg"):
         with page.expect_download() as download:
             page.locator(f"[data-export={button}]").first.click()
