@@ -132,14 +132,12 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
     return get_embedding(context, embedding_id)
 
 
-def commit_embedding(context: Context, embedding_id: str, name: str | None = None) -> Embedding:
+def commit_embedding(context: Context, embedding_id: str) -> Embedding:
     """Measure a draft as it is shown."""
     with context.sessions.begin() as session:
         embedding = _find_draft(session, embedding_id, "measured")
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-        if name is not None:
-            embedding.name = clean_name(name, embedding.filename)
     context.queue.enqueue(Job(JobKind.MEASURE, embedding_id))
     return get_embedding(context, embedding_id)
 

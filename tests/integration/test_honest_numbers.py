@@ -10,7 +10,6 @@ from sqlalchemy import select
 from app.db.models import Embedding, MeasurementStatus, Run, RunStatus
 from app.db.types import utcnow
 
-ZERO_COVARIANCE = "covariance is zero"
 REASON = "The covariance is zero: all points are equal."
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
 

@@ -52,7 +52,9 @@ def test_a_job_that_waits_already_is_not_started_anew(context, run_ids):
     assert context.queue.active() == {job.workflow_id}
 
 
-def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, run_ids, tmp_path):
+@pytest.fixture
+def stranded(context, run_ids):
+    """A job that was begun by the worker here/cpu, which is gone: the list of what began, and what begins more."""
     began: list[str] = []
 
     async def execute(job: Job) -> None:
@@ -62,6 +64,11 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ru
     context.queue.enqueue(Job(JobKind.FINETUNE, run_ids[0]))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
+    return began, execute
+
+
+def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, run_ids, stranded, tmp_path):
+    began, execute = stranded
     assert context.queue.slots() == {"here/cpu"}
 
     locks = FileLocks(tmp_path)
@@ -79,7 +86,8 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ru
     assert context.queue.slots() == {"here/cuda:0"}
 
 
-def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, run_ids, tmp_path):
+@pytest.mark.usefixtures("stranded")
+def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_path):
     class Reopened(FileLocks):
         """As those in PostgreSQL are when their session is lost while a lock is asked for."""
 
@@ -89,15 +97,6 @@ def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, run_id
         def settled(self) -> bool:
             return next(self.looks)
 
-    began: list[str] = []
-
-    async def execute(job: Job) -> None:
-        began.append(job.row_id)
-        await asyncio.Event().wait()
-
-    context.queue.enqueue(Job(JobKind.FINETUNE, run_ids[0]))
-    with working(context.settings.queue, "here/cpu", execute):
-        wait_for(lambda: began)
     assert take_over_the_dead(context.queue, "here/cuda:0", Reopened(tmp_path), {"here/cpu"}) == set()
     assert context.queue.slots() == {"here/cpu"}
 
