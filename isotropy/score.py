@@ -11,6 +11,8 @@ class Score:
 
     value: float | None
     reason: str | None = None
+    se: float | None = None
+    """Standard error of the value, in its units, where one is known."""
 
     @classmethod
     def within(cls, value: float, low: float, high: float) -> Score:

@@ -24,4 +24,5 @@ def test_the_web_process_loads_neither_torch_nor_what_reads_uploads(context):
     loaded = set(json.loads(answer.stdout.splitlines()[-1]))
     unwanted = {"torch", "transformers", "datasets", "sklearn", "workers", "pyarrow", "h5py", "botocore", "s3fs"}
     assert loaded.isdisjoint(unwanted)
-    assert {name for name in loaded if name.startswith("isotropy")} == {"isotropy", "isotropy.catalog"}
+    science = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("isotropy")}
+    assert science == {"isotropy", "isotropy.catalog"}

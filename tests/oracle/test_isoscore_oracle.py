@@ -33,6 +33,7 @@ def exact_package():
     torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.measure("isoscore")
 @pytest.mark.parametrize(("n", "d"), [(1000, 2), (1000, 8), (500, 64), (50, 300), (1500, 768)])
 def test_isoscore_is_that_of_the_package_on_generated_clouds(exact_package, n, d):
     x = cloud(n, d)
@@ -60,6 +61,7 @@ def test_points_are_rows_as_in_the_package(exact_package):
     assert isoscore(x.T).value < 0.01 < isoscore(x).value
 
 
+@pytest.mark.measure("isoscore_star")
 @pytest.mark.parametrize("zeta", [0.0, 0.2, 0.75, 1.0])
 def test_isoscore_star_is_that_of_the_package_in_all_three_forms(exact_package, zeta):
     x, S_S = cloud(40, 24), torch.cov(cloud(2000, 24, seed=1).T)

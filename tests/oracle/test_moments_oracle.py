@@ -46,11 +46,13 @@ def test_half_precision_is_summed_as_float32(x, dtype):
     np.testing.assert_allclose(moments_of(low).covariance(), exact, rtol=1e-5, atol=1e-6 * exact.max())
 
 
+@pytest.mark.measure("spectrum")
 def test_eigenvalues_are_the_squared_singular_values_of_the_centred_points(x):
     singular = np.linalg.svd((x - x.mean(0)).numpy(), compute_uv=False)
     np.testing.assert_allclose(eigenvalues(moments_of(x).covariance()), singular**2 / 8999, rtol=1e-9)
 
 
+@pytest.mark.measure("anisotropy_raw", "anisotropy_centred")
 @pytest.mark.parametrize("centred", [True, False])
 def test_anisotropy_is_that_of_singular_values(x, centred):
     singular = np.linalg.svd((x - x.mean(0) if centred else x).numpy(), compute_uv=False)
@@ -58,11 +60,13 @@ def test_anisotropy_is_that_of_singular_values(x, centred):
     np.testing.assert_allclose(shares, singular**2 / (singular**2).sum(), rtol=1e-9)
 
 
+@pytest.mark.measure("mean_share")
 def test_the_share_of_the_mean_is_that_of_numpy(x):
     expected = np.linalg.norm(x.numpy().mean(0)) ** 2 / (np.linalg.norm(x.numpy(), axis=1) ** 2).mean()
     assert mean_share(moments_of(x)).value == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.measure("mean_cosine")
 def test_mean_cosine_is_the_mean_over_all_pairs_of_scipy(x):
     moments = CosineMoments(16)
     moments.update(x[:1500])
@@ -76,6 +80,7 @@ def test_mean_cosine_of_word2vec_is_the_mean_over_all_pairs_of_scipy(word2vec):
     assert moments.mean_cosine().value == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.measure("cosine_histogram")
 def test_the_histogram_of_cosines_is_that_of_numpy(x):
     histogram = cosine_histogram(x[:1500], bins=37)
     counts, edges = np.histogram(1 - pdist(x[:1500].numpy(), "cosine"), bins=37, range=(-1, 1))
@@ -83,6 +88,7 @@ def test_the_histogram_of_cosines_is_that_of_numpy(x):
     np.testing.assert_allclose(histogram.edges, edges, atol=1e-15)
 
 
+@pytest.mark.measure("activation_profile")
 def test_robust_outliers_are_those_of_scipys_median_deviation(word2vec):
     profile = activation_profile(moments_of(word2vec))
     for rule, values, sides in (("mean_mad", profile.mean, np.abs), ("std_mad", profile.std, np.asarray)):

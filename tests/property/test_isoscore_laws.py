@@ -54,6 +54,7 @@ def test_k_equal_eigenvalues_score_k_minus_one_over_d_minus_one(solved):
     assert isoscore(x).value == pytest.approx((k - 1) / (d - 1), abs=1e-10)
 
 
+@pytest.mark.measure("participation_ratio")
 @given(solved_clouds())
 def test_a_known_spectrum_gives_its_participation_ratio_and_isoscore(solved):
     x, spectrum = solved

@@ -4,22 +4,20 @@ import sys
 
 import pytest
 
-from isotropy.catalog import MEASURES
+from isotropy.catalog import GROUPS, MEASURES, directions, labels, neighbours, spread, topology
 
 
-def test_the_catalog_holds_every_measure_of_the_package():
-    assert list(MEASURES) == [
-        "isoscore",
-        "isoscore_star",
-        "mean_cosine",
-        "anisotropy_raw",
-        "anisotropy_centred",
-        "mean_share",
-        "participation_ratio",
-        "spectrum",
-        "activation_profile",
-        "cosine_histogram",
-    ]
+def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():
+    groups = {
+        "spread": spread,
+        "directions": directions,
+        "neighbours": neighbours,
+        "topology": topology,
+        "labels": labels,
+    }
+    assert list(groups) == list(GROUPS)
+    filed = [(measure.slug, group) for group, module in groups.items() for measure in module.MEASURES]
+    assert filed == [(slug, measure.group) for slug, measure in MEASURES.items()]
 
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)

@@ -1,0 +1,23 @@
+"""Every measure of this package: what it says, its formula and range, where it comes from, how it misleads.
+
+Standard library only, so that a web process can show it without torch.
+"""
+
+from isotropy.catalog import directions, labels, neighbours, spread, topology
+from isotropy.catalog.measure import Group, Measure
+
+__all__ = ["GROUPS", "MEASURES", "Group", "Measure"]
+
+GROUPS: dict[Group, str] = {
+    "spread": "Spread of the variance",
+    "directions": "Mean, directions and dimensions",
+    "neighbours": "Neighbours and intrinsic dimension",
+    "topology": "Topology",
+    "labels": "Labels",
+}
+"""Headings of the groups, in the order in which to show them."""
+
+MEASURES = {
+    measure.slug: measure for group in (spread, directions, neighbours, topology, labels) for measure in group.MEASURES
+}
+"""Every measure by its slug, in the order in which to show them."""

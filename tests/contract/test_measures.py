@@ -1,0 +1,30 @@
+"""A measure that nobody checks must not be shown."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from isotropy.catalog import MEASURES
+
+TESTS = Path(__file__).parent.parent
+
+
+def _checked(folder):
+    """Slugs that a test of the folder is marked with: ``@pytest.mark.measure("isoscore")``."""
+    for file in sorted((TESTS / folder).glob("test_*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.measure":
+                yield from (ast.literal_eval(argument) for argument in node.args)
+
+
+CHECKED = {*_checked("oracle"), *_checked("property")}
+
+
+@pytest.mark.parametrize("slug", MEASURES)
+def test_every_measure_is_checked_against_an_oracle_or_a_law(slug):
+    assert slug in CHECKED, f'mark a test of tests/oracle or tests/property with @pytest.mark.measure("{slug}")'
+
+
+def test_every_mark_names_a_measure_of_the_catalogue():
+    assert set(MEASURES) >= CHECKED
