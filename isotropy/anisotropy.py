@@ -27,7 +27,7 @@ def anisotropy(moments: Moments, K: int, *, centred: bool) -> tuple[Score, ...]:
     reason = _why_undefined(S)
     if reason is not None:
         return (Score.undefined(reason),) * K
-    shares = eigenvalues(S) / S.trace()
+    shares = eigenvalues(S, moments.n - centred) / S.trace()
     return tuple(Score.within(share, 0, 1) for share in shares[:K].tolist())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -62,7 +62,7 @@ class Moments:
             self._add(len(chunk), self._stored(shift) + rest, gram(shifted))
             self._scatter.addr_(rest, rest, alpha=-len(chunk))
 
-    def merge(self, other: Moments) -> None:
+    def merge(self, other: Self) -> None:
         """Add the points that ``other`` has seen.
 
         Raises:
@@ -82,7 +82,7 @@ class Moments:
         return {"n": torch.tensor(self.n), "mean": self.mean.clone(), "scatter": self._scatter.clone()}
 
     @classmethod
-    def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Moments:
+    def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
         """Return the moments whose ``state()`` this is."""
         moments = cls(len(state["mean"]), device)
         moments._add(int(state["n"]), moments._stored(state["mean"]), state["scatter"])
@@ -219,7 +219,25 @@ def scaled_identity(S: Tensor) -> Tensor:
     return S.trace() / len(S) * torch.eye(len(S), dtype=S.dtype, device=S.device)
 
 
-def eigenvalues(S: Tensor) -> Tensor:
-    """Return the eigenvalues of a covariance [d, d], float64 [d], greatest first, not below 0."""
-    ascending: Tensor = torch.linalg.eigvalsh(S.double())
-    return ascending.flip(0).clamp(min=0)
+def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
+    """Return the eigenvalues of a covariance or second moment [d, d], float64 [d], greatest first, not below 0.
+
+    Those below the rounding of float64 are exactly 0: roots magnify it, from 1e-16 of the greatest to 1e-8. All
+    are NaN where the matrix is not finite.
+
+    Args:
+        S: [d, d], accumulated in float64; the noise of float32 sums, 1e-7 of the greatest, is not known from it.
+        rank: how many eigenvalues can differ from 0, if less than d: n - 1 for the covariance of n points, n for
+            their second moment. The others are exactly 0.
+
+    """
+    S = S.double()
+    if not S.isfinite().all():
+        return torch.full_like(S[0], torch.nan)
+    values = torch.linalg.eigvalsh(S).flip(0)
+    # Sums of points in a subspace leave up to 20 eps where they should leave 0, and the solver up to d eps.
+    rounding = (len(S) + 32) * torch.finfo(S.dtype).eps * values[:1]
+    values = torch.where(values > rounding, values, 0)
+    if rank is not None:
+        values[max(rank, 0) :] = 0
+    return values

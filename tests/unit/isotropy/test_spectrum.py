@@ -208,3 +208,22 @@ def test_eigenvalues_come_greatest_first_and_never_below_zero():
     S = torch.diag(torch.tensor([1.0, 3.0, -1e-9, 2.0]))
     assert eigenvalues(S).tolist() == [3, 2, 1, 0]
     assert eigenvalues(S).dtype == torch.float64
+
+
+def test_eigenvalues_below_the_rounding_of_float64_are_exactly_zero():
+    S = torch.diag(torch.tensor([1.0, 1e-13, 5e-15, 1e-16], dtype=torch.float64))
+    assert eigenvalues(S).tolist() == pytest.approx([1, 1e-13, 0, 0], rel=1e-12, abs=0)
+    assert eigenvalues(S * 1e-200).tolist() == pytest.approx([1e-200, 1e-213, 0, 0], rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(-1, [0, 0, 0]), (0, [0, 0, 0]), (2, [3, 2, 0]), (7, [3, 2, 1])])
+def test_eigenvalues_beyond_a_known_rank_are_exactly_zero(rank, expected):
+    assert eigenvalues(torch.diag(torch.tensor([1.0, 3.0, 2.0])), rank).tolist() == expected
+
+
+def test_eigenvalues_of_a_matrix_that_is_not_finite_are_not_a_number():
+    assert eigenvalues(torch.tensor([[1.0, 0.0], [0.0, float("inf")]])).isnan().tolist() == [True, True]
+
+
+def test_no_dimensions_have_no_eigenvalues():
+    assert eigenvalues(torch.zeros(0, 0)).tolist() == []
