@@ -1,0 +1,135 @@
+"""Ranks that are not whole numbers: how many directions a spectrum uses, and how fast it decays.
+
+All take eigenvalues [d], float64, greatest first, as ``isotropy.spectrum.eigenvalues`` returns them with the rank that
+n points can have: of the covariance for the centred points, of ``isotropy.anisotropy.second_moment`` for points as
+they are. Singular values of the points are their roots but for a factor, which none of these measures sees.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from isotropy.score import Score
+
+RANKME_EPSILON = 1e-7
+"""What RankMe adds to every weight, as its paper does for float32."""
+
+ALPHA_WINDOW = (4, 100)
+"""First and last rank of the fit of alpha-ReQ: those of its authors' code; their paper names none."""
+
+
+def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score:
+    """Return exp of the entropy of the weights, in [1, d]; k equal ones have rank k (Roy & Vetterli 2007).
+
+    Args:
+        values: [d] eigenvalues.
+        weights: "sigma", the singular values of the points over their sum, as in the paper; or "lambda", the
+            eigenvalues over their sum, which small directions add less to.
+
+    Undefined where there is no spread, and for NaN or infinity.
+
+    """
+    if (reason := _why_undefined(values)) is not None:
+        return Score.undefined(reason)
+    sizes = values / values[0]
+    return Score.within(_exp_entropy(_shares(sizes.sqrt() if weights == "sigma" else sizes)), 1, len(values))
+
+
+def rankme(values: Tensor, n: int) -> Score:
+    """Return exp H(sigma / sum sigma + 1e-7) of n points, about 1 to min(n, d) (Garrido et al. 2023).
+
+    H is -sum p log p over the min(n, d) singular values, zeros included; p adds up to a little more than 1.
+
+    Args:
+        values: [d] eigenvalues of the second moment, as the paper does not centre.
+        n: number of points.
+
+    Undefined where all points are zero, and for NaN or infinity.
+
+    """
+    if (reason := _why_undefined(values)) is not None:
+        return Score.undefined(reason)
+    shares = _shares((values[:n] / values[0]).sqrt())
+    return Score(_exp_entropy(shares + RANKME_EPSILON))
+
+
+def stable_rank(values: Tensor) -> Score:
+    """Return sum lambda / lambda_1, in [1, d]: the spread in units of its greatest (Rudelson & Vershynin 2007).
+
+    That is ||X||_F^2 / ||X||_2^2 of the centred points. Undefined where there is no spread, and for NaN or infinity.
+    """
+    if (reason := _why_undefined(values)) is not None:
+        return Score.undefined(reason)
+    return Score.within(float((values / values[0]).sum()), 1, len(values))
+
+
+def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
+    """Return the share of the k greatest eigenvalues in their sum for k = 1 to K, each in [0, 1] and none falling.
+
+    Undefined where there is no spread, and for NaN or infinity.
+
+    Raises:
+        ValueError: K is not between 1 and d.
+
+    """
+    if not 1 <= K <= len(values):
+        raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d eigenvalues.")
+    if (reason := _why_undefined(values)) is not None:
+        return (Score.undefined(reason),) * K
+    shares = _shares(values / values[0]).cumsum(0)
+    return tuple(Score.within(share, 0, 1) for share in shares[:K].tolist())
+
+
+def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
+    """Return alpha of the power law lambda_i ~ i^-alpha, not below 0 (Agrawal et al. 2022); 0 is flat.
+
+    The slope of log lambda on log i by least squares with weights 1 / i, which make up for ranks that crowd on a
+    logarithmic axis: so do the authors' code and that of Stringer et al. (2019), which it follows. Eigenvalues of 0
+    are left out.
+
+    Args:
+        values: [d] eigenvalues.
+        window: first and last rank of the fit, from 1; ranks past the last eigenvalue above 0 are left out.
+
+    Undefined where the window holds fewer than two eigenvalues above 0, and for NaN or infinity.
+
+    Raises:
+        ValueError: the window does not hold two ranks.
+
+    """
+    first, last = window
+    if not 1 <= first < last:
+        raise ValueError(f"Expected a window of ranks 1 <= first < last, got {window}: a slope needs two points.")
+    if (reason := _why_undefined(values)) is not None:
+        return Score.undefined(reason)
+    fitted = values[first - 1 : last]
+    fitted = fitted[fitted > 0]
+    if len(fitted) < 2:
+        return Score.undefined(
+            f"alpha-ReQ fits eigenvalues {first} to {last} and needs at least 2 of them above 0; "
+            f"there {'is' if len(fitted) == 1 else 'are'} {len(fitted)}."
+        )
+    ranks = torch.arange(first, first + len(fitted)).to(fitted)
+    weights = _shares(1 / ranks)
+    x, y = ranks.log(), (fitted / values[0]).log()
+    x = x - weights @ x
+    return Score(max(-float(((weights * x) @ y) / ((weights * x) @ x)), 0.0))
+
+
+def _shares(sizes: Tensor) -> Tensor:
+    return sizes / sizes.sum()
+
+
+def _exp_entropy(p: Tensor) -> float:
+    return float(torch.special.entr(p).sum().exp())
+
+
+def _why_undefined(values: Tensor) -> str | None:
+    if not values.isfinite().all():
+        return "The eigenvalues are not finite: some points are NaN, infinite or too large."
+    if not values.any():
+        return "All eigenvalues are zero: the points are all equal or all zero, or there are none."
+    return None

@@ -1,0 +1,125 @@
+"""Ranks against numpy's singular values and scipy's entropy."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import entropy
+
+from isotropy.anisotropy import second_moment
+from isotropy.rank import alpha_req, effective_rank, explained_variance, rankme, stable_rank
+from isotropy.spectrum import Moments, eigenvalues
+
+
+def spectra(x):
+    """Eigenvalues of the covariance and of the second moment, as streamed moments have them."""
+    moments = Moments(x.shape[1])
+    moments.update(x)
+    centred = eigenvalues(moments.covariance(), moments.n - 1)
+    return centred, eigenvalues(second_moment(moments), moments.n)
+
+
+def singular_values(x, *, centred):
+    x = x.double().numpy()
+    return np.linalg.svd(x - x.mean(0) if centred else x, compute_uv=False)
+
+
+def full(x):
+    return x
+
+
+def in_a_subspace(x):
+    some = x[:, :12]
+    generator = torch.Generator().manual_seed(1)
+    return some @ torch.randn(some.shape[1], x.shape[1], dtype=torch.float64, generator=generator)
+
+
+def of_few_distinct_rows(x):
+    return x[torch.arange(len(x)) % 9]
+
+
+def off_the_origin(x):
+    return x + 50
+
+
+@pytest.fixture(params=[(500, 40), (40, 500), (41, 40), (40, 41), (3, 7)], ids=str)
+def shape(request):
+    return request.param
+
+
+@pytest.fixture(params=[full, in_a_subspace, of_few_distinct_rows, off_the_origin])
+def x(request, shape):
+    """A cloud of uneven spreads, float64 [n, d], of full rank or not."""
+    n, d = shape
+    generator = torch.Generator().manual_seed(n + d)
+    spreads = torch.arange(1, d + 1, dtype=torch.float64) ** -0.7
+    return request.param(1 + torch.randn(n, d, dtype=torch.float64, generator=generator) * spreads)
+
+
+@pytest.fixture(params=[60, 299, 300, 3000])
+def words(request, word2vec):
+    """Rows of word2vec, float32 [n, 300]."""
+    return word2vec[: request.param]
+
+
+def check(x, tolerance):
+    """Compare all ranks of a cloud with those of its singular values."""
+    centred, raw = spectra(x)
+    sigma, weights = singular_values(x, centred=True), singular_values(x, centred=False)
+    sigma[sigma < 1e-13 * sigma[0] * len(x)] = 0  # rounding, where the rank is less than full
+    weights = weights / weights.sum() + 1e-7
+    found = [
+        effective_rank(centred, "sigma").value,
+        effective_rank(centred, "lambda").value,
+        rankme(raw, len(x)).value,
+        stable_rank(centred).value,
+        *(score.value for score in explained_variance(centred, len(sigma))),
+    ]
+    expected = [
+        np.exp(entropy(sigma)),
+        np.exp(entropy(sigma**2)),
+        np.exp(-(weights * np.log(weights)).sum()),
+        (np.linalg.norm(sigma) / sigma[0]) ** 2,
+        *(sigma**2).cumsum() / (sigma**2).sum(),
+    ]
+    np.testing.assert_allclose(found, expected, rtol=tolerance)
+
+
+@pytest.mark.measure("effective_rank", "effective_rank_lambda", "rankme", "stable_rank", "explained_variance")
+def test_ranks_are_those_of_singular_values_on_generated_clouds(x):
+    check(x, 1e-7)
+
+
+def test_ranks_are_those_of_singular_values_on_word2vec(words):
+    check(words.double(), 1e-7)
+
+
+def test_ranks_of_float32_word2vec_are_those_of_its_singular_values(words):
+    check(words, 1e-4)
+
+
+def slope(sigma, first, last):
+    """Slope of log(sigma^2) on log(rank) by numpy, which squares the weights that it is given."""
+    ranks = np.arange(first, min(last, len(sigma)) + 1)
+    return -np.polyfit(np.log(ranks), 2 * np.log(sigma[ranks - 1]), 1, w=ranks**-0.5)[0]
+
+
+@pytest.mark.measure("alpha_req")
+@pytest.mark.parametrize("window", [(4, 100), (1, 40), (11, 500)])
+def test_alpha_is_the_weighted_least_squares_slope_of_numpy_on_word2vec(word2vec, window):
+    centred, _ = spectra(word2vec.double())
+    expected = slope(singular_values(word2vec, centred=True), *window)
+    assert alpha_req(centred, window).value == pytest.approx(expected, rel=1e-7)
+    single, _ = spectra(word2vec)
+    assert alpha_req(single, window).value == pytest.approx(expected, rel=1e-4)
+
+
+def test_alpha_of_fewer_points_than_dimensions_is_fitted_to_the_eigenvalues_that_they_have(word2vec):
+    x = word2vec[:60].double()
+    expected = slope(singular_values(x, centred=True)[:59], 4, 100)
+    assert alpha_req(spectra(x)[0]).value == pytest.approx(expected, rel=1e-7)
+
+
+def test_the_exponent_of_the_spectrum_that_a_cloud_was_made_with_is_found():
+    # Points +-i^(-a/2) along orthonormal directions have the eigenvalues i^-a.
+    arms = torch.diag(torch.arange(1, 131, dtype=torch.float64) ** -0.6)
+    assert alpha_req(spectra(torch.cat([arms, -arms]))[0]).value == pytest.approx(1.2, rel=1e-9)

@@ -1,0 +1,77 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from clouds import clouds, rotation, seeds, solved_clouds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.anisotropy import second_moment
+from isotropy.isoscore import participation_ratio
+from isotropy.rank import alpha_req, effective_rank, explained_variance, rankme, stable_rank
+from isotropy.spectrum import Moments, eigenvalues
+
+
+def scores(x, pieces=1):
+    """Every rank of a cloud given in pieces: of the centred points, and RankMe of the points as they are."""
+    moments = Moments(x.shape[1])
+    for piece in x.tensor_split(pieces):
+        moments.update(piece)
+    centred = eigenvalues(moments.covariance(), moments.n - 1)
+    found = [
+        effective_rank(centred, "sigma"),
+        effective_rank(centred, "lambda"),
+        stable_rank(centred),
+        alpha_req(centred, (1, 5)),
+        *explained_variance(centred, len(centred)),
+    ]
+    raw = rankme(eigenvalues(second_moment(moments), moments.n), moments.n)
+    return [score.value for score in found], raw.value
+
+
+# Two points have one direction, to which no slope can be fitted.
+several = clouds(min_n=3)
+
+
+@given(several, seeds)
+def test_ranks_do_not_change_under_rotation_and_reordering(x, seed):
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    centred, raw = scores(x[rows] @ rotation(x.shape[1], seed))
+    assert centred == pytest.approx(scores(x)[0], rel=1e-7)
+    assert raw == pytest.approx(scores(x)[1], rel=1e-7)
+
+
+@given(several, st.floats(1e-9, 1e9))
+def test_ranks_do_not_change_under_scaling(x, scale):
+    centred, raw = scores(x * scale)
+    assert centred == pytest.approx(scores(x)[0], rel=1e-7)
+    assert raw == pytest.approx(scores(x)[1], rel=1e-7)
+
+
+@given(several, st.floats(-1e3, 1e3))
+def test_ranks_of_centred_points_do_not_change_under_a_shift(x, shift):
+    assert scores(x + shift)[0] == pytest.approx(scores(x)[0], rel=1e-7)
+
+
+@given(several, st.integers(1, 5))
+def test_ranks_of_chunks_are_those_of_the_whole(x, pieces):
+    centred, raw = scores(x, pieces)
+    assert centred == pytest.approx(scores(x)[0], rel=1e-7)
+    assert raw == pytest.approx(scores(x)[1], rel=1e-7)
+
+
+@given(several)
+def test_no_rank_exceeds_the_number_of_directions_and_they_have_an_order(x):
+    n, d = x.shape
+    (by_sigma, by_lambda, stable, *_), _ = scores(x)
+    pr = participation_ratio(torch.cov(x.T)).value
+    ordered = [1, stable, pr, by_lambda, by_sigma, min(n - 1, d)]
+    assert all(less <= more * (1 + 1e-9) for less, more in pairwise(ordered))
+
+
+@given(solved_clouds(equal=True))
+def test_k_equal_eigenvalues_have_rank_k_also_where_points_are_few(solved):
+    x, spectrum = solved
+    k = int(spectrum.count_nonzero())
+    (by_sigma, by_lambda, stable, *_), _ = scores(x)
+    assert [by_sigma, by_lambda, stable] == pytest.approx([k] * 3, rel=1e-9)

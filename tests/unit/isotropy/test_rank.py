@@ -1,0 +1,107 @@
+import math
+
+import pytest
+import torch
+
+from isotropy.rank import alpha_req, effective_rank, explained_variance, rankme, stable_rank
+
+NO_SPREAD = "All eigenvalues are zero: the points are all equal or all zero, or there are none."
+NOT_FINITE = "The eigenvalues are not finite: some points are NaN, infinite or too large."
+
+
+def spectrum(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def every_score(values):
+    return [
+        effective_rank(values, "sigma"),
+        effective_rank(values, "lambda"),
+        rankme(values, 9),
+        stable_rank(values),
+        alpha_req(values, (1, 2)),
+        *explained_variance(values, 2),
+    ]
+
+
+def test_ranks_are_known_by_hand():
+    values = spectrum(4, 1, 0)
+    assert effective_rank(values, "sigma").value == pytest.approx(3 / 4 ** (1 / 3))
+    assert effective_rank(values, "lambda").value == pytest.approx(5 / 4**0.8)
+    assert stable_rank(values).value == 1.25
+    assert [score.value for score in explained_variance(values, 3)] == [0.8, 1, 1]
+    assert alpha_req(values, (1, 3)).value == pytest.approx(2)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 100])
+def test_k_equal_eigenvalues_have_rank_k(k):
+    values = torch.zeros(100, dtype=torch.float64)
+    values[:k] = 0.3
+    assert effective_rank(values, "sigma").value == pytest.approx(k, rel=1e-12)
+    assert effective_rank(values, "lambda").value == pytest.approx(k, rel=1e-12)
+    assert stable_rank(values).value == pytest.approx(k, rel=1e-12)
+    weight = 1 / k + 1e-7
+    assert rankme(values, k).value == pytest.approx(math.exp(-k * weight * math.log(weight)), rel=1e-12)
+    assert explained_variance(values, k)[-1].value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("window", [(4, 100), (1, 2), (11, 50), (90, 500)])
+def test_a_power_law_has_its_exponent_in_every_window(alpha, window):
+    ranks = torch.arange(1, 121, dtype=torch.float64)
+    assert alpha_req(7 * ranks**-alpha, window).value == pytest.approx(alpha, abs=1e-12)
+
+
+def test_alpha_leaves_out_eigenvalues_of_zero():
+    values = torch.arange(1, 121, dtype=torch.float64) ** -1.5
+    values[30:] = 0
+    assert alpha_req(values).value == pytest.approx(1.5, rel=1e-12)
+
+
+def test_rankme_counts_the_singular_values_that_the_points_have():
+    values = spectrum(1, 0, 0, 0)
+    weight = [1 + 1e-7, *[1e-7] * 3]
+    for n in (1, 2, 4, 50):
+        entropy = -sum(p * math.log(p) for p in weight[: min(n, 4)])
+        assert rankme(values, n).value == pytest.approx(math.exp(entropy), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-24, 1e24, 1e300])
+def test_ranks_do_not_see_the_scale(scale):
+    values = spectrum(4, 3, 1, 0)
+    for scaled, plain in zip(every_score(values * scale), every_score(values), strict=True):
+        assert scaled.value == pytest.approx(plain.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 5])
+def test_no_spread_has_no_rank(d):
+    assert {score.reason for score in every_score(torch.zeros(d, dtype=torch.float64))} == {NO_SPREAD}
+
+
+def test_no_dimensions_have_no_rank():
+    empty = spectrum()
+    assert effective_rank(empty, "sigma").reason == rankme(empty, 0).reason == stable_rank(empty).reason == NO_SPREAD
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_eigenvalues_that_are_not_finite_have_no_rank(bad):
+    assert {score.reason for score in every_score(spectrum(bad, 1, 0))} == {NOT_FINITE}
+
+
+@pytest.mark.parametrize(("values", "there"), [((3, 2, 1), "are 0"), ((3, 2, 1, 1), "is 1"), ((3, 2, 1, 1, 0), "is 1")])
+def test_alpha_needs_two_eigenvalues_in_its_window(values, there):
+    assert alpha_req(spectrum(*values)).reason == (
+        f"alpha-ReQ fits eigenvalues 4 to 100 and needs at least 2 of them above 0; there {there}."
+    )
+
+
+@pytest.mark.parametrize("window", [(0, 5), (5, 5), (6, 5)])
+def test_a_window_without_two_ranks_is_refused(window):
+    with pytest.raises(ValueError, match=r"Expected a window of ranks 1 <= first < last, got \(\d, 5\): a slope needs"):
+        alpha_req(spectrum(3, 2, 1), window)
+
+
+@pytest.mark.parametrize("K", [0, 4])
+def test_explained_variance_of_more_directions_than_there_are_is_refused(K):
+    with pytest.raises(ValueError, match=f"Expected 1 <= K <= d = 3, got {K}: there are d eigenvalues"):
+        explained_variance(spectrum(3, 2, 1), K)
