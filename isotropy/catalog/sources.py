@@ -31,3 +31,33 @@ KOVALEVA_2021 = (
 RUDMAN_2023 = (
     "Rudman, Chen & Eickhoff (2023). Outlier Dimensions Encode Task Specific Knowledge. EMNLP 2023, 14596–14605."
 )
+CHEN_2010 = (
+    "Chen, Zhang & Zhong (2010). Tests for High-Dimensional Covariance Matrices. Journal of the American "
+    "Statistical Association 105(490), 810–819."
+)
+HIMENO_2014 = (
+    "Himeno & Yamada (2014). Estimations for some functions of covariance matrix in high dimension under "
+    "non-normality and its applications. Journal of Multivariate Analysis 130, 27–44."
+)
+CHUN_2026 = (
+    "Chun, Canatar, Chung & Lee (2026). Estimating Dimensionality of Neural Representations from Finite Samples. "
+    "ICLR 2026."
+)
+ROY_2007 = "Roy & Vetterli (2007). The Effective Rank: A Measure of Effective Dimensionality. EUSIPCO 2007, 606–610."
+GARRIDO_2023 = (
+    "Garrido, Balestriero, Najman & LeCun (2023). RankMe: Assessing the Downstream Performance of Pretrained "
+    "Self-Supervised Representations by Their Rank. ICML 2023, 10929–10974."
+)
+RUDELSON_2007 = (
+    "Rudelson & Vershynin (2007). Sampling from large matrices: An approach through geometric functional analysis. "
+    "Journal of the ACM 54(4), article 21."
+)
+AGRAWAL_2022 = (
+    "Agrawal, Mondal, Ghosh & Richards (2022). α-ReQ: Assessing Representation Quality in Self-Supervised "
+    "Learning by Measuring Eigenspectrum Decay. NeurIPS 2022."
+)
+STRINGER_2019 = (
+    "Stringer, Pachitariu, Steinmetz, Carandini & Harris (2019). High-dimensional geometry of population responses "
+    "in visual cortex. Nature 571, 361–365."
+)
+JOLLIFFE_2002 = "Jolliffe (2002). Principal Component Analysis. 2nd edition, Springer."

@@ -1,0 +1,265 @@
+"""Bias-corrected IsoScore: unbiased estimates in the place of the squares of a sample's covariance.
+
+IsoScore is (PR - 1) / (d - 1) with PR = tr(S)^2 / tr(S S). The covariance S of a sample is unbiased, but tr(S S) of it
+is not: it is too large, by about tr(S)^2 / n, and IsoScore too small unless n is many times d. Here tr(S)^2 and
+tr(S S) are estimated without bias, under no assumption but that rows are independent draws:
+
+    tr(S S)   is the mean of ((x_i - x_j) . (x_k - x_l))^2 / 4         over all i, j, k, l that are distinct
+    tr(S)^2   is the mean of ||x_i - x_j||^2 ||x_k - x_l||^2 / 4
+
+These are U-statistics (for tr(S S): Chen, Zhang & Zhong 2010), and from moments they are (Himeno & Yamada 2014), with
+S the sample's covariance, Q = sum ||x_i - mean||^4 / (n - 1) and k = (n - 1) / (n (n - 2) (n - 3)),
+
+    tr(S S)   k ((n - 1) (n - 2) ||S||^2 + tr(S)^2 - n Q)
+    tr(S)^2   k (2 ||S||^2 + (n^2 - 3 n + 1) tr(S)^2 - n Q)
+
+Their ratio is the participation ratio that Chun et al. (2026) correct for few rows. It keeps a bias of order 1/n.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from isotropy.points import require_points
+from isotropy.score import Score
+from isotropy.spectrum import CHUNK_ROWS, Moments, centre
+
+PAIR_ROWS = 256
+"""Rows whose products with all others are held at once: 256 x 20,000 of them are 41 MB."""
+
+ROUNDING = 1e-9
+"""Part of tr(S)^2 below which an estimate has lost its digits to cancellation."""
+
+
+class FourthMoments(Moments):
+    """Moments, and of the points' distances to their mean the sums that the bias correction needs.
+
+    With y = x - mean, sum ||y||^2 y and sum ||y||^4 are kept about the mean of the points so far, so that parts merge
+    exactly. In float64 throughout, where ``device`` is: points are copied there, and converted, by chunks.
+    """
+
+    def __init__(self, d: int, device: torch.device | str = "cpu") -> None:
+        super().__init__(d, device)
+        self._third = torch.zeros_like(self.mean)
+        self._fourth = torch.zeros_like(self.mean.sum())
+
+    @property
+    def fourth(self) -> float:
+        """Sum of ||x - mean||^4 over the points."""
+        return float(self._fourth)
+
+    def update(self, x: Tensor) -> None:
+        """Add points [n, d] of any floating dtype.
+
+        Raises:
+            ValueError: ``x`` is not a floating tensor [n, d].
+
+        """
+        require_points(x, self.d)
+        for start in range(0, len(x), CHUNK_ROWS):
+            chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
+            super().update(chunk)
+            y = chunk - self.mean
+            squares = y.square().sum(1)
+            self._third += squares @ y
+            self._fourth += squares.square().sum()
+
+    def merge(self, other: Self) -> None:
+        """Add the points that ``other`` has seen.
+
+        Raises:
+            ValueError: the two have different numbers of dimensions.
+
+        """
+        super().merge(other)
+        third, fourth = other._about(self.mean)
+        self._third += third
+        self._fourth += fourth
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
+        return super().state() | {"third": self._third.clone(), "fourth": self._fourth.clone()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Tensor], device: torch.device | str = "cpu") -> Self:
+        """Return the moments whose ``state()`` this is."""
+        moments = super().from_state(state, device)
+        moments._third += moments._stored(state["third"])
+        moments._fourth += moments._stored(state["fourth"])
+        return moments
+
+    def _add(self, n: int, mean: Tensor, scatter: Tensor) -> None:
+        self._third, self._fourth = self._about(self.mean + (mean - self.mean) * (n / max(self.n + n, 1)))
+        super()._add(n, mean, scatter)
+
+    def _about(self, centre: Tensor) -> tuple[Tensor, Tensor]:
+        """Return sum ||y||^2 y [d] and sum ||y||^4, 0-d, for y = x - ``centre`` [d]."""
+        delta = self.mean - self._stored(centre)
+        square, trace, pushed = delta @ delta, self._scatter.trace(), self._scatter @ delta
+        third = self._third + 2 * pushed + (trace + self.n * square) * delta
+        fourth = self._fourth + 4 * delta @ (self._third + pushed) + square * (2 * trace + self.n * square)
+        return third, fourth
+
+
+def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
+    """Return the bias-corrected IsoScore of points [n, d]; about 1 is isotropic, 0 a line, and it may leave [0, 1].
+
+    In n d^2 operations, or n^2 d for fewer points than dimensions and for groups. Undefined for fewer than four
+    points (groups) or two dimensions, for equal points, for NaN or infinity, and where an estimate is not above zero.
+
+    Args:
+        x: [n, d], rows drawn independently.
+        groups: [n], what is equal for rows that depend on each other, as tokens of one sentence do. Then i, j, k and l
+            are taken from four different groups, and only the groups need be independent. Each such choice of rows
+            counts once, so that large groups count more.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d], or ``groups`` is not of its rows.
+
+    """
+    require_points(x)
+    n, d = x.shape
+    if groups is not None and groups.shape != (n,):
+        raise ValueError(
+            f"Expected groups [{n}], one of each point, got {list(groups.shape)}: number the points' groups."
+        )
+    if groups is None and n >= d:
+        moments = FourthMoments(d)
+        moments.update(x)
+        return isoscore_unbiased_from_moments(moments)
+    if groups is None:
+        codes = torch.arange(n)
+    else:
+        _, codes = torch.unique(groups.detach().cpu(), return_inverse=True)
+    sizes = codes.bincount()
+    if (reason := _why_too_few(len(sizes), d, "points" if groups is None else "groups")) is not None:
+        return Score.undefined(reason)
+    _, y = centre(x.detach().cpu().double())
+    if (reason := _why_without_spread(y)) is not None:
+        return Score.undefined(reason)
+    y = y / y.abs().max()  # or products leave the range of float64
+    return _score(*_by_pairs(y * ((n - 1) ** 0.5 / y.norm()), codes, sizes.double()), d)
+
+
+def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
+    """Return the bias-corrected IsoScore of the points that the moments have seen, as ``isoscore_unbiased``.
+
+    Also undefined for points so small, below about 1e-73, that their fourth powers leave float64.
+    """
+    n, S = moments.n, moments.covariance()
+    if (reason := _why_too_few(n, moments.d)) is not None:
+        return Score.undefined(reason)
+    if (reason := _why_without_spread(S)) is not None:
+        return Score.undefined(reason)
+    if float(S.trace()) < 1e-146 * n:
+        return Score.undefined("The fourth powers of the points are too small for float64: scale the points up.")
+    estimates = trace_estimates(moments)
+    if not isfinite(sum(estimates)):
+        return Score.undefined("The fourth powers of the points are too large for float64: scale the points down.")
+    return _score(*estimates, moments.d)
+
+
+def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
+    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of the sample; they may be negative.
+
+    Of at least four points that are not all equal.
+    """
+    n, S = moments.n, moments.covariance()
+    trace = float(S.trace())
+    squares = float((S / trace).square().sum())
+    fourth = moments.fourth / (n - 1) / trace / trace
+    k = (n - 1) / (n * (n - 2) * (n - 3))
+    return (
+        k * (2 * squares + (n * n - 3 * n + 1) - n * fourth),
+        k * ((n - 1) * (n - 2) * squares + 1 - n * fourth),
+    )
+
+
+def _by_pairs(y: Tensor, codes: Tensor, sizes: Tensor) -> tuple[float, float]:
+    """Return the estimates of tr(S)^2 and tr(S S) from points [n, d], float64, near the origin.
+
+    With G the products and D the squared distances of points, the kernels above are sums of G_ij^2, G_ij G_ik,
+    G_ij G_kl and D_ij D_kl over points of distinct groups. The groups that complete a pair or a triple are counted;
+    two pairs without a group in common are those of the matrices of groups, [g, g], in which G and D are summed.
+
+    Args:
+        y: [n, d].
+        codes: [n], the group of each point, from 0 to g - 1.
+        sizes: [g], float64, the number of points in each group.
+
+    """
+    n, g = len(y), len(sizes)
+    own = sizes[codes]
+    n_2 = sizes.square().sum()
+    pairs = triples = y.new_zeros(())
+    for start in range(0, n, PAIR_ROWS):
+        rows = slice(start, start + PAIR_ROWS)
+        G = y[rows] @ y.T
+        G[codes[rows, None] == codes] = 0
+        mine = own[rows, None]
+        completions = (n - mine - own) ** 2 - (n_2 - mine**2 - own**2)
+        pairs = pairs + (G.square() * completions).sum()
+        R = G.new_zeros(len(G), g).index_add_(1, codes, G)
+        sums, squares = R.sum(1), R.square()
+        distinct = (n - own[rows]) * (sums**2 - squares.sum(1)) - 2 * (sums * (R @ sizes) - squares @ sizes)
+        triples = triples + distinct.sum()
+
+    Y = y.new_zeros(g, y.shape[1]).index_add_(0, codes, y)
+    spread = y.new_zeros(g).index_add_(0, codes, y.square().sum(1))
+    products, distances = y.new_zeros(3), y.new_zeros(3)
+    for start in range(0, g, PAIR_ROWS):
+        rows = slice(start, start + PAIR_ROWS)
+        G = Y[rows] @ Y.T
+        D = sizes[rows, None] * spread + spread[rows, None] * sizes - 2 * G
+        products += _sums_beside_diagonal(G, start)
+        distances += _sums_beside_diagonal(D, start)
+
+    n_3, n_4 = sizes.pow(3).sum(), sizes.pow(4).sum()
+    choices = n**4 - 6 * n**2 * n_2 + 3 * n_2**2 + 8 * n * n_3 - 6 * n_4
+    squares_of_S = (pairs - 2 * triples + _disjoint(products)) / choices
+    return float(_disjoint(distances) / (4 * choices)), float(squares_of_S)
+
+
+def _sums_beside_diagonal(M: Tensor, start: int) -> Tensor:
+    """Return [3] of the rows from ``start`` on of a square matrix: sum, sum of squared row sums, sum of squares."""
+    M.diagonal(start).zero_()
+    rows = M.sum(1)
+    return torch.stack([rows.sum(), rows.square().sum(), M.square().sum()])
+
+
+def _disjoint(sums: Tensor) -> Tensor:
+    """Return the sum of M_ij M_kl, 0-d, over distinct i, j, k and l, from the sums [3] of a symmetric matrix."""
+    total, of_rows, of_squares = sums
+    disjoint: Tensor = total.square() - 4 * of_rows + 2 * of_squares
+    return disjoint
+
+
+def _score(trace_squared: float, squares: float, d: int) -> Score:
+    """Return the score of the two estimates, given in units of the square of the sample's trace."""
+    if min(trace_squared, squares) < ROUNDING:
+        return Score.undefined(
+            "The estimate of tr(S)^2 or tr(S S) is not above zero: there are too few points, "
+            "or nearly all of the spread is that of one."
+        )
+    return Score((trace_squared / squares - 1) / (d - 1))
+
+
+def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
+    if n < 4:
+        return f"The bias-corrected IsoScore needs at least 4 {kind}; there {'is' if n == 1 else 'are'} {n}."
+    if d < 2:
+        return f"The bias-corrected IsoScore needs at least 2 dimensions; there is {d}."
+    return None
+
+
+def _why_without_spread(values: Tensor) -> str | None:
+    """Return why nothing can be said of a covariance or of centred points."""
+    if not values.isfinite().all():
+        return "The covariance is not finite: some points are NaN, infinite or too large."
+    if not values.any():
+        return "The covariance is zero: all points are equal."
+    return None
