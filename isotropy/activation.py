@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from isotropy.score import Score
 from isotropy.spectrum import Moments
 
 OUTLIER_RULES = {
@@ -25,8 +26,10 @@ dimensions no z-score exceeds sqrt(d - 1), so that 3 is out of reach below d = 1
 
 @dataclass(frozen=True)
 class ActivationProfile:
-    """Mean and standard deviation by dimension, float64 [d], and outliers by rule, bool [d]."""
+    """Mean and standard deviation by dimension, float64 [d], and outliers by rule, bool [d]; empty where undefined."""
 
+    score: Score
+    """How many of the d dimensions one rule or another flags."""
     mean: Tensor
     std: Tensor
     outliers: dict[str, Tensor]
@@ -36,12 +39,10 @@ class ActivationProfile:
 def activation_profile(moments: Moments) -> ActivationProfile:
     """Return the profile of a cloud, in the units of its activations.
 
-    Raises:
-        ValueError: the moments are of fewer than two points, which have no standard deviation.
-
+    Undefined for fewer than two points, which have no standard deviation, and for NaN or infinity.
     """
-    if moments.n < 2:
-        raise ValueError(f"Expected moments of at least 2 points, got {moments.n}: update() them first.")
+    if (reason := _why_undefined(moments)) is not None:
+        return ActivationProfile(Score.undefined(reason), moments.mean[:0], moments.mean[:0], {})
     mean = moments.mean
     variance = moments.covariance().diagonal()
     std = variance.sqrt()
@@ -54,7 +55,16 @@ def activation_profile(moments: Moments) -> ActivationProfile:
         "mean_mad": (mean - mean.quantile(0.5)).abs() > torch.maximum(_robust_limit(mean), rounding),
         "std_mad": std - std.quantile(0.5) > torch.maximum(_robust_limit(std), rounding),
     }
-    return ActivationProfile(mean, std, outliers)
+    flagged = torch.stack(list(outliers.values())).any(dim=0)
+    return ActivationProfile(Score(float(flagged.sum())), mean, std, outliers)
+
+
+def _why_undefined(moments: Moments) -> str | None:
+    if moments.n < 2:
+        return f"The activation profile needs at least 2 points; there is {moments.n}."
+    if not moments.covariance().isfinite().all():
+        return "The activation profile is not finite: some points are NaN, infinite or too large."
+    return None
 
 
 def _robust_limit(values: Tensor) -> Tensor:

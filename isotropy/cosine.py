@@ -1,4 +1,4 @@
-"""Cosine similarity of all pairs of a cloud: its mean, exactly and in one pass, and its histogram."""
+"""Cosine similarity of all pairs of a cloud: its mean and what each dimension adds to it, and its histogram."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ PAIR_ROWS = 256
 """Rows whose cosines with all others are held at once: 256 x 2000 of them are 2 MB."""
 
 
+@dataclass(frozen=True)
+class RogueDimensions:
+    """What each dimension adds to the mean cosine similarity (Timkey & van Schijndel 2021)."""
+
+    score: Score
+    """The greatest contribution of one dimension, a cosine in [-1 / (d (n - 1)), 1].
+
+    Not its share of the mean cosine, which is beyond all bounds where positive and negative contributions cancel.
+    """
+    contributions: Tensor
+    """The mean of u_ai u_bi over pairs a != b of unit rows u, for each dimension i, float64 [d].
+
+    They add up to the mean cosine. A dimension of mean zero may have a small negative one. Empty where undefined.
+    """
+
+
 class CosineMoments:
     """Mean cosine similarity over all pairs of a stream of points, in one pass; parts can be merged.
 
@@ -22,7 +38,7 @@ class CosineMoments:
 
     Args:
         d: number of dimensions.
-        device: where the float64 sum is kept; leave it where the accelerator has no float64.
+        device: where the float64 sums are kept; leave it where the accelerator has no float64.
 
     """
 
@@ -30,6 +46,7 @@ class CosineMoments:
         self.n = 0
         self.zero_rows = 0
         self._sum = torch.zeros(d, dtype=torch.float64, device=device)
+        self._squares = torch.zeros_like(self._sum)
 
     def update(self, x: Tensor) -> None:
         """Add points [n, d] of any floating dtype.
@@ -40,11 +57,15 @@ class CosineMoments:
         """
         require_points(x, len(self._sum))
         for start in range(0, len(x), CHUNK_ROWS):
-            chunk = x[start : start + CHUNK_ROWS].detach()
-            units = _unit_rows(chunk[chunk.any(dim=1)])
-            self._sum = self._sum + units.sum(0).to(self._sum)
-            self.n += len(units)
-            self.zero_rows += len(chunk) - len(units)
+            scaled, zero = _scaled_rows(x[start : start + CHUNK_ROWS].detach())
+            # Unit rows are summed without being made: a matrix product reads the rows once, and writes nothing.
+            squares = scaled.square()
+            inverse_lengths = squares.sum(1).rsqrt().masked_fill(zero, 0)
+            self._sum += (inverse_lengths @ scaled).to(self._sum)
+            self._squares += (inverse_lengths.square() @ squares).to(self._squares)
+            zero_rows = int(zero.sum())
+            self.n += len(scaled) - zero_rows
+            self.zero_rows += zero_rows
 
     def merge(self, other: CosineMoments) -> None:
         """Add the points that ``other`` has seen.
@@ -58,7 +79,8 @@ class CosineMoments:
                 f"Expected moments of {len(self._sum)} dimensions, got {len(other._sum)}: "
                 "merge only clouds of one space."
             )
-        self._sum = self._sum + other._sum.to(self._sum)
+        self._sum += other._sum.to(self._sum)
+        self._squares += other._squares.to(self._squares)
         self.n += other.n
         self.zero_rows += other.zero_rows
 
@@ -69,12 +91,29 @@ class CosineMoments:
         rows that are not zero, and for NaN or infinity.
         """
         n = self.n
-        if n < 2:
-            return Score.undefined(f"The mean cosine needs at least 2 rows that are not zero; there is {n}.")
-        if not self._sum.isfinite().all():
-            return Score.undefined("The mean cosine is not finite: some points are NaN or infinite.")
+        if (reason := self._why_undefined()) is not None:
+            return Score.undefined(reason)
         squared_norm = float((self._sum / n).square().sum())
         return Score.within((n * squared_norm - 1) / (n - 1), -1 / (n - 1), 1)
+
+    def rogue_dimensions(self) -> RogueDimensions:
+        """Return what each dimension adds to the mean cosine, ((sum u_i)^2 - sum u_i^2) / (n (n - 1)).
+
+        Exact over all pairs. Undefined where the mean cosine is.
+        """
+        n = self.n
+        if (reason := self._why_undefined()) is not None:
+            return RogueDimensions(Score.undefined(reason), self._sum[:0])
+        contributions = (self._sum.square() - self._squares) / (n * (n - 1))
+        least = -1 / (len(contributions) * (n - 1))
+        return RogueDimensions(Score.within(float(contributions.max()), least, 1), contributions)
+
+    def _why_undefined(self) -> str | None:
+        if self.n < 2:
+            return f"The mean cosine needs at least 2 rows that are not zero; there is {self.n}."
+        if not self._sum.isfinite().all():
+            return "The mean cosine is not finite: some points are NaN or infinite."
+        return None
 
 
 @dataclass(frozen=True)
@@ -109,7 +148,7 @@ def cosine_histogram(x: Tensor, bins: int = 100, *, max_rows: int = 2000, seed: 
     if rows > max_rows:
         generator = torch.Generator().manual_seed(seed)
         present = present[torch.randperm(rows, generator=generator)[:max_rows].to(present.device)]
-    units = _unit_rows(x[present])
+    units = unit_rows(x[present])
     if not units.isfinite().all():
         raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
 
@@ -122,9 +161,16 @@ def cosine_histogram(x: Tensor, bins: int = 100, *, max_rows: int = 2000, seed: 
     return CosineHistogram(edges, counts, rows, len(units), len(x) - rows)
 
 
-def _unit_rows(x: Tensor) -> Tensor:
-    """Scale rows [n, d], none of them zero, to length 1; first to size 1, as squares may leave float32."""
+def unit_rows(x: Tensor) -> Tensor:
+    """Return points [n, d] scaled to length 1, in their dtype but at least float32; a row of zeros stays as it is."""
+    scaled, zero = _scaled_rows(x)
+    lengths = torch.linalg.vector_norm(scaled, dim=1).masked_fill(zero, 1)
+    return scaled.div_(lengths[:, None])
+
+
+def _scaled_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return points [n, d] scaled to size 1, as squares may leave float32, and a flag for each row of zeros, [n]."""
     x = at_least_float32(x)
-    x = x / x.abs().amax(dim=1, keepdim=True)
-    units: Tensor = x / torch.linalg.vector_norm(x, dim=1, keepdim=True)
-    return units
+    size = x.abs().amax(dim=1)
+    zero = size == 0
+    return x / size.masked_fill(zero, 1)[:, None], zero

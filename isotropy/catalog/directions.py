@@ -1,7 +1,16 @@
 """Where the points lie: their mean, their directions, and the dimensions that stand out."""
 
 from isotropy.catalog.measure import Measure
-from isotropy.catalog.sources import ETHAYARAJH_2019, KOVALEVA_2021, MU_2018, RAZZHIGAEV_2024, RUDMAN_2023, TIMKEY_2021
+from isotropy.catalog.sources import (
+    ETHAYARAJH_2019,
+    FANG_2024,
+    KOVALEVA_2021,
+    MU_2018,
+    RAZZHIGAEV_2024,
+    RUDMAN_2023,
+    TIMKEY_2021,
+    WANG_2020,
+)
 
 MEASURES = (
     Measure(
@@ -75,5 +84,41 @@ MEASURES = (
         pitfall="In many dimensions cosines crowd around their mean, whatever the covariance.",
         citation=ETHAYARAJH_2019,
         higher_means="neither",
+    ),
+    Measure(
+        slug="rogue_dimensions",
+        group="directions",
+        name="Rogue dimensions",
+        symbol="max CC_i",
+        range="[−1/(d (n − 1)), 1]",
+        formula="max over i of CC_i = ((Σ u_i)² − Σ u_i²) / (n (n − 1)), u the unit rows",
+        meaning="The most that one dimension adds to the mean cosine, of which the contributions CC_i are the parts.",
+        pitfall="Depends on the basis. Not a share of the mean cosine: contributions of both signs may add up to 0.",
+        citation=TIMKEY_2021,
+        higher_means="less isotropic",
+    ),
+    Measure(
+        slug="partition",
+        group="directions",
+        name="Partition function",
+        symbol="I(X)",
+        range="(0, 1]",
+        formula="min Z(c) / max Z(c), Z(c) = Σ exp(c · x), c = ±v for every eigenvector v of XᵀX",
+        meaning="1 if the sum of exp(c · x) is the same in every direction c; a common mean makes it small.",
+        pitfall="Depends on scale: near 1 for short points, near 0 for long ones, whatever their shape.",
+        citation=MU_2018,
+        higher_means="more isotropic",
+    ),
+    Measure(
+        slug="uniformity",
+        group="directions",
+        name="Uniformity",
+        symbol="ℓ_uniform",
+        range="[−8, 0]",
+        formula="log of the mean of exp(−2 ‖u_i − u_j‖²) over pairs i < j, u the unit rows",
+        meaning="How evenly the directions cover the sphere: 0 if all are the same, near −4 if they are spread evenly.",
+        pitfall="In many dimensions near −4 for any centred cloud, even one that has lost most of them (Fang et al.).",
+        citation=f"{WANG_2020} On its limits: {FANG_2024}",
+        higher_means="less isotropic",
     ),
 )

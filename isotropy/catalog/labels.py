@@ -1,5 +1,43 @@
 """How the labelled classes lie."""
 
 from isotropy.catalog.measure import Measure
+from isotropy.catalog.sources import HRUSCHKA_2006, MICKUS_2024, ROUSSEEUW_1987, RUDMAN_2022
 
-MEASURES: tuple[Measure, ...] = ()
+MEASURES = (
+    Measure(
+        slug="silhouette",
+        group="labels",
+        name="Silhouette",
+        symbol="s",
+        range="[−1, 1]",
+        formula="mean of (b − a) / max(a, b), mean distances a to the own class, b to the nearest other; 0 if alone",
+        meaning="Whether points are nearer to their own class than to the next: 1 apart, 0 mingled, below 0 misplaced.",
+        pitfall="Isotropy conflicts with clusters, hence with linear classification (Mickus et al.): expect no both.",
+        citation=f"{ROUSSEEUW_1987} On isotropy: {MICKUS_2024}",
+        higher_means="neither",
+    ),
+    Measure(
+        slug="simplified_silhouette",
+        group="labels",
+        name="Simplified silhouette",
+        symbol="s̃",
+        range="[−1, 1]",
+        formula="mean of (b − a) / max(a, b), distances a to the own centroid, b to the nearest other; a = 0 if alone",
+        meaning="The silhouette with one distance to each class, that to its mean.",
+        pitfall="Above the silhouette as a rule: a centroid is nearer than points are, most of all in small classes.",
+        citation=f"{HRUSCHKA_2006} After {ROUSSEEUW_1987}",
+        higher_means="neither",
+    ),
+    Measure(
+        slug="isoscore_by_label",
+        group="labels",
+        name="IsoScore by label",
+        symbol="mean IsoScore(X_c)",
+        range="[0, 1]",
+        formula="mean over the classes c of the IsoScore of their points X_c, each with the same weight",
+        meaning="How evenly variance is spread within the classes, without the distances between them.",
+        pitfall="Classes have fewer points than the whole, and few points bias IsoScore low: compare equal sizes.",
+        citation=f"{RUDMAN_2022} On classes: {MICKUS_2024}",
+        higher_means="more isotropic",
+    ),
+)

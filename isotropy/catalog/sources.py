@@ -61,3 +61,17 @@ STRINGER_2019 = (
     "in visual cortex. Nature 571, 361–365."
 )
 JOLLIFFE_2002 = "Jolliffe (2002). Principal Component Analysis. 2nd edition, Springer."
+WANG_2020 = (
+    "Wang & Isola (2020). Understanding Contrastive Representation Learning through Alignment and Uniformity on the "
+    "Hypersphere. ICML 2020, 9929–9939."
+)
+FANG_2024 = "Fang, Li, Sun & Wang (2024). Rethinking the Uniformity Metric in Self-Supervised Learning. ICLR 2024."
+ROUSSEEUW_1987 = (
+    "Rousseeuw (1987). Silhouettes: A graphical aid to the interpretation and validation of cluster analysis. "
+    "Journal of Computational and Applied Mathematics 20, 53–65."
+)
+HRUSCHKA_2006 = (
+    "Hruschka, Campello & de Castro (2006). Evolving clusters in gene-expression data. "
+    "Information Sciences 176(13), 1898–1927."
+)
+MICKUS_2024 = "Mickus, Grönroos & Attieh (2024). Isotropy, Clusters, and Classifiers. ACL 2024 (short papers), 75–84."
