@@ -12,7 +12,7 @@ depends_on = None
 
 def upgrade() -> None:
     with op.batch_alter_table("measurements") as batch_op:
-        batch_op.add_column(sa.Column("se", sa.Float(), nullable=True))
+        batch_op.add_column(sa.Column("se", sa.Double(), nullable=True))
 
 
 def downgrade() -> None:

@@ -29,7 +29,7 @@ class Item(NamedTuple):
     of: int | str
     value: float | None
     n: int
-    reason: str | None = None
+    reason: str = ""
 
 
 class Reading(NamedTuple):
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
     def items(self) -> list[Item]:
         """The values of a measure that has many."""
         detail = self.found.detail or {}
-        labels = [Item(one["label"], one["value"], one["n"], one["reason"]) for one in detail.get("by_label", ())]
+        labels = [Item(one["label"], one["value"], one["n"], one["reason"] or "") for one in detail.get("by_label", ())]
         return labels or [Item(k, value, self.found.n) for k, value in enumerate(detail.get("values", ()), 1)]
 
     @property
@@ -57,10 +57,11 @@ class Reading(NamedTuple):
 
     @property
     def table(self) -> Table:
-        """The items; an undefined one has its reason in the place of the value."""
-        if "by_label" in (self.found.detail or {}):
-            return Table(["label", "n", "value"], [[of, n, _told(value, why)] for of, value, n, why in self.items])
-        return Table(["k", "value"], [[of, value] for of, value, _, _ in self.items])
+        """The items: k and value, or label, value, n and, where some have none, the reason."""
+        if "by_label" not in (self.found.detail or {}):
+            return Table(["k", "value"], [[one.of, one.value] for one in self.items])
+        columns = ["label", "value", "n", *(["reason"] if any(one.reason for one in self.items) else [])]
+        return Table(columns, [list(one[: len(columns)]) for one in self.items])
 
 
 def headlines_of(embedding: Embedding) -> list[Reading]:
@@ -95,7 +96,3 @@ def readings_of(embedding: Embedding) -> list[Reading]:
         for slug, measure in MEASURES.items()
         if slug in found
     ]
-
-
-def _told(value: float | None, reason: str | None) -> Cell:
-    return reason if value is None else value
