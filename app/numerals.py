@@ -27,6 +27,11 @@ def short(value: float | None) -> str:
     return MISSING if value is None else _signed(f"{value:.12g}".replace("e-0", "e-"))
 
 
+def tick(value: float) -> str:
+    """An end of a scale: whole numbers whole, others to three digits."""
+    return count(int(value)) if value == int(value) else number(value)
+
+
 def count(value: int | None) -> str:
     """A whole number with its thousands marked: 250,000."""
     return MISSING if value is None else _signed(f"{value:,}")

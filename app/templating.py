@@ -36,6 +36,11 @@ def subscripted(text: str) -> Markup:
     return Markup(SUBSCRIPT.sub(r"<sub>\1</sub>", str(escape(text))))  # noqa: S704 - escaped just before
 
 
+def starred(name: str) -> str:
+    """A name with its star as the papers print it."""
+    return name.replace("*", "★")
+
+
 def create_environment() -> Environment:
     """Templates that escape by default and fail at a name nobody gave them."""
     environment = Environment(
@@ -48,6 +53,7 @@ def create_environment() -> Environment:
     environment.filters |= {
         "number": numerals.number,
         "short": numerals.short,
+        "tick": numerals.tick,
         "count": numerals.count,
         "plural": numerals.plural,
         "size": numerals.size,
@@ -55,6 +61,7 @@ def create_environment() -> Environment:
         "duration": numerals.duration,
         "ago": ago,
         "subscripted": subscripted,
+        "starred": starred,
     }
     environment.globals |= {"static": static, "lambda_colour": of_lambda, "measures": MEASURES, "now": utcnow}
     return environment

@@ -187,10 +187,14 @@ class Measurement(Base):
     """Slug of ``isotropy.catalog``."""
     status: Mapped[MeasurementStatus]
     value: Mapped[float | None]
+    se: Mapped[float | None]
+    """Standard error of the value, in its units, where one is known."""
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
     """Rows behind the value."""
     detail: Mapped[dict[str, Any] | None]
+    """Lists that pages show: ``{"values": [number or null]}``, greatest or first at k = 1, or ``{"by_label": [{"label",
+    "value", "n", "reason"}]}``. Others are for figures."""
 
 
 class ZetaCurve(Base):

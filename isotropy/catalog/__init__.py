@@ -6,7 +6,7 @@ Standard library only, so that a web process can show it without torch.
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.measure import Group, Measure
 
-__all__ = ["GROUPS", "MEASURES", "Group", "Measure"]
+__all__ = ["GROUPS", "MEASURES", "Group", "Measure", "measures_of"]
 
 GROUPS: dict[Group, str] = {
     "spread": "Spread of the variance",
@@ -21,3 +21,8 @@ MEASURES = {
     measure.slug: measure for group in (spread, directions, neighbours, topology, labels) for measure in group.MEASURES
 }
 """Every measure by its slug, in the order in which to show them."""
+
+
+def measures_of(group: Group) -> list[Measure]:
+    """Return the measures of a group, in the order in which to show them."""
+    return [measure for measure in MEASURES.values() if measure.group == group]

@@ -1,6 +1,8 @@
 """A measure that nobody checks must not be shown."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,9 @@ def test_every_measure_is_checked_against_an_oracle_or_a_law(slug):
 
 def test_every_mark_names_a_measure_of_the_catalogue():
     assert set(MEASURES) >= CHECKED
+
+
+def test_the_document_is_what_the_catalogue_says():
+    made = subprocess.run([sys.executable, "-m", "isotropy.catalog.document"], capture_output=True, check=True)
+    written = (TESTS.parent / "docs/measures.md").read_bytes()
+    assert written == made.stdout, "run: python -m isotropy.catalog.document > docs/measures.md"

@@ -1,10 +1,12 @@
 """Embeddings from upload to report over HTTP, with the real jobs."""
 
+import dataclasses
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
 
 import h5py
+import jsonschema
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,8 +14,10 @@ import pytest
 from fastapi.testclient import TestClient
 from IsoScore import IsoScore
 
+from app.db.models import Measurement, MeasurementStatus
 from app.main import create_app
 from app.settings import Settings
+from isotropy.catalog import MEASURES
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -332,3 +336,28 @@ def test_a_name_never_becomes_a_path(client, context, work, cloud):
     created = upload(client, npy(cloud), "../../../etc/cloud.npy").json()
     assert created["filename"] == "cloud.npy"
     assert not (context.settings.root.parent / "etc").exists()
+
+
+def test_a_standard_error_is_told_where_there_is_one(client, context, ready):
+    with context.sessions.begin() as session:
+        session.get_one(Measurement, (ready["id"], "isoscore")).se = 0.0123
+    measured = {one["measure"]: one for one in client.get(f"/api/embeddings/{ready['id']}").json()["measurements"]}
+    assert (measured["isoscore"]["se"], measured["mean_share"]["se"]) == (0.0123, None)
+
+
+def test_what_another_version_measured_is_answered_as_the_description_allows(client, context, ready):
+    former = Measurement(embedding_id=ready["id"], measure="former", status=MeasurementStatus.OK, value=0.5, n=400)
+    with context.sessions.begin() as session:
+        session.add(former)
+    answer = client.get(f"/api/embeddings/{ready['id']}").json()
+    assert "former" in {one["measure"] for one in answer["measurements"]}
+    description = client.get("/api/openapi.json").json()
+    jsonschema.validate(answer, {"$ref": "#/components/schemas/EmbeddingOut", "components": description["components"]})
+    known, other = description["components"]["schemas"]["MeasurementOut"]["properties"]["measure"]["anyOf"]
+    assert (known["enum"], other) == (list(MEASURES), {"type": "string"})
+
+
+def test_the_catalogue_is_answered_in_its_order(client):
+    answer = client.get("/api/measures").json()
+    assert [one["slug"] for one in answer] == list(MEASURES)
+    assert answer == [dataclasses.asdict(measure) for measure in MEASURES.values()]

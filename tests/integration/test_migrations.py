@@ -115,7 +115,7 @@ def test_an_embedding_keeps_its_file_measurements_and_curves_through_an_upgrade_
 
     upgrade(engine)
     assert rows(engine, "embedding_files") == [("e", 0, "vectors", "cloud.npy", "abc")]
-    assert rows(engine, "measurements") == before["measurements"]
+    assert rows(engine, "measurements") == [(*row, None) for row in before["measurements"]]
     assert rows(engine, "zeta_curves") == before["zeta_curves"]
 
     with engine.begin() as connection:
@@ -127,6 +127,21 @@ def test_an_embedding_keeps_its_file_measurements_and_curves_through_an_upgrade_
     with engine.connect() as connection:
         kept = connection.execute(text("SELECT id, filename, file_sha256 FROM embeddings")).all()
     assert [tuple(row) for row in kept] == [("e", "cloud.npy", "abc")]
+
+
+def test_standard_errors_come_with_an_upgrade_and_go_with_the_way_back(engine):
+    upgrade(engine, "0001")
+    fill(engine)
+    upgrade(engine, "0003")
+    before = rows(engine, "measurements")
+    upgrade(engine)
+    with engine.begin() as connection:
+        assert connection.scalar(text("SELECT se FROM measurements")) is None
+        connection.execute(text("UPDATE measurements SET value = 0.5, se = 0.0123456789012345"))
+        assert connection.scalar(text("SELECT se FROM measurements")) == 0.0123456789012345
+        connection.execute(text("UPDATE measurements SET value = NULL"))
+    downgrade(engine, "0003")
+    assert rows(engine, "measurements") == before
 
 
 @pytest.fixture

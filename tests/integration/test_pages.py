@@ -5,6 +5,9 @@ import io
 import numpy as np
 import pytest
 
+from app.db.models import Measurement, MeasurementStatus
+from isotropy.catalog import GROUPS, MEASURES
+
 TABLE = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 
 
@@ -79,6 +82,59 @@ def test_an_upload_is_previewed_then_measured_then_reported(client, cloud, work)
         assert f"{page}/figures/{slug}.json" in report
         assert client.get(f"{page}/figures/{slug}.json").json()["data"]
         assert client.get(f"{page}/figures/{slug}.csv").headers["content-type"].startswith("text/csv")
+
+
+def test_all_measures_stand_by_group_with_error_sample_and_list(client, context, cloud, work):
+    page = upload(client, npy(cloud)).headers["location"]
+    work()
+    client.post(f"{page}/commit")
+    work()
+    embedding_id = page.rsplit("/", 1)[-1]
+    labels = [
+        {"label": "<rare>", "value": None, "n": 1, "reason": "There is 1 point."},
+        {"label": "good", "value": 0.25, "n": 399, "reason": None},
+    ]
+    changed = {
+        "isoscore": {"value": 0.5, "se": 0.0123, "n": 200},
+        "participation_ratio": {
+            "value": None,
+            "reason": "All points are equal.",
+            "status": MeasurementStatus.UNDEFINED,
+        },
+        "mean_share": {"detail": {"by_label": labels}},
+    }
+    with context.sessions.begin() as session:
+        for slug, columns in changed.items():
+            row = session.get_one(Measurement, (embedding_id, slug))
+            for name, value in columns.items():
+                setattr(row, name, value)
+        former = Measurement(embedding_id=embedding_id, measure="former", status=MeasurementStatus.OK, value=1, n=1)
+        session.add(former)
+    shown = " ".join(client.get(page).text.partition('id="all-measures"')[2].partition("</section>")[0].split())
+    headings = [shown.index(f"<caption><h3>{heading}</h3></caption>") for heading in list(GROUPS.values())[:2]]
+    assert headings == sorted(headings)
+    assert all(shown.count(f'href="/measures#{slug}"') == 1 for slug in MEASURES)
+    assert '0.500 <span class="soft error-bar">± 0.012</span><small>n = 200<br>of 400 rows</small>' in shown
+    assert '<span class="soft">undefined</span><small>All points are equal.</small>' in shown
+    assert "&lt;rare&gt;" in shown
+    assert "There is 1 point." in shown
+    assert '8 values<span class="sr"> of k-th anisotropy, raw</span>' in shown
+    assert 'href="#figure-spectrum"' in shown
+    assert "former" not in shown
+    answer = client.get(f"{page}/measurements.csv")
+    assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-measurements.csv"'
+    lines = answer.text.splitlines()
+    assert lines[:2] == ["measure,item,value,se,n,reason", "isoscore,,0.5,0.0123,200,"]
+    assert "mean_share,good,0.25,,399," in lines
+
+
+def test_the_measures_page_has_every_measure_under_its_group(client):
+    shown = client.get("/measures").text
+    places = [shown.index(f'id="{slug}"') for slug in MEASURES]
+    assert places == sorted(places)
+    for group in {measure.group for measure in MEASURES.values()}:
+        assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in shown
+        assert f'<h2 id="group-{group}-title">{GROUPS[group]}</h2>' in shown
 
 
 def test_the_page_stops_asking_when_nothing_changes_any_more(client, cloud, work):

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from app.numerals import ago, count, duration, limit, number, plural, short, size
+from app.numerals import ago, count, duration, limit, number, plural, short, size, tick
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,11 @@ def test_a_number_has_three_significant_digits(value, text):
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (-1.0, "−1"), (0.2, "0.2"), (3e-5, "3e−5"), (0.5, "0.5")])
 def test_a_setting_is_written_as_it_is_typed(value, text):
     assert short(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (-1.0, "−1"), (30_000.0, "30,000"), (9.90338, "9.90")])
+def test_an_end_of_a_scale_is_whole_or_has_three_digits(value, text):
+    assert tick(value) == text
 
 
 def test_counts_mark_their_thousands():

@@ -1,9 +1,9 @@
 """What the API answers with, read off the rows. NaN does not occur: a missing number is null with its reason."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.db.config import Regularizer
 from app.db.models import (
@@ -16,6 +16,7 @@ from app.db.models import (
     RunStatus,
 )
 from app.db.types import RowId
+from isotropy.catalog import MEASURES
 
 
 class Row(BaseModel):
@@ -24,12 +25,24 @@ class Row(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
-class MeasurementOut(Row):
-    """One measure; ``measure`` is the catalogue's slug."""
+Slug = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "description": "A slug of `/api/measures`; an embedding that another version measured may have others.",
+            "anyOf": [{"type": "string", "enum": list(MEASURES)}, {"type": "string"}],
+        }
+    ),
+]
 
-    measure: str
+
+class MeasurementOut(Row):
+    """One measure of an embedding."""
+
+    measure: Slug
     status: MeasurementStatus
     value: float | None
+    se: Annotated[float | None, Field(description="Standard error of the value, where one is known.")]
     reason: str | None
     n: int
     detail: dict[str, Any] | None

@@ -1,4 +1,4 @@
-"""What page handlers answer with besides pages: the files of a figure, and the way to the next page."""
+"""What page handlers answer with besides pages: the files of figures and tables, and the way to the next page."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -7,7 +7,7 @@ from fastapi import Response
 from fastapi.responses import RedirectResponse
 
 from app.errors import NotFoundError
-from app.figures.figure import Figure
+from app.figures.figure import Figure, Table
 
 FileKind = Literal["json", "csv"]
 
@@ -24,5 +24,10 @@ def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Respons
         raise NotFoundError(f"There is no figure {slug!r} on this page.")
     if kind == "json":
         return Response(figure.draw().to_json(), media_type="application/json")
-    name = f'attachment; filename="isoscope-{slug}.csv"'
-    return Response(figure.table.csv(), media_type="text/csv", headers={"Content-Disposition": name})
+    return csv_file(figure.table, slug)
+
+
+def csv_file(table: Table, name: str) -> Response:
+    """A table as a CSV file to keep."""
+    disposition = f'attachment; filename="isoscope-{name}.csv"'
+    return Response(table.csv(), media_type="text/csv", headers={"Content-Disposition": disposition})

@@ -11,8 +11,9 @@ from app.errors import InvalidError, IsoscopeError
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.formats.selection import Selection
 from app.problems import status_of
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.report import figures_of, readings_of
+from app.routes.pages.answers import FileKind, csv_file, figure_file, see
+from app.routes.pages.readings import groups_of, headlines_of, table_of
+from app.routes.pages.report import DRAWN, figures_of
 from app.routes.pages.shrinkage import ShrinkageDep, read_shrinkage
 from app.services.embeddings import (
     Incoming,
@@ -143,6 +144,12 @@ def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKin
     return figure_file([*curve, *figures_of(embedding)], slug, kind)
 
 
+@router.get("/{embedding_id}/measurements.csv")
+def show_measurements(context: ContextDep, embedding_id: str) -> Response:
+    """All measurements of the report."""
+    return csv_file(table_of(get_embedding(context, embedding_id)), "measurements")
+
+
 def _incoming(upload: UploadFile | str | None) -> Incoming | None:
     """The file of a field; None where none was chosen, which browsers send as a file without a name."""
     if upload is None or isinstance(upload, str) or not upload.filename:
@@ -161,7 +168,9 @@ def _page(
     shown: dict[str, Any] = {"embedding": embedding, "problem": problem}
     if embedding.status is EmbeddingStatus.READY:
         shown |= {
-            "readings": readings_of(embedding),
+            "headlines": headlines_of(embedding),
+            "groups": groups_of(embedding),
+            "drawn": DRAWN,
             "figures": figures_of(embedding),
             "shrinkage": read_shrinkage(context, embedding, query),
         }

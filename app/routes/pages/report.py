@@ -1,41 +1,15 @@
-"""The report of an embedding: its numbers and figures, from the stored measurements."""
+"""The figures of a report, from the stored measurements."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from app.db.models import Embedding, Measurement
 from app.figures import activation, cosines, geometry
 from app.figures.figure import Figure, undefined
-from isotropy.catalog import MEASURES, Measure
-
-NUMBERS = (
-    "isoscore",
-    "participation_ratio",
-    "mean_cosine",
-    "mean_share",
-    "anisotropy_raw",
-    "anisotropy_centred",
-)
 
 UNEXPLAINED = "This has no value here."
 
 Found = dict[str, Measurement]
 """The measurements of an embedding by their measure."""
-
-
-class Reading(NamedTuple):
-    """A number with the measure it is of and the ends of its range."""
-
-    measure: Measure
-    found: Measurement
-    low: float
-    high: float
-
-
-def readings_of(embedding: Embedding) -> list[Reading]:
-    """The numbers that head the report."""
-    found = {measurement.measure: measurement for measurement in embedding.measurements}
-    return [Reading(MEASURES[slug], found[slug], *_range(slug, embedding.d or 1)) for slug in NUMBERS if slug in found]
 
 
 def figures_of(embedding: Embedding) -> list[Figure]:
@@ -79,8 +53,5 @@ FIGURES: tuple[tuple[str, str, str, Callable[[Found], list[Figure]]], ...] = (
     ("cosine_histogram", "cosines", "Cosines of pairs", _cosines),
 )
 
-
-def _range(slug: str, d: int) -> tuple[float, float]:
-    if slug == "participation_ratio":
-        return 1, d
-    return (-1, 1) if slug == "mean_cosine" else (0, 1)
+DRAWN = {measure: slug for measure, slug, _, _ in FIGURES}
+"""The figure that shows the whole of a measure."""

@@ -1,10 +1,18 @@
 import dataclasses
+import math
+import re
 import subprocess
 import sys
 
 import pytest
 
-from isotropy.catalog import GROUPS, MEASURES, directions, labels, neighbours, spread, topology
+from isotropy.catalog import GROUPS, MEASURES, Measure, directions, labels, measures_of, neighbours, spread, topology
+from isotropy.catalog.document import document
+
+
+def isotropic(**changed):
+    """A measure like IsoScore but for what is changed."""
+    return dataclasses.replace(MEASURES["isoscore"], **changed)
 
 
 def test_no_measure_of_a_group_is_lost_in_the_catalog_or_filed_under_another():
@@ -25,7 +33,72 @@ def test_a_measure_is_described_in_full_and_in_one_line_each(measure):
     for text in dataclasses.asdict(measure).values():
         assert text.strip()
         assert "\n" not in text
-    assert "(20" in measure.citation
+    assert re.fullmatch(r"[a-z0-9_]{1,40}", measure.slug)
+    assert measure.meaning.endswith(".")
+    assert measure.pitfall.endswith(".")
+    assert re.search(r"\((19|20)\d\d\)", measure.citation)
+
+
+def test_a_measure_lacks_none_of_its_texts():
+    texts = dataclasses.asdict(MEASURES["isoscore"])
+    for name in ("formula", "range", "meaning", "pitfall", "citation"):
+        with pytest.raises(TypeError, match=name):
+            Measure(**{key: text for key, text in texts.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("[0, 1]", (0, 1)),
+        ("(0, 1]", (0, 1)),
+        ("[1, d]", (1, 50)),
+        ("[−1, 1]", (-1, 1)),
+        ("[−1/(n − 1), 1]", (-1 / 999, 1)),
+        ("[1, min(n − 1, d)]", (1, 50)),
+        ("[0, log(n − 1)]", (0, math.log(999))),
+        ("[0, sqrt(d) * 2.5]", (0, math.sqrt(50) * 2.5)),
+        ("[0, 1]; k = 1 is at least 1/min(n, d)", (0, 1)),
+    ],
+)
+def test_a_bounded_range_has_numbers_for_its_ends(text, ends):
+    assert isotropic(range=text).ends(1000, 50) == pytest.approx(ends)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[0, ∞)",
+        "(−∞, ∞) for the mean, [0, ∞) for the standard deviation",
+        "[0, 1] or [1, d]",
+        "[0, k]",
+        "[0, exp(d)]",
+        "[0, d ** 2]",
+        "[0, 'd']",
+        "[0, log(d, n, 2)]",
+        "[0]",
+        "[0, 1, 2]",
+        "[1, 1/(n − 1000)]",
+        "[0, log(n − 1001)]",
+        "[0, log(d.real)]",
+        "any number",
+        "[1, d − 49]",
+    ],
+)
+def test_a_range_without_two_numbers_that_can_be_told_has_no_ends(text):
+    assert isotropic(range=text).ends(1000, 50) is None
+
+
+def test_the_document_has_every_measure_under_its_group_with_all_it_says():
+    parts = document().split("\n## ")[1:]
+    assert [part.partition("\n")[0] for part in parts] == [GROUPS[group] for group in GROUPS if measures_of(group)]
+    for part in parts:
+        for measure in measures_of(next(group for group, heading in GROUPS.items() if part.startswith(heading))):
+            said = part.partition(f'<a id="{measure.slug}"></a>')[2].partition("\n###")[0]
+            assert said.startswith(measure.name.replace("*", "★"))
+            plain = said.replace("\\", "")
+            for text in (measure.symbol, measure.formula, measure.range, measure.meaning, measure.pitfall):
+                assert text in plain
+            assert measure.citation in plain
 
 
 def test_the_catalog_imports_nothing_beyond_the_standard_library():

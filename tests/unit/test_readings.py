@@ -1,0 +1,107 @@
+"""The numbers of a report, from rows as workers write them."""
+
+import pytest
+
+from app.db.models import Embedding, Measurement
+from app.routes.pages.readings import groups_of, headlines_of, readings_of, table_of
+
+N, D = 50_000, 64
+
+
+def embedding(*measurements, n_left_out=None):
+    return Embedding(n=N, d=D, n_left_out=n_left_out, measurements=list(measurements))
+
+
+def measured(measure, value=None, n=N, **columns):
+    return Measurement(measure=measure, value=value, n=n, **columns)
+
+
+def reading(*arguments, **columns):
+    (only,) = readings_of(embedding(measured(*arguments, **columns)))
+    return only
+
+
+BY_LABEL = [
+    {"label": "good", "value": 0.5, "n": 30_000, "reason": None},
+    {"label": "bad", "value": 0.0, "n": 19_999, "reason": None},
+    {"label": "rare", "value": None, "n": 1, "reason": "A covariance needs at least 2 points; there is 1."},
+]
+
+
+def test_all_that_was_measured_stands_in_the_catalogue_s_order_under_its_group():
+    found = groups_of(embedding(*(measured(slug, 0.5) for slug in ("mean_share", "mean_cosine", "isoscore"))))
+    assert {heading: [one.measure.slug for one in readings] for heading, readings in found.items()} == {
+        "Spread of the variance": ["isoscore"],
+        "Mean, directions and dimensions": ["mean_cosine", "mean_share"],
+    }
+
+
+def test_a_few_head_the_report_in_an_order_of_their_own():
+    slugs = ("cosine_histogram", "mean_share", "mean_cosine", "isoscore")
+    heads = headlines_of(embedding(*(measured(slug, 0.5) for slug in slugs)))
+    assert [one.measure.slug for one in heads] == ["isoscore", "mean_cosine", "mean_share"]
+
+
+def test_what_another_version_measured_is_left_out():
+    assert readings_of(embedding(measured("former_measure", 0.5))) == []
+
+
+@pytest.mark.parametrize(
+    ("slug", "ends"),
+    [("isoscore", (0, 1)), ("participation_ratio", (1, D)), ("mean_cosine", (-1 / 19_999, 1)), ("spectrum", None)],
+)
+def test_the_ends_of_a_range_are_those_for_the_rows_measured(slug, ends):
+    assert reading(slug, 0.5, n=20_000).ends == ends
+
+
+def test_rows_that_no_measure_sees_are_not_counted():
+    (only,) = readings_of(embedding(measured("isoscore", 0.5), n_left_out=7))
+    assert only.rows == N - 7
+
+
+def test_a_number_says_which_of_many_it_is():
+    assert reading("anisotropy_raw", 0.4, detail={"values": [0.4, 0.1]}).at == "k = 1"
+    assert reading("anisotropy_raw", 0.5, detail={"values": [0.4, 0.1]}).at == ""
+    assert reading("isoscore", 0.5, detail={"by_label": BY_LABEL}).at == ""
+    assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0, 1.0]}).at == "greatest eigenvalue"
+    assert reading("isoscore", 0.5).at == ""
+
+
+def test_values_are_listed_by_their_k():
+    table = reading("anisotropy_raw", 0.4, detail={"values": [0.4, None]}).table
+    assert (table.columns, table.rows) == (["k", "value"], [[1, 0.4], [2, None]])
+
+
+def test_values_of_labels_are_listed_with_their_rows_and_reasons():
+    table = reading("isoscore", 0.5, detail={"by_label": BY_LABEL}).table
+    assert table.columns == ["label", "value", "n", "reason"]
+    assert table.rows == [
+        ["good", 0.5, 30_000, ""],
+        ["bad", 0.0, 19_999, ""],
+        ["rare", None, 1, "A covariance needs at least 2 points; there is 1."],
+    ]
+    defined = reading("isoscore", 0.5, detail={"by_label": BY_LABEL[:2]}).table
+    assert (defined.columns, defined.rows[1]) == (["label", "value", "n"], ["bad", 0.0, 19_999])
+
+
+def test_what_has_one_value_lists_nothing():
+    assert reading("isoscore", 0.5).items == []
+    assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0]}).items == []
+
+
+def test_the_table_has_every_measurement_and_its_items_below_it():
+    rows = [
+        measured("isoscore", reason="The covariance is zero: all points are equal."),
+        measured("isoscore_star", 0.5, se=0.01, detail={"by_label": BY_LABEL[1:]}),
+        measured("anisotropy_raw", 0.4, n=20_000, detail={"values": [0.4, 0.1]}),
+    ]
+    assert table_of(embedding(*rows)).csv().splitlines() == [
+        "measure,item,value,se,n,reason",
+        "isoscore,,,,50000,The covariance is zero: all points are equal.",
+        "isoscore_star,,0.5,0.01,50000,",
+        "isoscore_star,bad,0.0,,19999,",
+        "isoscore_star,rare,,,1,A covariance needs at least 2 points; there is 1.",
+        "anisotropy_raw,,0.4,,20000,",
+        "anisotropy_raw,1,0.4,,20000,",
+        "anisotropy_raw,2,0.1,,20000,",
+    ]
