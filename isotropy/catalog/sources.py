@@ -31,3 +31,15 @@ KOVALEVA_2021 = (
 RUDMAN_2023 = (
     "Rudman, Chen & Eickhoff (2023). Outlier Dimensions Encode Task Specific Knowledge. EMNLP 2023, 14596–14605."
 )
+EDELSBRUNNER_2002 = (
+    "Edelsbrunner, Letscher & Zomorodian (2002). Topological Persistence and Simplification. Discrete & Computational "
+    "Geometry 28, 511–533."
+)
+ATIENZA_2019 = (
+    "Atienza, Gonzalez-Diaz & Rucco (2019). Persistent entropy for separating topological features from noise in "
+    "Vietoris-Rips complexes. Journal of Intelligent Information Systems 52, 637–655."
+)
+KUDRIASHOV_2025 = (
+    "Kudriashov, Karpik & Klyshinsky (2025). Shrink the longest: improving latent space isotropy with symplicial "
+    "geometry. arXiv:2501.05502."
+)
