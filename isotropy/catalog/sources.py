@@ -75,3 +75,15 @@ HRUSCHKA_2006 = (
     "Information Sciences 176(13), 1898–1927."
 )
 MICKUS_2024 = "Mickus, Grönroos & Attieh (2024). Isotropy, Clusters, and Classifiers. ACL 2024 (short papers), 75–84."
+EDELSBRUNNER_2002 = (
+    "Edelsbrunner, Letscher & Zomorodian (2002). Topological Persistence and Simplification. Discrete & Computational "
+    "Geometry 28, 511–533."
+)
+ATIENZA_2019 = (
+    "Atienza, Gonzalez-Diaz & Rucco (2019). Persistent entropy for separating topological features from noise in "
+    "Vietoris-Rips complexes. Journal of Intelligent Information Systems 52, 637–655."
+)
+KUDRIASHOV_2025 = (
+    "Kudriashov, Karpik & Klyshinsky (2025). Shrink the longest: improving latent space isotropy with symplicial "
+    "geometry. arXiv:2501.05502."
+)

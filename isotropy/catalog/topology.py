@@ -1,5 +1,43 @@
 """Which points hang together: bars of persistent homology in dimension 0."""
 
 from isotropy.catalog.measure import Measure
+from isotropy.catalog.sources import ATIENZA_2019, EDELSBRUNNER_2002, KUDRIASHOV_2025
 
-MEASURES: tuple[Measure, ...] = ()
+MEASURES = (
+    Measure(
+        slug="barcode",
+        group="topology",
+        name="Barcode",
+        symbol="ℓ",
+        range="[0, ∞) each, in units of the points; its value is the longest",
+        formula="lengths of the n − 1 edges of the minimum spanning tree: Vietoris–Rips bars in dimension 0",
+        meaning="At which distances groups of points join; at that of the longest bar all hang together.",
+        pitfall="Bars shrink as n grows: compare only clouds of as many points. One outlier makes the longest bar.",
+        citation=EDELSBRUNNER_2002,
+        higher_means="neither",
+    ),
+    Measure(
+        slug="persistent_entropy",
+        group="topology",
+        name="Persistent entropy",
+        symbol="H",
+        range="[0, log(n − 1)], in nats",
+        formula="−Σ p log p, p = ℓ / Σ ℓ over the n − 1 bars of the barcode",
+        meaning="How even the bars are: greatest if all are equal, small if few long ones join tight groups.",
+        pitfall="Grows with n, and is near its top in many dimensions; points evenly spaced on a line reach it too.",
+        citation=f"{ATIENZA_2019} As a penalty: {KUDRIASHOV_2025}",
+        higher_means="neither",
+    ),
+    Measure(
+        slug="prominent_bars",
+        group="topology",
+        name="Prominent bars",
+        symbol="#ℓ",
+        range="1 to n − 2",
+        formula="number of bars told from noise by how neutral lengths change the share of the longest",
+        meaning="Bars that stand out from the noise: k of them separate k + 1 groups of points.",
+        pitfall="Where all bars are about equal, as in many dimensions, up to half stand out even of one group.",
+        citation=f"{ATIENZA_2019} {KUDRIASHOV_2025}",
+        higher_means="neither",
+    ),
+)

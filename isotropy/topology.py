@@ -1,0 +1,200 @@
+"""Persistent homology in dimension 0: which points hang together at which distance.
+
+Around every point a ball grows; where two clusters touch, one of them ends. The lengths of their lives, the bars of the
+Vietoris-Rips filtration in dimension 0, are the edges of the minimum spanning tree of the points. So n points have
+n - 1 bars, and a bar is as differentiable as the distance of its two points.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.points import require_points
+from isotropy.score import Score
+from isotropy.spectrum import gram
+
+CLOSE = 1e-6
+"""Share of ||x||^2 + ||y||^2 below which ||x - y||^2 is taken from the difference, not from the product x y^T.
+
+The product leaves an error of some 1e-15 of that sum, so that the tree is right to some 1e-9 of each distance.
+"""
+
+
+def spanning_tree(x: Tensor) -> Tensor:
+    """Return a minimum spanning tree of points [n, d]: the two points of each edge, int64 [n - 1, 2].
+
+    Without a gradient. By Prim's algorithm on all distances in float64, 8 n^2 bytes of them: made for batches, and for
+    samples of some thousands of points. Ties may be broken in any way, which changes no length.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d], or its points are not finite.
+
+    """
+    require_points(x)
+    return _tree(_double(x)).to(x.device)
+
+
+def barcode(x: Tensor) -> Tensor:
+    """Return the bars of points [n, d] in dimension 0, shortest first: [n - 1], in the units of the points.
+
+    Differentiable: a bar is the distance of two points. Points that coincide (in float64 also those less than 1e-150
+    apart) have a bar of length 0, whose gradient is 0. In float64 if the points are, else in float32. Cost and memory
+    are those of ``spanning_tree``.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d], or its points are not finite.
+
+    """
+    require_points(x)
+    # Float64 holds the squares of all that float32 holds, and the differences exactly.
+    points = _double(x)
+    start, end = _tree(points).unbind(1)
+    lengths: Tensor = torch.linalg.vector_norm(points[start] - points[end], dim=1)
+    return lengths.sort().values.to(x.device, torch.promote_types(x.dtype, torch.float32))
+
+
+def bar_entropy(lengths: Tensor) -> Tensor:
+    """Return the persistent entropy of bars [m], 0-d in [0, log m], in nats, differentiable.
+
+    Made for training: of bars that are finite and not negative, value and gradient are always finite. A bar of length 0
+    adds nothing, and its gradient is 0; of no bars, or only such, the entropy is 0.
+
+    Raises:
+        ValueError: ``lengths`` is not a floating tensor [m].
+
+    """
+    require_bars(lengths)
+    positive = lengths[lengths > 0]
+    if len(positive) == 0:
+        return lengths.sum()
+    # First to size 1, or their sum may leave the range of the dtype.
+    positive = positive / positive.detach().max()
+    p = positive / positive.sum()
+    p = p[p > 0]
+    return -(p * p.log()).sum()
+
+
+def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
+    """Return the entropy -sum p log p of bars [m], p = l / sum l, in nats, in [0, log m]: how even they are.
+
+    As defined by Atienza et al. (2019); bars of length 0 add nothing. ``normalised`` divides by log m, the entropy of
+    equal bars, for clouds of different sizes: in [0, 1].
+
+    Undefined for fewer than two bars, for bars that are all of length 0, and for NaN or infinity.
+
+    Raises:
+        ValueError: ``lengths`` is not a floating tensor [m].
+
+    """
+    require_bars(lengths)
+    m = len(lengths)
+    if m < 2:
+        return Score.undefined(f"Persistent entropy needs at least 2 bars, those of 3 points; there is {m}.")
+    reason = why_undefined(lengths)
+    if reason is not None:
+        return Score.undefined(reason)
+    greatest = math.log(m)
+    entropy = float(bar_entropy(lengths.detach().double()))
+    return Score.within(entropy / greatest, 0, 1) if normalised else Score.within(entropy, 0, greatest)
+
+
+def longest_bar(lengths: Tensor) -> Score:
+    """Return the length of the longest of bars [m]: the distance at which all points hang together.
+
+    In the units of the points, in [0, inf). Undefined where there is no bar, and for NaN or infinity.
+
+    Raises:
+        ValueError: ``lengths`` is not a floating tensor [m].
+
+    """
+    require_bars(lengths)
+    reason = _why_no_length(lengths)
+    return Score.undefined(reason) if reason is not None else Score(float(lengths.max()))
+
+
+def require_bars(lengths: Tensor) -> None:
+    """Check that ``lengths`` are those of bars, a floating tensor [m].
+
+    Raises:
+        ValueError: they are not.
+
+    """
+    if lengths.ndim != 1 or not lengths.is_floating_point():
+        raise ValueError(
+            f"Expected the lengths of bars as a floating tensor [m], got {list(lengths.shape)} of {lengths.dtype}: "
+            "take those of barcode(x)."
+        )
+
+
+def why_undefined(lengths: Tensor) -> str | None:
+    """Return the sentence that says why bars [m] cannot be compared; None if they can."""
+    if len(lengths) and not lengths.any():
+        return "All bars have length 0: all points are equal."
+    return _why_no_length(lengths)
+
+
+def _why_no_length(lengths: Tensor) -> str | None:
+    if len(lengths) == 0:
+        return "There is no bar: a barcode needs at least 2 points."
+    if not lengths.isfinite().all():
+        return "The bars are not finite: some points are NaN, infinite or too far apart."
+    return None
+
+
+def _double(x: Tensor) -> Tensor:
+    """Points in float64 on their device, or on the CPU where the accelerator has no float64, as that of a Mac."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
+
+
+def _tree(x: Tensor) -> Tensor:
+    """Edges [n - 1, 2] of a minimum spanning tree of points float64 [n, d], on their device."""
+    if len(x) < 2:
+        return torch.empty(0, 2, dtype=torch.int64, device=x.device)
+    return torch.from_numpy(_prim(_squared_distances(x.detach()).cpu().numpy())).to(x.device)
+
+
+def _squared_distances(x: Tensor) -> Tensor:
+    """Squared distances [n, n] of points float64 [n, d], n at least 1."""
+    products = gram((x - x.mean(0)).T)
+    norms = products.diagonal().clone()
+    if not norms.isfinite().all():
+        raise ValueError(
+            "Expected finite points, got NaN, infinity or squares beyond float64: leave those rows out, or, in "
+            "training, lower the learning rate."
+        )
+    sums = norms[:, None] + norms
+    squares = products.mul_(-2).add_(sums)
+    close = (squares <= sums.mul_(CLOSE)).fill_diagonal_(False)
+    rows = close.any(1).nonzero().squeeze(1)
+    if len(rows):
+        exact = torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist").square()
+        squares[rows] = exact
+        squares[:, rows] = exact.T
+    return squares
+
+
+def _prim(distances: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Edges [n - 1, 2] of a minimum spanning tree of a complete graph, from its distances [n, n], n at least 1."""
+    n = len(distances)
+    nearest = np.full(n, np.inf)  # distance of each point to the tree; infinity for those inside
+    parent = np.zeros(n, dtype=np.int64)
+    outside = np.ones(n, dtype=bool)
+    closer = np.empty(n, dtype=bool)
+    taken = np.zeros(n, dtype=np.int64)
+    new = 0
+    for step in range(1, n):
+        outside[new] = False
+        nearest[new] = np.inf
+        row = distances[new]
+        np.less(row, nearest, out=closer)
+        np.logical_and(closer, outside, out=closer)
+        np.copyto(nearest, row, where=closer)
+        np.copyto(parent, new, where=closer)
+        new = int(nearest.argmin())
+        taken[step] = new
+    return np.stack([parent[taken[1:]], taken[1:]], axis=1)
