@@ -1,12 +1,13 @@
-"""Every measure of this package: what it says, its formula and range, where it comes from, how it misleads.
+"""Every measure and method of this package: what it says, its formula, where it comes from, how it misleads.
 
 Standard library only, so that a web process can show it without torch.
 """
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.measure import Group, Measure
+from isotropy.catalog.postprocess import METHODS, Method, Parameter
 
-__all__ = ["GROUPS", "MEASURES", "Group", "Measure", "measures_of"]
+__all__ = ["GROUPS", "MEASURES", "METHODS", "Group", "Measure", "Method", "Parameter", "measures_of"]
 
 GROUPS: dict[Group, str] = {
     "spread": "Spread of the variance",

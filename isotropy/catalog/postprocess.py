@@ -1,0 +1,203 @@
+"""Every method of post-processing: what it does to points, its parameters, where it comes from, how it misleads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isotropy.catalog.sources import (
+    BELL_1997,
+    DIERA_2024,
+    KESSY_2018,
+    KINGMA_2018,
+    LI_2020,
+    LIANG_2021,
+    MU_2018,
+    RAJAEE_2021,
+    TIMKEY_2021,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """An argument of a method, a number."""
+
+    name: str
+    default: int | float | None
+    """None: derived from the points, as the range says."""
+    low: int | float
+    high: int | float | None
+    """None: no bound that is known without the points."""
+    range: str
+    meaning: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers make sense."""
+        return isinstance(self.low, int)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A method, in plain text. x is a point; μ and U Λ Uᵀ are mean and covariance of the points fitted on."""
+
+    slug: str
+    name: str
+    formula: str
+    meaning: str
+    pitfall: str
+    citation: str
+    parameters: tuple[Parameter, ...] = ()
+
+
+_TAUTOLOGY = "IsoScore of the points it is fitted on is 1 by construction: only rows held out say what it does."
+_COMPONENTS = Parameter(
+    name="D",
+    default=None,
+    low=0,
+    high=None,
+    range="0 to d; by default max(1, ⌊d / 100⌋)",
+    meaning="How many principal components are removed, the strongest first.",
+)
+_SEED = Parameter(
+    name="seed", default=0, low=0, high=2**32 - 1, range="0 to 2³² − 1", meaning="Fixes all that is drawn at random."
+)
+
+METHODS: dict[str, Method] = {
+    method.slug: method
+    for method in (
+        Method(
+            slug="centring",
+            name="Centring",
+            formula="x − μ",
+            meaning="Takes out what all points share; the mean cosine falls towards 0.",
+            pitfall="Changes neither covariance nor IsoScore.",
+            citation=MU_2018,
+        ),
+        Method(
+            slug="standardisation",
+            name="Standardisation",
+            formula="(x_i − μ_i) / s_i in each dimension, s_i over n; 0 where s_i = 0",
+            meaning="Gives every dimension the same say, so that no rogue dimension decides the cosine.",
+            pitfall="Depends on the basis and leaves correlations as they are; noise of quiet ones is amplified.",
+            citation=TIMKEY_2021,
+        ),
+        Method(
+            slug="all_but_the_top",
+            name="All-but-the-Top",
+            formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, u_i the principal directions",
+            meaning="Removes the mean and the strongest components, which often tell frequency more than meaning.",
+            pitfall="What is removed is lost, and a smooth spectrum has no top: compare several D on rows held out.",
+            citation=MU_2018,
+            parameters=(_COMPONENTS,),
+        ),
+        Method(
+            slug="weighted_removal",
+            name="Weighted removal",
+            formula="y − Σ_{i ≤ D} w_i (u_i · y) u_i, w_i = 1 − √(c / λ_i), c = Σ_{i > D} λ_i² / Σ_{i > D} λ_i",
+            meaning="Lowers the strongest components to the level that makes IsoScore greatest; none goes whole.",
+            pitfall="The paper trains its weights on human scores of word pairs; these, from the spectrum, are ours.",
+            citation=LIANG_2021,
+            parameters=(_COMPONENTS,),
+        ),
+        Method(
+            slug="pca_whitening",
+            name="PCA whitening",
+            formula="Λ^(−1/2) Uᵀ (x − μ), greatest λ first; 0 where λ = 0",
+            meaning="Turns the points into their principal components, each with variance 1.",
+            pitfall=_TAUTOLOGY,
+            citation=KESSY_2018,
+        ),
+        Method(
+            slug="zca_whitening",
+            name="ZCA whitening",
+            formula="U Λ^(−1/2) Uᵀ (x − μ), without the directions where λ = 0",
+            meaning="Gives the points covariance I while moving them least, so that dimensions keep their meaning.",
+            pitfall=_TAUTOLOGY,
+            citation=f"{BELL_1997} {KESSY_2018}",
+        ),
+        Method(
+            slug="soft_zca",
+            name="Soft ZCA whitening",
+            formula="U (Λ + ε I)^(−1/2) Uᵀ (x − μ)",
+            meaning="Whitens the strong directions and spares the weak ones, which are mostly noise.",
+            pitfall="ε is in squared units of the points: the same ε whitens another model's points more or less.",
+            citation=DIERA_2024,
+            parameters=(
+                Parameter(
+                    name="eps",
+                    default=0.1,
+                    low=0.0,
+                    high=None,
+                    range="[0, ∞), in squared units of the points",
+                    meaning="Added to every eigenvalue: 0 is ZCA whitening, a large one hardly changes the shape.",
+                ),
+            ),
+        ),
+        Method(
+            slug="cluster_based",
+            name="Cluster-based isotropy",
+            formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, with μ and u of the cluster of the nearest centroid",
+            meaning="All-but-the-Top in each cluster of k-means, as contextual embeddings lie in clusters.",
+            pitfall="All clusters come to lie on 0: what told them apart, a class perhaps, is gone.",
+            citation=RAJAEE_2021,
+            parameters=(
+                Parameter(
+                    name="clusters",
+                    default=27,
+                    low=1,
+                    high=None,
+                    range="1 to n",
+                    meaning="How many clusters are sought.",
+                ),
+                Parameter(
+                    name="D",
+                    default=None,
+                    low=0,
+                    high=None,
+                    range="0 to d; by default max(1, ⌊d / 64⌋), 12 for 768",
+                    meaning="How many principal components are removed in each cluster.",
+                ),
+                _SEED,
+            ),
+        ),
+        Method(
+            slug="flow",
+            name="Gaussian calibration by a flow",
+            formula="f(x), f invertible and trained to raise log N(f(x); 0, I) + log |det ∂f/∂x|",
+            meaning="Bends the points until they look Gaussian: whitening, then a small network for the rest.",
+            pitfall="In many dimensions with few points it learns little beyond whitening; look at rows held out.",
+            citation=f"{LI_2020} {KINGMA_2018}",
+            parameters=(
+                Parameter(
+                    name="steps",
+                    default=500,
+                    low=0,
+                    high=100_000,
+                    range="0 to 100000",
+                    meaning="Most steps of training; it stops sooner where rows kept aside no longer gain.",
+                ),
+                Parameter(
+                    name="layers", default=4, low=1, high=32, range="1 to 32", meaning="How many times the map is bent."
+                ),
+                Parameter(
+                    name="hidden",
+                    default=64,
+                    low=1,
+                    high=4096,
+                    range="1 to 4096",
+                    meaning="Width of the network in each layer.",
+                ),
+                Parameter(
+                    name="rate",
+                    default=1e-3,
+                    low=1e-6,
+                    high=1.0,
+                    range="[10⁻⁶, 1]",
+                    meaning="Learning rate of Adam: too high a one diverges, and leaves the whitening.",
+                ),
+                _SEED,
+            ),
+        ),
+    )
+}
+"""Every method by its slug, in the order in which to show them."""

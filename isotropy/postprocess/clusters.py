@@ -1,0 +1,87 @@
+"""All-but-the-Top in each cluster (Rajaee & Pilehvar 2021)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.postprocess.components import principal_components
+from isotropy.postprocess.fitted import Fitted, require_to_fit
+from isotropy.postprocess.removal import components_to_remove
+
+STARTS = 3
+"""Runs of k-means from different seeds, of which the best is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRemoval(Fitted):
+    """Less the mean and the top components of the cluster of the nearest centroid; the first of equally near ones."""
+
+    centroids: Tensor
+    """[clusters, d] float64, from k-means."""
+    directions: Tensor
+    """[clusters, D, d] float64, orthonormal, then rows of zeros where a cluster has fewer directions of variance."""
+
+    def _map(self, x: Tensor) -> Tensor:
+        nearest = _nearest(x, self.centroids)
+        y = x - self.mean[nearest]
+        for cluster in torch.unique(nearest):
+            rows = nearest == cluster
+            U = self.directions[cluster]
+            y[rows] -= y[rows] @ U.T @ U
+        return y
+
+
+def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, seed: int = 0) -> ClusterRemoval:
+    """Fit k-means, and the removal of mean and top D principal components in each cluster, on points [n, d].
+
+    As in the paper, which takes 27 clusters, and 12 components for BERT's 768 dimensions; new points, of which it says
+    nothing, go to the nearest centroid. In a cluster without that many directions of variance all are removed: its
+    points become zero.
+
+    Args:
+        points: [n, d] to learn from.
+        clusters: how many, 1 to n; equal points share one, so some may stay empty.
+        D: how many components of each; None takes max(1, d // 64).
+        seed: of k-means.
+
+    Raises:
+        ValueError: the number of clusters is not between 1 and n, or D not between 0 and d; ``points`` is no finite
+            cloud with a row.
+
+    """
+    require_to_fit(points)
+    n, d = points.shape
+    if not 1 <= clusters <= n:
+        raise ValueError(f"Expected 1 <= clusters <= n = {n}, got {clusters}: there are n points to share out.")
+    D = components_to_remove(D, d, dimensions_each=64)
+    x = points.double()
+    centroids = _centroids(x, clusters, seed)
+    nearest = _nearest(x, centroids)
+    means, directions = centroids.clone(), x.new_zeros(clusters, D, d)
+    for cluster in torch.unique(nearest):
+        components = principal_components(points[nearest == cluster])
+        top = components.directions[:D]
+        means[cluster], directions[cluster, : len(top)] = components.mean, top
+    return ClusterRemoval(means, centroids, directions)
+
+
+def _centroids(x: Tensor, clusters: int, seed: int) -> Tensor:
+    # Here, because no other method needs scikit-learn, which takes a second to import.
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+
+    kmeans = KMeans(clusters, n_init=STARTS, random_state=seed)
+    with warnings.catch_warnings():
+        # Fewer distinct points than clusters: the others stay empty, which does no harm here.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        kmeans.fit(x.cpu().numpy())
+    return torch.from_numpy(kmeans.cluster_centers_).to(x)
+
+
+def _nearest(x: Tensor, centroids: Tensor) -> Tensor:
+    """Index [m] of the centroid nearest to each point, by differences: exact to the digit for one row or many."""
+    return torch.cdist(x, centroids, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)

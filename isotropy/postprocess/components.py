@@ -1,0 +1,81 @@
+"""Principal components of a cloud: those that carry variance, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.postprocess.fitted import require_to_fit
+from isotropy.spectrum import CHUNK_ROWS, Moments, centre
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Mean [d], variances [r] over n - 1, greatest first, and their orthonormal directions [r, d], all float64.
+
+    r is the rank: directions whose variance is within rounding of zero, that of the points' dtype or of the
+    computation, are left out. Signs are fixed as in scikit-learn: the entry of greatest size is positive.
+    """
+
+    mean: Tensor
+    variances: Tensor
+    directions: Tensor
+
+    @property
+    def rank(self) -> int:
+        """How many directions carry variance: at most n - 1 and d."""
+        return len(self.variances)
+
+
+def principal_components(points: Tensor) -> Components:
+    """Return the principal components of points [n, d], n at least 1, in float64.
+
+    From the covariance in O(n d^2 + d^3), or from the singular values of the points where n <= d.
+
+    Raises:
+        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
+
+    """
+    require_to_fit(points)
+    n, d = points.shape
+    if n <= d:
+        mean, centred = centre(points.double())
+        _, singular, directions = torch.linalg.svd(centred, full_matrices=False)
+        variances = singular.square() / max(n - 1, 1)
+    else:
+        moments = moments_of(points)
+        mean = moments.mean
+        ascending, vectors = torch.linalg.eigh(finite(moments.covariance()))
+        variances, directions = ascending.flip(0), vectors.T.flip(0)
+    finite(variances)
+    computed = max(n, d) * torch.finfo(torch.float64).eps * variances[0]
+    stored = torch.finfo(points.dtype).eps ** 2 * (mean.square().max() + variances[0])
+    kept = variances > torch.maximum(computed, stored)
+    return Components(mean, variances[kept], _with_fixed_signs(directions[kept]))
+
+
+def moments_of(points: Tensor) -> Moments:
+    """Return the moments of points [n, d], each block of them in float64."""
+    moments = Moments(points.shape[1], points.device)
+    for start in range(0, len(points), CHUNK_ROWS):
+        moments.update(points[start : start + CHUNK_ROWS].double())
+    return moments
+
+
+def finite(variances: Tensor) -> Tensor:
+    """Return variances or a covariance as they are.
+
+    Raises:
+        ValueError: they are not finite.
+
+    """
+    if not variances.isfinite().all():
+        raise ValueError("Expected points whose squares fit float64, got larger ones: scale them down first.")
+    return variances
+
+
+def _with_fixed_signs(directions: Tensor) -> Tensor:
+    largest = directions.abs().argmax(dim=1, keepdim=True)
+    return directions * directions.gather(1, largest).sign()

@@ -1,0 +1,88 @@
+"""What a post-processing method has learned from the points it was fitted on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from isotropy.points import require_points
+from isotropy.spectrum import CHUNK_ROWS
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(ABC):
+    """A frozen map of points, where its tensors are. Subclasses are records of tensors alone: see ``state``."""
+
+    mean: Tensor
+    """[d] float64, of the points it was fitted on, which it maps to zero; [clusters, d] where there are clusters."""
+
+    @torch.no_grad()
+    def apply(self, points: Tensor) -> Tensor:
+        """Return the images [m, d] of points [m, d], each row on its own, in the points' dtype.
+
+        Computed in float64 by blocks of rows; the images of float16 and bfloat16 are float32.
+
+        Raises:
+            ValueError: ``points`` is not a floating tensor [m, d] of the fitted d, or it holds NaN or infinity.
+
+        """
+        return self._by_blocks(points, self._map)
+
+    @abstractmethod
+    def _map(self, x: Tensor) -> Tensor:
+        """Return the images [m, d] of points [m, d], both float64."""
+
+    def _by_blocks(self, points: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        require_finite(points, self.mean.shape[-1])
+        images = points.new_empty(points.shape, dtype=torch.promote_types(points.dtype, torch.float32))
+        for start in range(0, len(points), CHUNK_ROWS):
+            images[start : start + CHUNK_ROWS] = function(points[start : start + CHUNK_ROWS].double())
+        return images
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors, as ``safetensors.torch.save_file`` takes them: see ``from_state``."""
+        return {field.name: getattr(self, field.name).contiguous() for field in fields(self)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Tensor]) -> Self:
+        """Return the map whose ``state()`` this is.
+
+        Raises:
+            ValueError: the tensors are not those of this kind of map.
+
+        """
+        expected = {field.name for field in fields(cls)}
+        if set(state) != expected:
+            raise ValueError(
+                f"Expected the tensors {sorted(expected)}, got {sorted(state)}: give the state of a {cls.__name__}."
+            )
+        return cls(**state)
+
+
+def require_finite(points: Tensor, d: int | None = None) -> None:
+    """Check that ``points`` is a cloud [n, d] without NaN and infinity.
+
+    Raises:
+        ValueError: it is not.
+
+    """
+    require_points(points, d)
+    if not points.isfinite().all():
+        raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
+
+
+def require_to_fit(points: Tensor) -> None:
+    """Check that ``points`` is a finite cloud [n, d] with a row to learn from.
+
+    Raises:
+        ValueError: it is not.
+
+    """
+    require_finite(points)
+    if len(points) == 0:
+        raise ValueError("Expected at least 1 point to fit on, got 0: give the rows that the method shall learn from.")

@@ -1,0 +1,111 @@
+"""Post-processing judged by rows that it was not fitted on.
+
+A method may look isotropic on the points it was fitted on for no better reason than that it was fitted on them:
+whitening always gives them IsoScore 1. So it is fitted on a part of the rows, and measures are taken on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.points import require_points
+from isotropy.postprocess.fitted import Fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The same rows before and after: two clouds [m, d] for any measure."""
+
+    before: Tensor
+    after: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What a method fitted on one part of the rows does to the others, and to its own part for comparison."""
+
+    fitted: Fitted
+    fit_rows: Tensor
+    """[k] int64, ascending: rows that it was fitted on."""
+    held_out_rows: Tensor
+    """[n - k] int64, ascending: all others."""
+    held_out: Pair
+    """The rows held out: what to report."""
+    in_sample: Pair
+    """The rows fitted on: flattering, for comparison only."""
+
+
+def held_out(
+    points: Tensor,
+    fit: Callable[[Tensor], Fitted],
+    fraction: float = 0.5,
+    seed: int = 0,
+    *,
+    groups: Tensor | None = None,
+    fit_rows: Tensor | None = None,
+) -> HeldOut:
+    """Fit on one part of points [n, d] and apply to the other.
+
+    Args:
+        points: [n, d] of a floating dtype.
+        fit: as ``fit_zca_whitening``, or a method with its arguments: ``lambda x: fit("soft_zca", x, eps=0.01)``.
+        fraction: of the rows to fit on, or of the groups; rounded so that each part has at least one.
+        seed: of the shuffle that chooses them.
+        groups: [n] integers; rows of one group, as the tokens of a sentence, are not independent and stay together.
+        fit_rows: [k] different indices, or a mask [n], of the rows to fit on, instead of choosing by chance.
+
+    Raises:
+        ValueError: nothing is left for one of the parts, arguments of the wrong shape or range, or what ``fit`` raises.
+
+    """
+    require_points(points)
+    if fit_rows is not None and groups is not None:
+        raise ValueError("Expected groups or fit_rows, got both: rows that are given are not chosen by group.")
+    chosen = _chosen(len(points), fit_rows) if fit_rows is not None else _drawn(len(points), fraction, seed, groups)
+    chosen = chosen.to(points.device)
+    for part, rows in (("fit on", chosen), ("hold out", ~chosen)):
+        if not rows.any():
+            raise ValueError(f"Expected rows to {part}, got none of {len(points)}: both parts need at least one.")
+    mine, others = points[chosen], points[~chosen]
+    fitted = fit(mine)
+    return HeldOut(
+        fitted,
+        chosen.nonzero().squeeze(1),
+        (~chosen).nonzero().squeeze(1),
+        Pair(others, fitted.apply(others)),
+        Pair(mine, fitted.apply(mine)),
+    )
+
+
+def _chosen(n: int, fit_rows: Tensor) -> Tensor:
+    """The mask [n] of rows given as indices or as a mask."""
+    if fit_rows.dtype == torch.bool:
+        if fit_rows.shape != (n,):
+            raise ValueError(f"Expected a mask [{n}] of rows to fit on, got {list(fit_rows.shape)}.")
+        return fit_rows
+    valid = fit_rows.ndim == 1 and not fit_rows.is_floating_point() and ((fit_rows >= 0) & (fit_rows < n)).all()
+    if not valid or len(torch.unique(fit_rows)) < len(fit_rows):
+        raise ValueError(f"Expected different rows from 0 to {n - 1} to fit on, got {fit_rows.tolist()}.")
+    mask = torch.zeros(n, dtype=torch.bool, device=fit_rows.device)
+    mask[fit_rows] = True
+    return mask
+
+
+def _drawn(n: int, fraction: float, seed: int, groups: Tensor | None) -> Tensor:
+    """The mask [n] of rows drawn by group, or each on its own."""
+    if not 0 < fraction < 1:
+        raise ValueError(
+            f"Expected a fraction of rows between 0 and 1 to fit on, got {fraction}: both parts need some."
+        )
+    if groups is not None and groups.shape != (n,):
+        raise ValueError(f"Expected a group for each of {n} rows, got {list(groups.shape)}.")
+    member = torch.arange(n) if groups is None else torch.unique(groups.cpu(), return_inverse=True)[1]
+    count = int(member.max()) + 1 if n > 0 else 0
+    drawn = torch.zeros(count, dtype=torch.bool)
+    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    drawn[shuffled[: min(max(round(fraction * count), 1), count - 1)]] = True
+    return drawn[member]

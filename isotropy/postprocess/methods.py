@@ -1,0 +1,67 @@
+"""Every post-processing method by its slug in ``isotropy.catalog.METHODS``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from isotropy.postprocess.clusters import ClusterRemoval, fit_cluster_based
+from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.flow import Flow, fit_flow
+from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
+from isotropy.postprocess.scaling import Scaling, fit_centring, fit_standardisation
+from isotropy.postprocess.whitening import Whitening, fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+
+FITS: dict[str, tuple[Callable[..., Fitted], type[Fitted]]] = {
+    "centring": (fit_centring, Scaling),
+    "standardisation": (fit_standardisation, Scaling),
+    "all_but_the_top": (fit_all_but_the_top, Removal),
+    "weighted_removal": (fit_weighted_removal, Removal),
+    "pca_whitening": (fit_pca_whitening, Whitening),
+    "zca_whitening": (fit_zca_whitening, Whitening),
+    "soft_zca": (fit_soft_zca, Whitening),
+    "cluster_based": (fit_cluster_based, ClusterRemoval),
+    "flow": (fit_flow, Flow),
+}
+"""The function that fits each method, and the kind of map that it returns."""
+
+
+def fit(method: str, points: Tensor, **parameters: Any) -> Fitted:
+    """Fit a method of the catalogue on points [n, d].
+
+    Args:
+        method: its slug.
+        points: [n, d] to learn from.
+        parameters: those of the catalogue by name; what is left out takes its default. ``flow`` also takes
+            ``progress``.
+
+    Raises:
+        ValueError: no such method or parameter; a parameter or the points do not suit the method.
+
+    """
+    function, _ = _known(method)
+    _, *names = inspect.signature(function).parameters
+    unknown = sorted(parameters.keys() - set(names))
+    if unknown:
+        raise ValueError(f"Expected parameters of {method} among {names}, got {unknown}: see isotropy.catalog.METHODS.")
+    return function(points, **parameters)
+
+
+def restore(method: str, state: dict[str, Tensor]) -> Fitted:
+    """Return the map that ``fit`` returned and whose ``state()`` this is.
+
+    Raises:
+        ValueError: no such method, or the state is not one of its maps.
+
+    """
+    _, kind = _known(method)
+    return kind.from_state(state)
+
+
+def _known(method: str) -> tuple[Callable[..., Fitted], type[Fitted]]:
+    if method not in FITS:
+        raise ValueError(f"Expected a method among {list(FITS)}, got {method!r}: see isotropy.catalog.METHODS.")
+    return FITS[method]

@@ -1,0 +1,84 @@
+"""Whitening: PCA, ZCA and soft ZCA.
+
+Whitening gives the points it was fitted on covariance I, and so IsoScore 1, by construction and whatever they are. What
+it does is said only by rows that were held out, the less well the fewer points there are for each dimension: see
+``isotropy.postprocess.held_out``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.postprocess.components import Components, principal_components
+from isotropy.postprocess.fitted import Fitted
+
+
+@dataclass(frozen=True, eq=False)
+class Whitening(Fitted):
+    """(x - mean) W."""
+
+    matrix: Tensor
+    """W [d, d] float64."""
+
+    def _map(self, x: Tensor) -> Tensor:
+        return (x - self.mean) @ self.matrix
+
+
+def fit_pca_whitening(points: Tensor) -> Whitening:
+    """Fit the principal components of points [n, d], greatest first, each scaled to variance 1 (over n - 1).
+
+    W = U L^(-1/2), as scikit-learn's PCA(whiten=True). With r directions of variance, r below d where n <= d, what
+    lies off them is dropped and the last d - r dimensions are 0: then IsoScore in-sample is (r - 1) / (d - 1).
+
+    Raises:
+        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
+
+    """
+    components = principal_components(points)
+    matrix = torch.zeros_like(components.mean).diag()
+    matrix[:, : components.rank] = components.directions.T * components.variances.rsqrt()
+    return Whitening(components.mean, matrix)
+
+
+def fit_zca_whitening(points: Tensor) -> Whitening:
+    """Fit W = U L^(-1/2) U^T on points [n, d]: of all whitenings the one that moves the points least.
+
+    (Bell & Sejnowski 1997; Kessy, Lewin & Strimmer 2018.) The covariance over n - 1 becomes I; directions without
+    variance map to 0, as in ``fit_pca_whitening``.
+
+    Raises:
+        ValueError: ``points`` is no finite cloud with a row, or its variances leave float64.
+
+    """
+    components = principal_components(points)
+    return Whitening(components.mean, _within_directions(components, components.variances.rsqrt()))
+
+
+def fit_soft_zca(points: Tensor, eps: float = 0.1) -> Whitening:
+    """Fit W = U (L + eps I)^(-1/2) U^T on points [n, d] (Diera, Galke & Scherp 2024).
+
+    As in the paper, eps is in squared units of the points and counts in every direction: one without variance is
+    multiplied by eps^(-1/2), the greatest factor there is. With eps = 0 this is ``fit_zca_whitening``, which drops it.
+
+    Raises:
+        ValueError: eps is negative or not finite; ``points`` is no finite cloud with a row, or its variances leave
+            float64.
+
+    """
+    if not 0 <= eps < math.inf:
+        raise ValueError(f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whitens less.")
+    if eps == 0:
+        return fit_zca_whitening(points)
+    components = principal_components(points)
+    off = eps**-0.5
+    within = _within_directions(components, (components.variances + eps).rsqrt() - off)
+    return Whitening(components.mean, within + off * torch.eye(len(within)).to(within))
+
+
+def _within_directions(components: Components, factors: Tensor) -> Tensor:
+    """U diag(factors) U^T [d, d]."""
+    return components.directions.T * factors @ components.directions
