@@ -1,20 +1,22 @@
-"""The command line: ``isoscope serve``, ``isoscope migrate``, ``isoscope doctor``."""
+"""The command line: ``isoscope serve``, ``isoscope migrate``, ``isoscope doctor``, ``isoscope score``."""
 
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.session import cause
-from app.errors import IsoscopeError
+from app.errors import IsoscopeError, UnavailableError
 from app.settings import Settings
 from isoscope.checks.settings import sentences
 from isoscope.doctor import doctor
 from isoscope.migration import migrate
 from isoscope.serve import say, serve
+from isotropy.catalog import MEASURES
 
 
 def main() -> int:
@@ -46,7 +48,37 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--worker", action="store_true", help="look only whether this machine's worker is alive")
     command.set_defaults(run=lambda given: doctor(as_json=given.json, worker_only=given.worker))
+    _add_score(commands.add_parser("score", help="measure the vectors of files, without a server"))
     return parser
+
+
+def _add_score(command: argparse.ArgumentParser) -> None:
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors, in the order of their rows")
+    command.add_argument("--vectors", metavar="NAME", help="the array, or columns with commas, if not the likeliest")
+    command.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
+    command.add_argument("--annotations", type=Path, metavar="FILE", help="a file of labels, a row for each vector")
+    command.add_argument("--transpose", action="store_true", help="take the columns as samples")
+    command.add_argument("--measures", type=_measures, metavar="SLUGS", help="only these, with commas")
+    command.add_argument("--seed", type=int, default=0, help="of the sample that pairs are taken from")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.set_defaults(run=_score)
+
+
+def _measures(text: str) -> tuple[str, ...]:
+    slugs = tuple(slug.strip() for slug in text.split(","))
+    for slug in slugs:
+        if slug not in MEASURES:
+            raise argparse.ArgumentTypeError(f"there is no measure {slug!r}: choose among {', '.join(MEASURES)}")
+    return slugs
+
+
+def _score(given: argparse.Namespace) -> int:
+    # Here, not above: it brings torch, which the other commands do without and an installation of the web has not.
+    try:
+        from isoscope.score import score  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise UnavailableError(f"Measuring needs {error.name}: pip install 'isoscope[worker]'.") from error
+    return score(given)
 
 
 def _migrate(_: argparse.Namespace) -> int:

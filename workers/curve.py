@@ -6,8 +6,9 @@ from app.db.models import CurveStatus, Embedding, ZetaCurve
 from app.errors import InvalidError
 from app.queue import Job
 from app.settings import Settings
-from workers.cloud import open_embedding, read_cloud
+from isotropy.cloud import read_cloud
 from workers.failure import record
+from workers.points import open_embedding
 from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
 

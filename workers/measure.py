@@ -2,15 +2,23 @@
 
 from sqlalchemy import delete, update
 
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, Measurement, ZetaCurve
+from app.db.models import (
+    CurveStatus,
+    Embedding,
+    EmbeddingStatus,
+    Measurement,
+    MeasurementStatus,
+    ZetaCurve,
+)
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
+from isotropy.cloud import Cloud, read_cloud
+from isotropy.report import measure
 from isotropy.spectrum import scaled_identity
-from workers.cloud import Cloud, open_embedding, read_cloud
 from workers.failure import record
-from workers.report import measurements
+from workers.points import open_embedding
 from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
 
@@ -28,10 +36,27 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Job
         return None
     try:
         cloud = read_cloud(open_embedding(embedding, settings), SEED)
-        _store(sessions, embedding_id, cloud, measurements(embedding_id, cloud), _curves(embedding_id, cloud))
+        _store(sessions, embedding_id, cloud, _measurements(embedding_id, cloud), _curves(embedding_id, cloud))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, row, status=EmbeddingStatus.FAILED)
     return None
+
+
+def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
+    """A row for every measure of the catalogue."""
+    return [
+        Measurement(
+            embedding_id=embedding_id,
+            measure=slug,
+            status=MeasurementStatus.UNDEFINED if found.score.value is None else MeasurementStatus.OK,
+            value=found.score.value,
+            se=found.score.se,
+            reason=found.score.reason,
+            n=found.n,
+            detail=None if found.score.value is None else found.detail,
+        )
+        for slug, found in measure(cloud).items()
+    ]
 
 
 def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from isotropy.cloud import Cloud
 from isotropy.isoscore import ZetaCurve, isoscore_from_covariance
 from isotropy.spectrum import Moments
-from workers.cloud import Cloud
 
 ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)
 FIRST_ROWS = 32

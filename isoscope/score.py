@@ -1,0 +1,87 @@
+"""``isoscope score``: the report of files, without a server."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any
+
+from tqdm import tqdm
+
+from app.errors import InvalidError
+from app.formats.matrix import Matrix, select
+from app.formats.proposal import propose
+from app.formats.selection import Selection
+from app.formats.upload import NamedFile, Upload, open_upload
+from isotropy.catalog import GROUPS, MEASURES
+from isotropy.cloud import Cloud, read_cloud
+from isotropy.report import Finding, measure
+from workers.points import require_measurable
+
+TWICE_READ = "partition"
+"""The measure that takes another pass over the rows."""
+
+
+def score(given: Namespace) -> int:
+    """Print the measures of the files that were named, as a table or as JSON."""
+    matrix = _open(given)
+    slugs = given.measures or tuple(MEASURES)
+    passes = 1 + (TWICE_READ in slugs)
+    with tqdm(total=passes * matrix.n, unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
+        bar.set_description("reading")
+        cloud = read_cloud(matrix, given.seed, progress=lambda rows: bar.update(rows) and None)
+        found = measure(cloud, slugs, began=bar.set_description)
+    write = _json if given.json else _table
+    sys.stdout.writelines(f"{line}\n" for line in write(cloud, found))
+    return 0
+
+
+def _open(given: Namespace) -> Matrix:
+    """Open the files as the page would propose to, but for what was named; rows have labels only if asked for."""
+    for path in (*given.files, *([given.annotations] if given.annotations else [])):
+        if not path.is_file():
+            raise InvalidError(f"There is no file {path}: name one that holds vectors.")
+    annotations = NamedFile(given.annotations, given.annotations.name) if given.annotations else None
+    _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in given.files), annotations))
+    proposed = propose(contents)
+    vectors: str | list[str] = proposed.vectors
+    if given.vectors is not None:
+        vectors = given.vectors if contents.parts else given.vectors.split(",")
+    matrix = select(contents, Selection(vectors=vectors, labels=given.labels, transpose=given.transpose))
+    require_measurable(matrix)
+    return matrix
+
+
+def _json(cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
+    """Yield one document: the measures by their slugs, and the numbers of rows and dimensions."""
+    counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
+    document: dict[str, dict[str, Any]] = {name: _entry(count) for name, count in counts.items()}
+    for slug, finding in found.items():
+        document[slug] = _entry(finding.value, finding.score.se, finding.score.reason) | {"n": finding.n}
+    yield json.dumps(document, indent=2, allow_nan=False)
+
+
+def _entry(value: object, se: float | None = None, reason: str | None = None) -> dict[str, Any]:
+    return {"value": value, "se": se, "status": "undefined" if value is None else "ok", "reason": reason}
+
+
+def _table(cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
+    """Yield the lines of a table by group."""
+    left_out = f"; {cloud.n_left_out:,} rows with NaN or infinity left out" if cloud.n_left_out else ""
+    yield f"{cloud.n:,} points of {cloud.d:,} dimensions{left_out}"
+    width = max(len(MEASURES[slug].name) for slug in found)
+    for group, heading in GROUPS.items():
+        of_group = {slug: finding for slug, finding in found.items() if MEASURES[slug].group == group}
+        if of_group:
+            yield f"\n{heading}"
+        for slug, finding in of_group.items():
+            yield f"  {MEASURES[slug].name:{width}}  {_cell(finding, cloud.n)}"
+
+
+def _cell(finding: Finding, n: int) -> str:
+    if finding.value is None:
+        return f"undefined: {finding.score.reason}"
+    values = finding.value if isinstance(finding.value, list) else [finding.value]
+    text = ", ".join("-" if value is None else f"{value:.6g}" for value in values)
+    error = "" if finding.score.se is None else f" ± {finding.score.se:.2g}"
+    return f"{text}{error}" + ("" if finding.n == n else f"  ({finding.n:,} of {n:,} rows)")

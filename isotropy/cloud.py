@@ -1,0 +1,178 @@
+"""A cloud of points, streamed from wherever it lies, and what many measures share of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotropy.anisotropy import mean_share, second_moment
+from isotropy.cosine import CosineMoments
+from isotropy.isoscore import isoscore_from_covariance, participation_ratio
+from isotropy.jackknife import Jackknife, blocks_within
+from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
+from isotropy.rows import Points, Progress, finite_rows, unheard
+from isotropy.score import Score
+from isotropy.spectrum import eigenvalues, scaled_identity, shrink
+from isotropy.topology import barcode
+from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
+
+SAMPLE_ROWS = 32_768
+"""Rows drawn from a longer cloud, for what cannot be streamed."""
+
+PAIR_ROWS = 20_000
+"""Rows of the sample whose pairs are looked at: what takes n^2 distances is exact up to so many."""
+
+BARCODE_ROWS = 2000
+"""Rows of the sample between which bars are found, which takes n^2 memory."""
+
+ZETA = 0.2
+"""Shrinkage of the report's IsoScore*, towards the identity scaled to the points."""
+
+NEIGHBOURS = 10
+"""Nearest neighbours of each row that the one pass finds."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes of a sample's rows."""
+
+    codes: Tensor
+    """int64 [rows], each a place in ``names``."""
+    names: list[str]
+    """Of the classes; an empty one is that of rows without a label."""
+
+    def of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return those of the first rows [m, d] of the sample that have a label, and their codes."""
+        codes = self.codes[: len(rows)]
+        if "" not in self.names:
+            return rows, codes
+        labelled = codes != self.names.index("")
+        return rows[labelled], codes[labelled]
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """What one pass over the rows leaves: rows with NaN or infinity are counted and left out of all the rest.
+
+    Moments are summed in float64 whatever the points are: rank and spectrum of a cloud live in its small variances.
+    """
+
+    points: Points
+    blocks: Jackknife[FourthMoments]
+    cosine_blocks: Jackknife[CosineMoments]
+    sample: Tensor
+    """[at most ``SAMPLE_ROWS``, d], drawn without replacement, in the order of drawing; all rows if they are few."""
+    rows: Tensor
+    """Places of the sample's rows among all, int64."""
+    n_left_out: int
+    progress: Progress = field(default=unheard, repr=False)
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return self.moments.n
+
+    @property
+    def d(self) -> int:
+        """Number of dimensions."""
+        return self.moments.d
+
+    @cached_property
+    def moments(self) -> FourthMoments:
+        """Of all points."""
+        return self.blocks.total()
+
+    @cached_property
+    def moment_scores(self) -> dict[str, Score]:
+        """What the moments alone give, by slug, with standard errors: all blocks are left out in turn but once."""
+        return self.blocks.scores(_moment_scores)
+
+    @cached_property
+    def cosines(self) -> CosineMoments:
+        """Of all points."""
+        return self.cosine_blocks.total()
+
+    @cached_property
+    def eigenvalues(self) -> Tensor:
+        """Variances along the principal components, float64 [d], greatest first."""
+        return eigenvalues(self.moments.covariance(), rank=self.n - 1)
+
+    @cached_property
+    def energies(self) -> Tensor:
+        """Eigenvalues of E[x x^T], float64 [d], greatest first: the mean counts."""
+        return eigenvalues(second_moment(self.moments), rank=self.n)
+
+    @cached_property
+    def pairs(self) -> Tensor:
+        """The rows whose pairs are looked at, [at most ``PAIR_ROWS``, d]."""
+        # The sample is in random order, so that its head is a sample too.
+        return self.sample[:PAIR_ROWS]
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """The nearest among the distinct of ``pairs``: a copy of a point tells nothing of its surroundings."""
+        return nearest_neighbours(self.pairs[distinct_rows(self.pairs)], NEIGHBOURS)
+
+    @cached_property
+    def bars(self) -> Tensor:
+        """Bars in dimension 0 of at most ``BARCODE_ROWS`` rows, shortest first."""
+        return barcode(self.sample[:BARCODE_ROWS])
+
+    @cached_property
+    def labels(self) -> Labels | None:
+        """Classes of the rows of ``sample``; None where nothing is labelled."""
+        if (values := self.points.labels()) is None:
+            return None
+        places: dict[str, int] = {}
+        codes = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int64, self.points.n)
+        return Labels(torch.from_numpy(codes)[self.rows], list(places))
+
+    def chunks(self) -> Iterator[Tensor]:
+        """Yield the finite rows once more, in order."""
+        for chunk, finite in finite_rows(self.points, self.progress):
+            yield chunk[finite]
+
+
+def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
+    S = moments.covariance()
+    return {
+        "isoscore": isoscore_from_covariance(S),
+        "isoscore_star": isoscore_from_covariance(shrink(S, scaled_identity(S), ZETA)),
+        "isoscore_unbiased": isoscore_unbiased_from_moments(moments),
+        "participation_ratio": participation_ratio(S),
+        "mean_share": mean_share(moments),
+    }
+
+
+def read_cloud(points: Points, seed: int = 0, progress: Progress = unheard) -> Cloud:
+    """Stream the rows once. The sample is drawn by ``seed``; a row of it that is left out is not replaced."""
+    blocks = Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
+    cosine_blocks = Jackknife(lambda: CosineMoments(points.d), points.n)
+    turn = torch.from_numpy(np.random.default_rng(seed).permutation(points.n))
+    drawn, rows = [torch.empty(0, points.d)], [torch.empty(0, dtype=torch.int64)]
+    read = n_finite = 0
+    for chunk, finite in finite_rows(points, progress):
+        kept = chunk[finite].double()
+        blocks.update(kept)
+        cosine_blocks.update(kept)
+        n_finite += len(kept)
+        chosen = (finite & (turn[read : read + len(chunk)] < SAMPLE_ROWS)).nonzero().squeeze(1)
+        drawn.append(chunk[chosen])
+        rows.append(chosen + read)
+        read += len(chunk)
+    sampled = torch.cat(rows)
+    order = turn[sampled].argsort()
+    return Cloud(
+        points=points,
+        blocks=blocks,
+        cosine_blocks=cosine_blocks,
+        sample=torch.cat(drawn)[order],
+        rows=sampled[order],
+        n_left_out=read - n_finite,
+        progress=progress,
+    )

@@ -1,0 +1,89 @@
+"""Where the points of a cloud lie: their mean, their directions, and the dimensions that stand out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from isotropy.activation import activation_profile
+from isotropy.anisotropy import anisotropy, second_moment
+from isotropy.cloud import Cloud
+from isotropy.cosine import CosineMoments, cosine_histogram
+from isotropy.partition import PartitionFunction
+from isotropy.report.finding import Finding, Measuring, many
+from isotropy.report.spread import of_moments
+from isotropy.score import Score
+from isotropy.uniformity import T, uniformity
+
+DIRECTIONS = 10
+HISTOGRAM_ROWS = 2000
+
+
+def _mean_cosine(cloud: Cloud) -> Finding:
+    se = cloud.cosine_blocks.standard_error(CosineMoments.mean_cosine)
+    score = replace(cloud.cosines.mean_cosine(), se=se)
+    return Finding(score, cloud.cosines.n, {"zero_rows": cloud.cosines.zero_rows})
+
+
+def _rogue_dimensions(cloud: Cloud) -> Finding:
+    rogue = cloud.cosines.rogue_dimensions()
+    return Finding(rogue.score, cloud.cosines.n, {"contributions": rogue.contributions.tolist()})
+
+
+def _anisotropy(*, centred: bool) -> Measuring:
+    return lambda cloud: many(anisotropy(cloud.moments, min(DIRECTIONS, cloud.d), centred=centred), cloud.n)
+
+
+def _partition(cloud: Cloud) -> Finding:
+    """Read the rows a second time, since the directions are known only after the first."""
+    second = second_moment(cloud.moments)
+    if not second.isfinite().all():
+        return Finding(PartitionFunction(second).isotropy(), cloud.n)
+    partition = PartitionFunction(torch.linalg.eigh(second).eigenvectors)
+    for chunk in cloud.chunks():
+        partition.update(chunk.double())
+    return Finding(partition.isotropy(), cloud.n, {"log": partition.log_isotropy().value})
+
+
+def _uniformity(cloud: Cloud) -> Finding:
+    rows = cloud.pairs[cloud.pairs.any(dim=1)]
+    return Finding(uniformity(rows), len(rows), {"t": T})
+
+
+def _activation_profile(cloud: Cloud) -> Finding:
+    """Value: the number of dimensions that any rule calls an outlier."""
+    if cloud.n < 2 or not cloud.moments.covariance().isfinite().all():
+        reason = f"The profile needs at least 2 rows of values that can be squared; there are {cloud.n} rows."
+        return Finding(Score.undefined(reason), cloud.n)
+    profile = activation_profile(cloud.moments)
+    rules = {
+        dimension: [rule for rule, flags in profile.outliers.items() if flags[dimension]]
+        for dimension in range(cloud.d)
+    }
+    outliers = [{"dimension": dimension, "rules": which} for dimension, which in rules.items() if which]
+    detail = {"mean": profile.mean.tolist(), "std": profile.std.tolist(), "outliers": outliers}
+    return Finding(Score(len(outliers)), cloud.n, detail)
+
+
+def _cosine_histogram(cloud: Cloud) -> Finding:
+    """Value: the mean over the pairs that were counted."""
+    rows = cloud.pairs[cloud.pairs.any(dim=1)][:HISTOGRAM_ROWS]
+    cosines = CosineMoments(cloud.d)
+    cosines.update(rows)
+    histogram = cosine_histogram(rows, max_rows=HISTOGRAM_ROWS)
+    detail = {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist(), "rows": len(rows)}
+    return Finding(cosines.mean_cosine(), len(rows), detail)
+
+
+MEASURES: dict[str, Measuring] = {
+    "mean_cosine": _mean_cosine,
+    "rogue_dimensions": _rogue_dimensions,
+    "mean_share": of_moments("mean_share"),
+    "anisotropy_raw": _anisotropy(centred=False),
+    "anisotropy_centred": _anisotropy(centred=True),
+    "partition": _partition,
+    "uniformity": _uniformity,
+    "activation_profile": _activation_profile,
+    "cosine_histogram": _cosine_histogram,
+}

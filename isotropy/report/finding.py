@@ -1,0 +1,41 @@
+"""A measure of one cloud, as the report holds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from isotropy.cloud import Cloud
+from isotropy.score import Score
+
+
+class Finding(NamedTuple):
+    """A score, the rows behind it, and what one number cannot say."""
+
+    score: Score
+    n: int
+    """Rows behind the score: fewer than the cloud's where it was made from a sample."""
+    detail: dict[str, Any] | None = None
+    """Lists and settings; nothing where the score is undefined. A measure that is a list has it in "values"."""
+
+    @property
+    def value(self) -> float | list[float | None] | None:
+        """The list of a measure that is a list, else its one value; None where undefined."""
+        if self.score.value is None or self.detail is None:
+            return self.score.value
+        values: list[float | None] = self.detail.get("values", self.score.value)
+        return values
+
+
+Measuring = Callable[[Cloud], Finding]
+
+
+def many(scores: tuple[Score, ...], n: int) -> Finding:
+    """Return the finding of a measure that is a list, headed by the first."""
+    return Finding(scores[0], n, {"values": [score.value for score in scores]})
+
+
+def numbers(values: list[float]) -> list[float | None]:
+    """Return a list that JSON can hold."""
+    return [value if math.isfinite(value) else None for value in values]

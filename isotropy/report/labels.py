@@ -1,0 +1,53 @@
+"""How the labelled classes of a cloud lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from isotropy.cloud import Cloud
+from isotropy.clusters import score_by_label, silhouette, simplified_silhouette
+from isotropy.isoscore import isoscore
+from isotropy.report.finding import Finding, Measuring
+from isotropy.score import Score
+from isotropy.unbiased import isoscore_unbiased
+
+NO_LABELS = Score.undefined("The rows have no labels: choose a column or an array that labels them.")
+
+
+def _of_pairs(measure: Callable[[Tensor, Tensor], Score]) -> Measuring:
+    def found(cloud: Cloud) -> Finding:
+        if cloud.labels is None:
+            return Finding(NO_LABELS, 0)
+        x, codes = cloud.labels.of(cloud.pairs)
+        return Finding(measure(x, codes), len(x))
+
+    return found
+
+
+def _isoscore_by_label(cloud: Cloud) -> Finding:
+    """Beside IsoScore the bias-corrected one, which classes of different sizes can be compared by."""
+    if cloud.labels is None:
+        return Finding(NO_LABELS, 0)
+    x, codes = cloud.labels.of(cloud.sample)
+    plain = score_by_label(x, codes, isoscore)
+    unbiased = score_by_label(x, codes, isoscore_unbiased)
+    classes = [
+        {
+            "label": cloud.labels.names[one.label],
+            "n": one.n,
+            "value": one.score.value,
+            "unbiased": other.score.value,
+            "reason": one.score.reason,
+        }
+        for one, other in zip(plain.classes, unbiased.classes, strict=True)
+    ]
+    return Finding(plain.score, len(x), {"by_label": classes})
+
+
+MEASURES: dict[str, Measuring] = {
+    "silhouette": _of_pairs(silhouette),
+    "simplified_silhouette": _of_pairs(simplified_silhouette),
+    "isoscore_by_label": _isoscore_by_label,
+}

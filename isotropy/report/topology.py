@@ -1,0 +1,28 @@
+"""The bars in dimension 0 of a cloud's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from isotropy.cloud import Cloud
+from isotropy.prominence import prominent_bars
+from isotropy.report.finding import Finding, Measuring
+from isotropy.score import Score
+from isotropy.topology import longest_bar, persistent_entropy
+
+
+def _of_bars(measure: Callable[[Tensor], Score]) -> Measuring:
+    return lambda cloud: Finding(measure(cloud.bars), min(len(cloud.bars) + 1, cloud.n))
+
+
+def _barcode(cloud: Cloud) -> Finding:
+    return _of_bars(longest_bar)(cloud)._replace(detail={"lengths": cloud.bars.tolist()})
+
+
+MEASURES: dict[str, Measuring] = {
+    "barcode": _barcode,
+    "persistent_entropy": _of_bars(persistent_entropy),
+    "prominent_bars": _of_bars(prominent_bars),
+}

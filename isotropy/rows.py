@@ -1,0 +1,78 @@
+"""Points as they come: in memory or from a file, chunk by chunk, with their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.spectrum import CHUNK_ROWS
+
+Progress = Callable[[int], None]
+"""Told the number of rows that were just read."""
+
+
+class Points(Protocol):
+    """Rows that can be read again and again."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def d(self) -> int:
+        """Number of dimensions."""
+        ...
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield all rows in order, in arrays [any, d] of float32 or float64."""
+        ...
+
+    def labels(self) -> Iterable[str] | None:
+        """Return the label of each row, empty where it has none; None if no row has."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Points that lie in memory."""
+
+    x: NDArray[Any]
+    """[n, d], float32 or float64."""
+    of_rows: Sequence[str] | None = None
+    """The labels, n of them."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.x)
+
+    @property
+    def d(self) -> int:
+        """Number of dimensions."""
+        return int(self.x.shape[1])
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield the rows in views."""
+        return (self.x[start : start + CHUNK_ROWS] for start in range(0, self.n, CHUNK_ROWS))
+
+    def labels(self) -> Sequence[str] | None:
+        """The labels that were given."""
+        return self.of_rows
+
+
+def finite_rows(points: Points, progress: Progress) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield all rows in order with a flag for each that has neither NaN nor infinity."""
+    for chunk in points.chunks():
+        rows = torch.from_numpy(chunk)
+        yield rows, rows.isfinite().all(dim=1)
+        progress(len(rows))
+
+
+def unheard(_: int) -> None:
+    """Take no note of progress."""

@@ -1,0 +1,138 @@
+"""``isoscope score``: the measures of a file on the command line."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from IsoScore import IsoScore
+from sklearn.metrics import silhouette_score
+
+from isoscope.__main__ import main
+from isotropy.catalog import GROUPS, MEASURES
+
+
+@pytest.fixture
+def x():
+    """Two blobs of 150 points each in 6 dimensions."""
+    x = np.random.default_rng(0).normal(size=(300, 6)) * np.arange(1, 7)
+    x[150:, 0] += 20
+    return x
+
+
+@pytest.fixture
+def score(monkeypatch, capsys):
+    """Run the command; what it printed and its exit code."""
+
+    def score(*arguments):
+        monkeypatch.setattr(sys, "argv", ["isoscope", "score", *map(str, arguments)])
+        code = main()
+        return capsys.readouterr(), code
+
+    return score
+
+
+@pytest.fixture
+def scored(score):
+    """The JSON document that the command prints."""
+
+    def scored(*arguments):
+        printed, code = score(*arguments, "--json")
+        assert code == 0
+        return json.loads(printed.out)
+
+    return scored
+
+
+@pytest.fixture
+def npy(tmp_path, x):
+    np.save(tmp_path / "x.npy", x)
+    return tmp_path / "x.npy"
+
+
+def test_json_has_every_measure_of_the_catalogue_by_its_slug(scored, npy, x):
+    found = scored(npy)
+    assert list(found) == ["n", "d", "n_left_out", *MEASURES]
+    assert all(entry.keys() >= {"value", "se", "status", "reason"} for entry in found.values())
+    assert (found["n"]["value"], found["d"]["value"]) == (300, 6)
+    assert found["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x)), rel=1e-7)
+    assert found["isoscore"]["se"] > 0
+    variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
+    assert found["anisotropy_centred"]["value"] == pytest.approx(variances / variances.sum())
+    assert found["explained_variance"]["value"] == pytest.approx(variances.cumsum() / variances.sum())
+
+
+def test_what_has_no_value_says_why(scored, npy):
+    found = scored(npy)["silhouette"]
+    assert (found["value"], found["status"]) == (None, "undefined")
+    assert "label" in found["reason"]
+
+
+def test_labels_of_a_column(scored, tmp_path, x):
+    lines = ["a,b,c,d,e,f,side", *(f"{','.join(map(repr, map(float, row)))},{i // 150}" for i, row in enumerate(x))]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    found = scored(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
+    assert set(found) == {"n", "d", "n_left_out", "silhouette", "isoscore_by_label"}
+    assert found["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
+
+
+def test_labels_of_a_second_file_and_rows_in_several(scored, tmp_path, x):
+    np.save(tmp_path / "part-1.npy", x[:100])
+    np.save(tmp_path / "part-2.npy", x[100:])
+    (tmp_path / "sides.txt").write_text("\n".join(["left"] * 150 + ["right"] * 150))
+    files = tmp_path / "part-1.npy", tmp_path / "part-2.npy"
+    found = scored(*files, "--annotations", tmp_path / "sides.txt", "--labels", "line", "--measures", "silhouette")
+    assert found["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
+
+
+def test_columns_as_samples(scored, npy, x):
+    found = scored(npy, "--transpose", "--measures", "isoscore")
+    assert (found["n"]["value"], found["d"]["value"]) == (6, 300)
+    assert found["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x.T)), rel=1e-6)
+
+
+def test_rows_that_are_not_finite_are_left_out_and_counted(scored, score, tmp_path, x):
+    x[3, 2] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    assert (scored(tmp_path / "x.npy")["n"]["value"], scored(tmp_path / "x.npy")["n_left_out"]["value"]) == (299, 1)
+    assert "1 row with NaN or infinity left out" in score(tmp_path / "x.npy")[0].out
+
+
+def test_the_table_has_the_groups_and_names_of_the_catalogue(score, npy):
+    printed, code = score(npy)
+    assert code == 0
+    assert printed.out.startswith("300 points of 6 dimensions\n")
+    assert all(heading in printed.out for heading in GROUPS.values())
+    assert all(measure.name in printed.out for measure in MEASURES.values())
+    assert "undefined: " in printed.out
+    assert " ± " in printed.out
+
+
+def test_a_sample_is_said_where_it_was_used(score, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(2500, 3)))
+    assert "(2,000 of 2,500 rows)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("missing.npy",), "There is no file missing.npy: name one that holds vectors."),
+        (("x.npy", "--labels", "side"), "The file has nothing called 'side' for the labels"),
+        (("x.npy", "--vectors", "y"), "The file has no array 'y' that could hold the vectors"),
+        (("text.npy",), "The file is named .npy, but its first bytes are not those of a npy file"),
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch, arguments, expected):
+    monkeypatch.chdir(npy.parent)
+    (npy.parent / "text.npy").write_text("hello")
+    printed, code = score(*arguments)
+    assert code == 1
+    assert printed.err.startswith(expected)
+    assert printed.out == ""
+
+
+def test_a_measure_that_does_not_exist(score, npy, capsys):
+    with pytest.raises(SystemExit) as ended:
+        score(npy, "--measures", "isoscore,typo")
+    assert ended.value.code == 2
+    assert "there is no measure 'typo': choose among isoscore, " in capsys.readouterr().err

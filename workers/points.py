@@ -1,0 +1,32 @@
+"""The rows of embeddings, ready to be measured."""
+
+from app.db.models import Embedding
+from app.errors import InvalidError
+from app.formats.matrix import Matrix, open_matrix
+from app.formats.selection import Selection
+from app.settings import Settings
+from workers.upload import uploaded
+
+# A covariance of this many dimensions takes 2 GiB, and several are held at once.
+MAX_DIMENSIONS = 16_384
+
+
+def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
+    """Open the matrix that was chosen of the embedding's files."""
+    matrix = open_matrix(uploaded(embedding, settings), Selection.model_validate(embedding.selection))
+    require_measurable(matrix)
+    return matrix
+
+
+def require_measurable(matrix: Matrix) -> None:
+    """Refuse a matrix of more dimensions than can be measured.
+
+    Raises:
+        InvalidError: it has more than ``MAX_DIMENSIONS``.
+
+    """
+    if matrix.d > MAX_DIMENSIONS:
+        raise InvalidError(
+            f"Expected at most {MAX_DIMENSIONS:,} columns, of which a covariance still fits into memory, got "
+            f"{matrix.d:,}. If each column is a sample, swap rows and columns; else take fewer dimensions."
+        )
