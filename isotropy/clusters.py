@@ -20,6 +20,9 @@ from isotropy.spectrum import centre
 TILE_ROWS = 512
 """Points whose distances to as many others are held at once: 2 MB."""
 
+ROUNDING = 1e-7
+"""Distances below this part of the points' own length are 0 but for the rounding of float64, whose root it is."""
+
 
 def silhouette(x: Tensor, labels: Tensor) -> Score:
     """Return the mean silhouette of points [n, d] in classes, in [-1, 1] (Rousseeuw 1987), exact over all pairs.
@@ -27,8 +30,8 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
     The silhouette of a point is (b - a) / max(a, b): a is its mean Euclidean distance to the other points of its class,
     b that to the points of the class where it is least. It is 0 for the only point of a class and where a = b = 0.
 
-    Distances come from products in float64, of centred points whatever their dtype: those below 1e-8 of the largest
-    are not told from 0. Time grows with n^2 d; no more than a tile of distances is held.
+    Distances come from matrix products of the centred points, in float64 whatever their dtype, as float32 would lose
+    those within a tight class. Time grows with n^2 d; no more than a tile of distances is held.
 
     Undefined for fewer than two classes, for as many classes as points, and for NaN or infinity.
 
@@ -47,7 +50,7 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
         return Score.undefined(f"The silhouette {reason}")
     others = (sizes - 1)[codes[order]]
     own, nearest = _distances_to_classes(points, sizes.tolist())
-    silhouettes = _silhouettes(own / others.clamp(min=1), nearest)
+    silhouettes = _silhouettes(points, own / others.clamp(min=1), nearest)
     return Score.within(float(silhouettes.masked_fill(others == 0, 0).mean()), -1, 1)
 
 
@@ -66,7 +69,7 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     for chunk, own_codes in zip(torch.split(points, TILE_ROWS), torch.split(codes, TILE_ROWS), strict=True):
         own = torch.linalg.vector_norm(chunk - centroids[own_codes], dim=1)
         others = _distances(chunk, centroids).scatter_(1, own_codes[:, None], math.inf)
-        total += _silhouettes(own, others.amin(1)).sum()
+        total += _silhouettes(chunk, own, others.amin(1)).sum()
     return Score.within(float(total / len(points)), -1, 1)
 
 
@@ -148,10 +151,10 @@ def _why_undefined(points: Tensor, sizes: Tensor) -> str | None:
     return None
 
 
-def _silhouettes(a: Tensor, b: Tensor) -> Tensor:
-    """Return (b - a) / max(a, b), [n], 0 where both are 0."""
+def _silhouettes(points: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Return (b - a) / max(a, b) for centred points [n, d], [n], 0 where both are 0."""
     greater = torch.maximum(a, b)
-    return (b - a) / greater.masked_fill(greater == 0, 1)
+    return torch.where(greater > ROUNDING * torch.linalg.vector_norm(points, dim=1), (b - a) / greater, 0)
 
 
 def _distances(x: Tensor, y: Tensor) -> Tensor:

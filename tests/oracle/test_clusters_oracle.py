@@ -1,0 +1,112 @@
+"""Silhouettes and scores by label against scikit-learn, scipy and the authors' package."""
+
+import IsoScore.IsoScore
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import cdist, pdist, squareform
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
+from sklearn.metrics import silhouette_score
+
+from isotropy.clusters import score_by_label, silhouette, simplified_silhouette
+from isotropy.isoscore import isoscore
+
+EXACT = (torch.float64, 1e-7)
+SINGLE = (torch.float32, 1e-4)
+
+
+@pytest.fixture(scope="module", params=["word2vec", "generated"])
+def clustered(request):
+    """Points in 12 classes of k-means."""
+    x = request.getfixturevalue("word2vec")[:2000] if request.param == "word2vec" else blobs(900, 5, 20, 4.0)[0]
+    return x, torch.from_numpy(KMeans(12, n_init=1, random_state=0).fit_predict(x.double().numpy()))
+
+
+def blobs(n, k, d, spread=1.0):
+    x, labels = make_blobs(n, d, centers=k, cluster_std=spread, random_state=0)
+    return torch.from_numpy(x), torch.from_numpy(labels)
+
+
+def of_scikit_learn(x, labels):
+    """The mean silhouette; distances by scipy's differences, as those that scikit-learn makes of products round."""
+    return silhouette_score(squareform(pdist(x.double().numpy())), labels.numpy(), metric="precomputed")
+
+
+def of_centroids(x, labels):
+    """The mean simplified silhouette by its definition, with scipy's distances to the centroids."""
+    x, labels = x.double().numpy(), labels.numpy()
+    classes = np.unique(labels)
+    distances = cdist(x, np.stack([x[labels == label].mean(0) for label in classes]))
+    own = labels[:, None] == classes
+    a, b = distances[own], np.where(own, np.inf, distances).min(1)
+    return ((b - a) / np.maximum(a, b)).mean()
+
+
+@pytest.mark.measure("silhouette", "simplified_silhouette")
+@pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
+def test_silhouettes_after_k_means_are_those_of_scikit_learn_and_scipy(clustered, dtype, rel):
+    x, labels = clustered[0].to(dtype), clustered[1]
+    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
+    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+
+
+@pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
+@pytest.mark.parametrize(
+    ("n", "k", "d", "spread"),
+    [(1500, 2, 5, 1.0), (1500, 7, 60, 8.0), (1200, 400, 10, 2.0), (40, 3, 100, 1.0), (1400, 2, 1, 20.0)],
+)
+def test_silhouettes_of_blobs_are_those_of_scikit_learn_and_scipy(n, k, d, spread, dtype, rel):
+    x, labels = blobs(n, k, d, spread)
+    x = x.to(dtype)
+    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
+    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+
+
+def test_scikit_learns_own_distances_give_the_same(clustered):
+    x, labels = clustered
+    assert silhouette(x, labels).value == pytest.approx(silhouette_score(x.double().numpy(), labels.numpy()), rel=1e-7)
+
+
+@pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
+def test_two_tight_classes_beside_each_other_are_told_apart_with_a_third_far_off(dtype, rel):
+    x, labels = blobs(600, 3, 20)
+    x = (0.01 * (x - x[labels == 0].mean(0)) * (labels != 2)[:, None] + 30.0 * (labels == 2)[:, None]).to(dtype)
+    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
+    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+
+
+@pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
+def test_duplicates_and_classes_of_one_point_are_scored_as_by_scikit_learn(dtype, rel):
+    x, labels = blobs(300, 4, 12, 3.0)
+    x = torch.cat([x, x[:150], x[:3] + 1]).to(dtype)
+    labels = torch.cat([labels, labels[:100], labels[100:150] + 1, torch.tensor([90, 91, 92])])
+    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=rel)
+    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
+
+
+@pytest.fixture
+def float64_by_default():
+    """The package takes square roots of integers in the default dtype; float64 spares it 6e-8 of error."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.measure("isoscore_by_label")
+@pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
+@pytest.mark.usefixtures("float64_by_default")
+def test_isoscore_by_label_is_that_of_the_package_for_each_class(clustered, dtype, rel):
+    x, labels = clustered[0].to(dtype), clustered[1]
+    found = score_by_label(x, labels, isoscore)
+    sizes = np.bincount(labels.numpy()).tolist()
+    assert [(one.label, one.n) for one in found.classes] == list(enumerate(sizes))
+    # The package gives NaN for one point; k-means makes a class of one of word2vec.
+    expected = {
+        label: float(IsoScore.IsoScore.IsoScore(x[labels == label].double().numpy()))
+        for label, size in enumerate(sizes)
+        if size > 1
+    }
+    values = {one.label: one.score.value for one in found.classes if one.score.value is not None}
+    assert values == pytest.approx(expected, rel=rel)
+    assert found.score.value == pytest.approx(np.mean(list(expected.values())), rel=rel)

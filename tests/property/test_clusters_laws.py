@@ -1,0 +1,64 @@
+import pytest
+import torch
+from clouds import clouds, rotation, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.clusters import score_by_label, silhouette, simplified_silhouette
+from isotropy.isoscore import isoscore
+from isotropy.score import Score
+
+SILHOUETTES = (silhouette, simplified_silhouette)
+
+
+@st.composite
+def labelled_clouds(draw):
+    """A cloud of at least three points and a label for each, of at least two classes and fewer than points."""
+    x = draw(clouds(min_n=3))
+    labels = draw(st.lists(st.integers(-2, 4), min_size=len(x), max_size=len(x)))
+    labels[:3] = [0, 0, 1]
+    return x, torch.tensor(labels)
+
+
+@pytest.mark.parametrize("measure", SILHOUETTES)
+@given(labelled_clouds(), seeds, st.floats(-1e3, 1e3), st.floats(1e-9, 1e9))
+def test_silhouettes_do_not_change_under_rotation_shift_and_scaling(measure, labelled, seed, shift, scale):
+    x, labels = labelled
+    moved = scale * (x @ rotation(x.shape[1], seed) + shift)
+    assert measure(moved, labels).value == pytest.approx(measure(x, labels).value, abs=1e-7)
+
+
+@pytest.mark.parametrize("measure", SILHOUETTES)
+@given(labelled_clouds(), seeds)
+def test_silhouettes_ignore_the_order_of_points_and_the_names_of_classes(measure, labelled, seed):
+    x, labels = labelled
+    rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    renamed = (7 - 100 * labels).to(torch.int32)
+    assert measure(x[rows], renamed[rows]).value == pytest.approx(measure(x, labels).value, abs=1e-9)
+    assert -1 <= measure(x, labels).value <= 1
+
+
+@pytest.mark.parametrize("measure", SILHOUETTES)
+@given(labelled_clouds(), seeds)
+def test_classes_that_are_one_location_each_are_perfectly_apart(measure, labelled, seed):
+    labels = torch.cat([labelled[1]] * 2)
+    places = torch.randn(5 + 2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    assert measure(places[labels], labels).value == pytest.approx(1, abs=1e-6)
+
+
+@given(labelled_clouds())
+def test_the_score_by_label_is_the_mean_of_the_classes_that_have_one(labelled):
+    x, labels = labelled
+    found = score_by_label(x, labels, isoscore)
+    alone = {label: isoscore(x[labels == label]) for label in sorted(set(labels.tolist()))}
+    assert {one.label: one.score for one in found.classes} == alone
+    assert sum(one.n for one in found.classes) == len(x)
+    values = [score.value for score in alone.values() if score.value is not None]
+    assert found.score.value == pytest.approx(sum(values) / len(values), rel=1e-12)
+
+
+@given(labelled_clouds())
+def test_any_score_of_points_can_be_taken_by_label(labelled):
+    x, labels = labelled
+    found = score_by_label(x, labels, lambda points: Score(float(len(points))))
+    assert [one.score.value for one in found.classes] == [one.n for one in found.classes]

@@ -1,0 +1,111 @@
+import math
+
+import pytest
+import torch
+from clouds import clouds, rotation, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.cosine import CosineMoments
+from isotropy.partition import PartitionFunction
+from isotropy.uniformity import uniformity
+
+sizes = st.lists(st.integers(0, 10), min_size=1, max_size=5)
+
+
+def pieces(x, sizes):
+    """The rows of x in pieces of these sizes, and the rest."""
+    return x.tensor_split(torch.tensor(sizes).cumsum(0).clamp(max=len(x)))
+
+
+def rogue(*parts):
+    moments = CosineMoments(parts[0].shape[1])
+    for part in parts:
+        moments.update(part)
+    return moments
+
+
+def partition(eigenvectors, *parts):
+    function = PartitionFunction(eigenvectors)
+    for part in parts:
+        function.update(part)
+    return function
+
+
+def eigenvectors_of(x):
+    return torch.linalg.eigh(x.T @ x).eigenvectors
+
+
+def shuffled(x, seed):
+    return x[torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))]
+
+
+@given(clouds(), sizes, st.integers(0, 30))
+def test_contributions_chunked_or_merged_are_those_of_all_pairs(x, sizes, cut):
+    units = x / x.norm(dim=1, keepdim=True)
+    expected = (units.sum(0).square() - units.square().sum(0)) / (len(x) * (len(x) - 1))
+    merged = rogue(x[:cut])
+    merged.merge(rogue(x[cut:]))
+    for moments in (rogue(*pieces(x, sizes)), merged):
+        found = moments.rogue_dimensions()
+        torch.testing.assert_close(found.contributions, expected, rtol=1e-9, atol=1e-12)
+        assert float(found.contributions.sum()) == pytest.approx(moments.mean_cosine().value, abs=1e-12)
+        assert found.score.value == pytest.approx(float(expected.max()), abs=1e-12)
+
+
+@given(clouds(), seeds)
+def test_contributions_move_with_their_dimensions_and_ignore_the_lengths_of_the_points(x, seed):
+    generator = torch.Generator().manual_seed(seed)
+    columns = torch.randperm(x.shape[1], generator=generator)
+    lengths = 0.1 + torch.rand(len(x), 1, dtype=torch.float64, generator=generator)
+    moved = rogue((x * lengths)[:, columns]).rogue_dimensions()
+    here = rogue(x).rogue_dimensions()
+    torch.testing.assert_close(moved.contributions, here.contributions[columns], rtol=1e-9, atol=1e-12)
+    assert moved.score.value == pytest.approx(here.score.value, abs=1e-12)
+
+
+@given(clouds(), sizes, st.integers(0, 30))
+def test_the_partition_function_of_chunks_or_merged_parts_is_that_of_the_whole(x, sizes, cut):
+    eigenvectors = eigenvectors_of(x)
+    whole = partition(eigenvectors, x)
+    merged = partition(eigenvectors, x[:cut])
+    merged.merge(partition(eigenvectors, x[cut:]))
+    for other in (partition(eigenvectors, *pieces(x, sizes)), merged):
+        assert other.n == len(x)
+        torch.testing.assert_close(other.log_z, whole.log_z, rtol=1e-12, atol=1e-10)
+
+
+@given(clouds(), seeds)
+def test_partition_isotropy_does_not_change_under_rotation_or_reordering_or_the_signs_of_eigenvectors(x, seed):
+    eigenvectors, turn = eigenvectors_of(x), rotation(x.shape[1], seed)
+    signs = torch.randn(len(turn), generator=torch.Generator().manual_seed(seed)).sign()
+    moved = partition(turn.T @ eigenvectors * signs, shuffled(x, seed) @ turn)
+    assert moved.log_isotropy().value == pytest.approx(partition(eigenvectors, x).log_isotropy().value, abs=1e-8)
+
+
+@given(clouds(), st.floats(1e-3, 0.1))
+def test_partition_isotropy_is_the_exponential_of_its_logarithm_and_at_most_one(x, scale):
+    x = x / x.norm(dim=1, keepdim=True).mean() * scale
+    found = partition(eigenvectors_of(x), x)
+    assert found.isotropy().value == pytest.approx(math.exp(found.log_isotropy().value), rel=1e-12)
+    # |c.x| is at most ||x||.
+    assert math.exp(-2 * float(x.norm(dim=1).max())) <= found.isotropy().value <= 1
+
+
+@given(clouds(), seeds)
+def test_uniformity_ignores_rotation_order_and_the_lengths_of_the_points(x, seed):
+    lengths = 0.1 + torch.rand(len(x), 1, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    moved = shuffled(x * lengths, seed) @ rotation(x.shape[1], seed)
+    assert uniformity(moved).value == pytest.approx(uniformity(x).value, rel=1e-9, abs=1e-12)
+
+
+@given(clouds(), st.integers(1, 5))
+def test_rows_of_zeros_do_not_change_uniformity(x, zeros):
+    assert uniformity(torch.cat([x, torch.zeros_like(x[:zeros])])).value == uniformity(x).value
+
+
+@given(clouds())
+def test_uniformity_lies_between_minus_eight_and_zero_and_above_the_mean_of_the_exponents(x):
+    units = x / x.norm(dim=1, keepdim=True)
+    mean_square = float(torch.pdist(units).square().mean())
+    assert max(-8, -2 * mean_square - 1e-9) <= uniformity(x).value <= 0
