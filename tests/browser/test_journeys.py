@@ -63,6 +63,19 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_deleted(serving, pa
     expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
     expect(page.locator(".js-plotly-plot")).to_have_count(plots.count())
 
+    measures = page.get_by_role("region", name="All measures")
+    table = measures.get_by_role("table", name="Mean, directions and dimensions")
+    expect(table.get_by_role("rowheader", name="Mean cosine similarity")).to_be_visible()
+    shares = measures.get_by_label("Numbers of k-th anisotropy, centred")
+    expect(shares).to_be_hidden()
+    measures.get_by_text("8 values of k-th anisotropy, centred").press("Enter")
+    expect(shares.get_by_role("row")).to_have_count(1 + 8)
+    with page.expect_download() as download:
+        measures.get_by_role("link", name="as CSV").click()
+    assert download.value.suggested_filename == "isoscope-measurements.csv"
+    (first, *_) = csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
+    assert (first["measure"], first["n"]) == ("isoscore", "400")
+
     page.get_by_role("slider").fill("0.5")
     expect(page).to_have_url(re.compile("zeta=0.5"))
     page.reload()
@@ -147,6 +160,16 @@ def test_pages_need_no_javascript(serving_once, browser, path):
     expect(page.get_by_role("navigation", name="Main")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     context.close()
+
+
+def test_at_phone_width_no_report_scrolls_sideways(serving, page, vectors):
+    server = serving()
+    page.set_viewport_size({"width": 390, "height": 800})
+    upload(page, server.url, vectors)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    tables = page.locator("#all-measures > .table")
+    assert tables.count() > 1
+    assert tables.evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)")
 
 
 def test_the_theme_is_chosen_and_kept(serving_once, page):
