@@ -36,7 +36,7 @@ MEASURES = (
         range="1 to n − 2",
         formula="number of bars told from noise by how neutral lengths change the share of the longest",
         meaning="Bars that stand out from the noise: k of them separate k + 1 groups of points.",
-        pitfall="Where all bars are about equal, as in many dimensions, up to half stand out even of one group.",
+        pitfall="Where all bars are about equal, as in many dimensions, many stand out even of one group.",
         citation=f"{ATIENZA_2019} {KUDRIASHOV_2025}",
         higher_means="neither",
     ),

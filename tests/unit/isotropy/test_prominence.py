@@ -1,0 +1,109 @@
+import math
+
+import pytest
+import torch
+
+from isotropy.prominence import least_entropy, prominent, prominent_bars
+from isotropy.score import Score
+from isotropy.topology import barcode
+
+
+def bars(*lengths):
+    return torch.tensor(lengths, dtype=torch.float64)
+
+
+def blobs(centres, d, spread, seed=0):
+    """Thirty points around each centre, far apart along an axis of its own, float64."""
+    noise = torch.randn(len(centres), 30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return (torch.tensor(centres, dtype=torch.float64)[:, None] + spread * noise).flatten(0, 1)
+
+
+def test_three_long_bars_stand_out_from_twenty_short_ones():
+    lengths = bars(*[1] * 20, 9, 10, 8)
+    assert prominent_bars(lengths) == Score(3)
+    assert prominent(lengths).nonzero().flatten().tolist() == [20, 21, 22]
+
+
+@pytest.mark.parametrize("d", [2, 10, 768])
+def test_three_groups_are_joined_by_two_prominent_bars(d):
+    centres = [[20.0 * d**0.5 if i == group else 0.0 for i in range(d)] for group in range(3)]
+    lengths = barcode(blobs(centres, d, 1.0))
+    assert prominent(lengths).tolist() == [False] * 87 + [True] * 2
+
+
+def test_of_one_group_in_the_plane_only_the_longest_bar_is_prominent():
+    assert prominent_bars(barcode(blobs([[0.0, 0.0]], 2, 1.0))) == Score(1)
+
+
+def test_of_one_group_in_many_dimensions_many_bars_are_prominent_as_all_are_about_equal():
+    assert prominent_bars(barcode(blobs([[0.0] * 768], 768, 1.0))).value > 10
+
+
+def test_of_equal_bars_all_but_the_one_that_is_always_noise_are_prominent():
+    assert prominent_bars(bars(*[0.7] * 9)) == Score(8)
+    assert prominent_bars(barcode(0.3 * torch.eye(10, dtype=torch.float64))) == Score(8)
+
+
+@pytest.mark.parametrize(("lengths", "count"), [
+    ((5,), 1), ((2, 1), 1), ((1, 1), 1), ((10, 9, 1), 2), ((10, 9, 0.01), 1), ((3, 2, 1), 1),
+])  # fmt: skip
+def test_few_bars_have_at_least_one_that_is_prominent_and_one_that_is_not(lengths, count):
+    assert prominent_bars(bars(*lengths)) == Score(count)
+
+
+def test_after_the_rule_is_applied_again_to_what_it_left_fewer_bars_are_prominent():
+    # Of 23 bars of lengths 10 and 0.1 those with 4 of length 10 have least entropy, of 5 bars those with 0.9.
+    assert prominent_bars(bars(10, 9, 8, *[1] * 20)).value > prominent_bars(bars(10, 9, 8, *[0.1] * 20)).value == 1
+
+
+def test_bars_of_length_zero_are_left_out():
+    lengths = bars(0, 10, 9, 8, *[1] * 20, 0)
+    assert prominent(lengths).nonzero().flatten().tolist() == [1, 2, 3]
+    assert prominent_bars(bars(0, 4, 0)) == Score(1)
+
+
+def test_where_no_bar_is_longer_than_zero_none_is_prominent():
+    assert prominent(bars(0, 0)).tolist() == [False, False]
+    assert prominent(bars()).tolist() == []
+    assert prominent_bars(bars(0, 0)) == Score.undefined("All bars have length 0: all points are equal.")
+    assert prominent_bars(bars()) == Score.undefined("There is no bar: a barcode needs at least 2 points.")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_bars_that_are_not_finite_are_refused_and_have_no_score(bad):
+    with pytest.raises(ValueError, match=r"Expected finite bars, got NaN or infinity: take those of barcode\(x\)\."):
+        prominent(bars(1, bad))
+    reason = "The bars are not finite: some points are NaN, infinite or too far apart."
+    assert prominent_bars(bars(1, bad)) == Score.undefined(reason)
+
+
+@pytest.mark.parametrize("function", [prominent, prominent_bars])
+def test_anything_but_lengths_is_refused(function):
+    with pytest.raises(ValueError, match=r"Expected the lengths of bars as a floating tensor \[m\], got \[2, 2\]"):
+        function(torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e300])
+def test_scale_does_not_change_what_is_prominent(scale):
+    assert prominent_bars(scale * bars(10, 9, 8, *[1] * 20)) == Score(3)
+
+
+def test_a_bar_too_short_to_have_a_share_counts_as_zero():
+    assert prominent_bars(bars(1e300, 9e299, 1e299, 5e-324)) == prominent_bars(bars(10, 9, 1))
+
+
+def test_the_choice_of_bars_has_no_gradient():
+    lengths = bars(3, 2, 1).requires_grad_()
+    assert not prominent(lengths).requires_grad
+    assert not lengths[prominent(lengths)].sum().isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_bars_of_lower_precision_are_told_apart_alike(dtype):
+    assert prominent_bars(bars(10, 9, 8, *[1] * 20).to(dtype)) == Score(3)
+
+
+def test_the_number_of_long_bars_with_least_entropy_approaches_half_of_equal_ones():
+    assert least_entropy(1.0, 10) == 5
+    assert least_entropy(1 - 1e-9, 10) == pytest.approx(5)
+    assert least_entropy(1 - 1.0001e-4, 10) == pytest.approx(least_entropy(1 - 0.9999e-4, 10), rel=1e-7)

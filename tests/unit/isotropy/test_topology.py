@@ -1,0 +1,184 @@
+import math
+
+import pytest
+import torch
+
+from isotropy.score import Score
+from isotropy.topology import bar_entropy, barcode, longest_bar, persistent_entropy, spanning_tree
+
+GAPS = [1.0, 2.0, 4.0, 0.5, 0.25, 3.0]
+
+
+@pytest.fixture
+def line():
+    """Seven points of a line through 3 dimensions, float64, in mixed order: ``GAPS`` are between them."""
+    along = torch.tensor([0.0, *GAPS], dtype=torch.float64).cumsum(0)[[3, 0, 6, 1, 5, 2, 4]]
+    return 100 + along[:, None] * torch.tensor([2 / 3, -1 / 3, 2 / 3], dtype=torch.float64)
+
+
+def bars(*lengths):
+    return torch.tensor(lengths, dtype=torch.float64)
+
+
+def test_the_bars_of_points_on_a_line_are_the_gaps_between_them(line):
+    assert barcode(line).tolist() == pytest.approx(sorted(GAPS), abs=1e-12)
+
+
+def test_an_edge_of_the_tree_joins_neighbours_on_a_line(line):
+    edges = {frozenset(edge) for edge in spanning_tree(line).tolist()}
+    assert edges == {frozenset(pair) for pair in ((1, 3), (3, 5), (5, 0), (0, 6), (6, 4), (4, 2))}
+
+
+def test_the_bars_of_a_regular_simplex_are_its_edges():
+    lengths = barcode(3 * torch.eye(20, dtype=torch.float64))
+    assert lengths.tolist() == pytest.approx([3 * math.sqrt(2)] * 19)
+    assert persistent_entropy(lengths).value == pytest.approx(math.log(19))
+    assert persistent_entropy(lengths, normalised=True).value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_fewer_than_two_points_have_no_bar(n):
+    lengths = barcode(torch.ones(n, 4))
+    assert lengths.shape == (0,)
+    assert spanning_tree(torch.ones(n, 4)).shape == (0, 2)
+    reason = "There is no bar: a barcode needs at least 2 points."
+    assert longest_bar(lengths) == Score.undefined(reason)
+
+
+def test_two_points_have_one_bar():
+    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
+    assert barcode(x).tolist() == [5]
+    assert longest_bar(barcode(x)) == Score(5)
+    assert sorted(spanning_tree(x).flatten().tolist()) == [0, 1]
+
+
+def test_points_that_coincide_have_bars_of_length_exactly_zero():
+    x = torch.randn(20, 50, generator=torch.Generator().manual_seed(0)) + 1000
+    twice = torch.cat([x, x[:7]])
+    assert barcode(twice)[:7].tolist() == [0] * 7
+    assert torch.equal(barcode(twice)[7:], barcode(x))
+
+
+def test_equal_points_have_a_longest_bar_of_zero_and_no_entropy():
+    lengths = barcode(torch.full((9, 3), 0.1))
+    assert longest_bar(lengths) == Score(0)
+    assert persistent_entropy(lengths) == Score.undefined("All bars have length 0: all points are equal.")
+
+
+@pytest.mark.parametrize(("dtype", "of_bars"), [
+    (torch.float64, torch.float64), (torch.float32, torch.float32),
+    (torch.float16, torch.float32), (torch.bfloat16, torch.float32),
+])  # fmt: skip
+def test_bars_are_as_precise_as_the_points_and_at_least_float32(dtype, of_bars):
+    x = torch.tensor([[0.0, 0.0], [300.0, 400.0], [0.0, 1.0]], dtype=dtype)
+    lengths = barcode(x)
+    assert lengths.dtype == of_bars
+    assert lengths.tolist() == pytest.approx([1, math.hypot(300, 399)])
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
+def test_points_whose_squares_leave_float32_keep_their_bars_and_gradients(scale):
+    x = torch.randn(30, 5, generator=torch.Generator().manual_seed(0))
+    scaled = (x * scale).requires_grad_()
+    lengths = barcode(scaled)
+    torch.testing.assert_close(lengths / scale, barcode(x), rtol=1e-6, atol=0)
+    lengths.sum().backward()
+    assert scaled.grad.isfinite().all()
+    assert float(scaled.grad.norm()) > 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("function", [barcode, spanning_tree])
+def test_points_that_are_not_finite_are_refused(function, bad):
+    x = torch.randn(5, 3)
+    x[2, 1] = bad
+    with pytest.raises(ValueError, match=r"Expected finite points, got NaN, infinity or squares beyond float64: leave"):
+        function(x)
+
+
+@pytest.mark.parametrize("function", [barcode, spanning_tree])
+def test_anything_but_points_is_refused(function):
+    with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[3\] of torch.float32"):
+        function(torch.ones(3))
+
+
+@pytest.mark.parametrize("function", [bar_entropy, persistent_entropy, longest_bar])
+@pytest.mark.parametrize("lengths", [torch.ones(3, 1), torch.ones(3, dtype=torch.int64)])
+def test_anything_but_lengths_is_refused(function, lengths):
+    with pytest.raises(
+        ValueError, match=r"Expected the lengths of bars as a floating tensor \[m\], got .*barcode\(x\)"
+    ):
+        function(lengths)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_persistent_entropy_is_undefined_below_three_points(n):
+    lengths = barcode(torch.eye(n))
+    reason = f"Persistent entropy needs at least 2 bars, those of 3 points; there is {n - 1}."
+    assert persistent_entropy(lengths) == Score.undefined(reason)
+
+
+@pytest.mark.parametrize("function", [persistent_entropy, longest_bar])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_bars_that_are_not_finite_have_no_measure(function, bad):
+    reason = "The bars are not finite: some points are NaN, infinite or too far apart."
+    assert function(bars(1, bad, 2)) == Score.undefined(reason)
+
+
+def test_finite_points_too_far_apart_for_float32_have_no_measure():
+    lengths = barcode(torch.tensor([[3e38], [-3e38], [0.0]]).repeat(1, 2))
+    assert longest_bar(lengths).reason == "The bars are not finite: some points are NaN, infinite or too far apart."
+
+
+def test_persistent_entropy_of_three_bars_is_known_by_hand():
+    expected = math.log(2) / 2 + 2 * math.log(4) / 4
+    assert persistent_entropy(bars(1, 1, 2)).value == pytest.approx(expected)
+    assert persistent_entropy(bars(1, 1, 2), normalised=True).value == pytest.approx(expected / math.log(3))
+
+
+def test_bars_of_length_zero_add_nothing_but_count_among_the_bars():
+    expected = persistent_entropy(bars(1, 1, 2)).value
+    assert persistent_entropy(bars(0, 1, 1, 0, 2)).value == pytest.approx(expected)
+    assert persistent_entropy(bars(0, 1, 1, 0, 2), normalised=True).value == pytest.approx(expected / math.log(5))
+
+
+def test_a_single_bar_above_zero_has_entropy_zero():
+    assert persistent_entropy(bars(0, 0, 7)) == Score(0)
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e38])
+def test_the_entropy_of_float32_bars_at_the_ends_of_its_range_is_right(scale):
+    lengths = torch.tensor([1.0, 1.0, 2.0]) * scale
+    assert float(bar_entropy(lengths)) == pytest.approx(1.5 * math.log(2), rel=1e-4)
+
+
+def test_a_bar_too_short_to_have_a_share_has_a_finite_gradient():
+    lengths = torch.tensor([1e-45, 1.0, 3.0]).requires_grad_()
+    bar_entropy(lengths).backward()
+    assert lengths.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("x", [torch.ones(6, 4), torch.ones(1, 4), torch.ones(0, 4), torch.eye(2)])
+def test_where_there_is_nothing_to_even_out_entropy_and_gradient_are_zero(x):
+    points = x.clone().requires_grad_()
+    entropy = bar_entropy(barcode(points))
+    entropy.backward()
+    assert entropy.detach() == 0
+    assert not points.grad.any()
+
+
+def test_points_that_coincide_do_not_pull_and_leave_the_gradient_of_the_others_finite():
+    x = torch.randn(12, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    once, twice = x.clone().requires_grad_(), torch.cat([x, x[:4]]).requires_grad_()
+    bar_entropy(barcode(once)).backward()
+    bar_entropy(barcode(twice)).backward()
+    assert twice.grad.isfinite().all()
+    moved = twice.grad[:12].clone()
+    moved[:4] += twice.grad[12:]
+    torch.testing.assert_close(moved, once.grad)
+
+
+def test_the_gradient_of_the_longest_bar_pulls_its_two_points_together():
+    x = torch.tensor([[0.0, 0.0], [0.0, 1.0], [5.0, 1.0]], requires_grad=True)
+    barcode(x)[-1].backward()
+    assert x.grad.tolist() == [[0, 0], [-1, 0], [1, 0]]
