@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,14 +15,14 @@ from isotropy.points import at_least_float32, require_points
 BLOCK = 5_000_000
 """Bounds held at once, those of 250 rows to all of 20,000: 20 MB in float32."""
 
-PAIR_NUMBERS = 400_000
+PAIR_NUMBERS = 100_000
 """Numbers in the differences taken at once, few enough for a core's cache."""
 
 GROUP = 20
 """Columns of which only the least is looked at first."""
 
 CENTRE_ROWS = 256
-"""Rows whose median all are shifted by."""
+"""Rows whose median all are shifted by, and rows shifted at once."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def nearest_neighbours(x: Tensor, k: int, progress: Callable[[int], None] | None
     done = 0
     for search in _searches(points, k):
         unsettled = left[:0]
-        for rows in left.split(_block_rows(n)):
+        for rows in torch.split(left, _block_rows(n)):
             distances[rows], indices[rows], settled = search.nearest(rows, k)
             unsettled = torch.cat([unsettled, rows[~settled]])
             done += int(settled.sum())
@@ -115,7 +116,7 @@ def _searches(points: Tensor, k: int) -> Iterator[_Products | _BruteForce]:
 
 
 def _precisions(device: torch.device) -> list[torch.dtype]:
-    """Return the precisions in which to multiply: bfloat16 where a CPU has tiles for it, 7 times faster than float32."""
+    """Return the precisions in which to multiply; bfloat16 where a CPU has tiles for it: 5 times as fast as float32."""
     precisions = [torch.float64]
     one = torch.full((64, 64), 1 + 2**-12, device=device)
     # Settings of torch make float32 products less precise than float32, and the bounds would not know.
@@ -128,6 +129,12 @@ def _precisions(device: torch.device) -> list[torch.dtype]:
 
 def _unit_roundoff(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps / 2
+
+
+def _lengths(x: Tensor) -> Tensor:
+    """Return the norms of the rows of a matrix [n, d], added up in float64."""
+    lengths: Tensor = torch.linalg.vector_norm(x, dim=1, dtype=torch.float64)
+    return lengths
 
 
 class _BruteForce:
@@ -147,9 +154,10 @@ class _BruteForce:
 class _Products:
     """Lower bounds of all squared distances by matrix products in one precision; candidates measured by differences.
 
-    Of a, a centred point, the precision keeps b with |a - b| <= rho |a|. With u the unit roundoff of the sums and u' that
-    of the product as it is stored, the product fl(b b') is off by at most ((1 + rho)^2 (1 + d u + u') - 1) |a||a'| and what
-    underflows (Higham 2002, "Accuracy and Stability of Numerical Algorithms", 3.1), and 2 |a||a'| <= |a|^2 + |a'|^2; hence
+    Of a, a centred point, the precision keeps b with |a - b| <= rho |a|. With u the unit roundoff of the sums, u' that
+    of the stored product fl(b b'), the latter is off by at most ((1 + rho)^2 (1 + d u + u') - 1) |a||a'| and what
+    underflows (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1). So, as |a||a'| is at most
+    half of |a|^2 + |a'|^2,
 
         |a - a'|^2 >= (1 - error) (|a|^2 + |a'|^2) - 2 fl(b b') - underflow.
     """
@@ -159,11 +167,18 @@ class _Products:
         exact = torch.promote_types(points.dtype, precision)
         sums = torch.promote_types(precision, torch.float32)
         # The median of some rows lies among most of the points, however far away single ones are.
-        centred = points.to(exact) - points[:: -(-n // CENTRE_ROWS)].median(dim=0).values
-        self._kept = centred.to(precision)
-        norms = torch.linalg.vector_norm(centred, dim=1, dtype=torch.float64)
-        lost = torch.linalg.vector_norm(centred - self._kept, dim=1, dtype=torch.float64)
-        rho = float((lost / norms).nan_to_num(0).max()) + _unit_roundoff(exact)
+        centre = points[:: -(-n // CENTRE_ROWS)].median(dim=0).values
+        self._kept = points.new_empty(n, d, dtype=precision)
+        norms = points.new_empty(n, dtype=torch.float64)
+        rho = 0.0
+        for start in range(0, n, CENTRE_ROWS):
+            rows = slice(start, start + CENTRE_ROWS)
+            centred = points[rows].to(exact) - centre
+            kept = centred.to(precision)
+            self._kept[rows] = kept
+            norms[rows] = _lengths(centred)
+            rho = max(rho, float((_lengths(centred - kept) / norms[rows]).nan_to_num(0).max()))
+        rho += _unit_roundoff(exact)
         # 8: what rounds the norms and their sum with the product. 1.01: for terms of second order.
         rounding = 1.01 * (_unit_roundoff(precision) + (d + 8) * _unit_roundoff(sums))
         error = (1 + rho) ** 2 * (1 + rounding) - 1
@@ -204,10 +219,11 @@ class _Products:
     def _measure(self, distances: Tensor, wanted: Tensor, rows: Tensor, columns: Tensor) -> None:
         """Fill in the distances [rows, candidates] that are wanted, a mask of the same shape."""
         row, _ = wanted.nonzero(as_tuple=True)
+        take = partial(self._points.index_select, 0)
         pairs = max(PAIR_NUMBERS // max(self._points.shape[1], 1), 1)
         measured = [
-            torch.linalg.vector_norm(self._points[i].sub_(self._points[j]), dim=1, dtype=torch.float64)
-            for i, j in zip(rows[row].split(pairs), columns[wanted].split(pairs), strict=True)
+            _lengths(take(i).sub_(take(j)))
+            for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[wanted], pairs), strict=True)
         ]
         distances[wanted] = torch.cat(measured)
 
@@ -217,7 +233,7 @@ def _least(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
     The least values lie in the groups with the least minima, one group for each: a minimum costs a tenth of a topk.
     """
-    groups = x.unflatten(1, (GROUP, -1))
+    groups = x.view(len(x), GROUP, -1)
     if groups.shape[2] < count:
         least, columns = x.topk(count, largest=False)
         return least, columns
