@@ -8,12 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy.postprocess.components import principal_components
+from isotropy.postprocess.components import finite, principal_components
 from isotropy.postprocess.fitted import Fitted, require_to_fit
 from isotropy.postprocess.removal import components_to_remove
-
-STARTS = 3
-"""Runs of k-means from different seeds, of which the best is kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +43,11 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
         points: [n, d] to learn from.
         clusters: how many, 1 to n; equal points share one, so some may stay empty.
         D: how many components of each; None takes max(1, d // 64).
-        seed: of k-means.
+        seed: of k-means, which starts once, from k-means++.
 
     Raises:
         ValueError: the number of clusters is not between 1 and n, or D not between 0 and d; ``points`` is no finite
-            cloud with a row.
+            cloud with a row, or its squares leave float64.
 
     """
     require_to_fit(points)
@@ -59,6 +56,7 @@ def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, 
         raise ValueError(f"Expected 1 <= clusters <= n = {n}, got {clusters}: there are n points to share out.")
     D = components_to_remove(D, d, dimensions_each=64)
     x = points.double()
+    finite(torch.linalg.vector_norm(x, dim=1).square().sum())
     centroids = _centroids(x, clusters, seed)
     nearest = _nearest(x, centroids)
     means, directions = centroids.clone(), x.new_zeros(clusters, D, d)
@@ -74,7 +72,7 @@ def _centroids(x: Tensor, clusters: int, seed: int) -> Tensor:
     from sklearn.cluster import KMeans  # noqa: PLC0415
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
-    kmeans = KMeans(clusters, n_init=STARTS, random_state=seed)
+    kmeans = KMeans(clusters, n_init=1, random_state=seed)
     with warnings.catch_warnings():
         # Fewer distinct points than clusters: the others stay empty, which does no harm here.
         warnings.simplefilter("ignore", ConvergenceWarning)

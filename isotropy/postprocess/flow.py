@@ -7,7 +7,8 @@ network of one hidden layer, scale and shift the other half.
 
 Random permutations in place of learned 1x1 convolutions follow BERT-flow. The rest is ours: couplings are affine, as in
 Glow, not additive; there are no levels; whitening replaces the data-dependent start of actnorm; and a tenth of the
-points, on which nothing is trained, tells when to stop.
+points, on which nothing is trained, tells when to stop. A coupling sees how one dimension depends on others: skew of a
+dimension that depends on none is hardly mended.
 """
 
 from __future__ import annotations

@@ -1,0 +1,117 @@
+import pytest
+import torch
+from clouds import clouds, rotation, seeds
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from isotropy.isoscore import isoscore
+from isotropy.postprocess.components import principal_components
+from isotropy.postprocess.held_out import held_out
+from isotropy.postprocess.methods import FITS, fit
+from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
+from isotropy.postprocess.scaling import fit_centring, fit_standardisation
+from isotropy.postprocess.whitening import fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+from isotropy.spectrum import covariance, eigenvalues
+
+QUICK = {"cluster_based": {"clusters": 2}, "flow": {"steps": 3, "layers": 2, "hidden": 3}}
+
+
+def near(found, expected, size):
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7 * float(size))
+
+
+def well_separated(points, D):
+    """Whether the top D components and the directions without variance stand apart from the others."""
+    values = eigenvalues(covariance(points))
+    rank = principal_components(points).rank
+    gap = rank <= D or values[D - 1] - values[D] > 1e-3 * values[0]
+    return gap and rank > 0 and values[rank - 1] > 1e-6 * values[0]
+
+
+@given(clouds(min_n=3), st.sampled_from(sorted(FITS)))
+def test_rows_one_by_one_have_the_images_of_the_whole(x, method):
+    fitted = fit(method, x, **QUICK.get(method, {}))
+    whole = fitted.apply(x)
+    single = torch.cat([fitted.apply(row[None]) for row in x])
+    torch.testing.assert_close(single, whole, rtol=1e-9, atol=1e-9 * float(1 + whole.abs().max()))
+
+
+@given(clouds(min_n=3), seeds, st.integers(0, 3))
+def test_centring_removal_and_zca_turn_with_the_points(x, seed, D):
+    D = min(D, x.shape[1])
+    assume(well_separated(x, D))
+    turn = rotation(x.shape[1], seed)
+    for method in (
+        fit_centring,
+        lambda points: fit_all_but_the_top(points, D),
+        lambda points: fit_weighted_removal(points, D),
+        fit_zca_whitening,
+        fit_soft_zca,
+    ):
+        expected = method(x).apply(x) @ turn
+        found = method(x @ turn).apply(x @ turn)
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6 * float(1 + expected.abs().max()))
+
+
+@given(clouds(), st.integers(0, 12))
+def test_centring_and_removal_of_the_same_components_change_nothing_twice(x, D):
+    D = min(D, x.shape[1])
+    once = fit_centring(x).apply(x)
+    near(fit_centring(once).apply(once), once, x.abs().max())
+    fitted = fit_all_but_the_top(x, D)
+    once = fitted.apply(x)
+    again = Removal(torch.zeros_like(fitted.mean), fitted.directions, fitted.weights)
+    near(again.apply(once), once, x.abs().max())
+    near(fitted.apply(once + fitted.mean), once, x.abs().max())
+
+
+@given(clouds(), st.integers(0, 12), seeds)
+def test_no_weights_give_a_greater_isoscore_than_those_of_weighted_removal(x, D, seed):
+    D = min(D, x.shape[1])
+    best = fit_weighted_removal(x, D)
+    assert ((best.weights >= 0) & (best.weights <= 1)).all()
+    greatest = isoscore(best.apply(x)).value
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(8, len(best.weights), dtype=torch.float64, generator=generator)
+    for weights in [*drawn, torch.zeros_like(best.weights), best.weights * 0.99]:
+        other = isoscore(Removal(best.mean, best.directions, weights).apply(x)).value
+        assert other <= greatest + 1e-9
+
+
+@given(clouds(min_n=3))
+def test_standardised_dimensions_have_mean_zero_and_variance_one(x):
+    images = fit_standardisation(x).apply(x)
+    torch.testing.assert_close(images.mean(0), torch.zeros(x.shape[1], dtype=x.dtype), atol=1e-6, rtol=0)
+    torch.testing.assert_close(images.var(0, correction=0), torch.ones(x.shape[1], dtype=x.dtype))
+
+
+@given(clouds())
+def test_whitened_points_have_covariance_one_in_the_directions_they_have(x):
+    rank = principal_components(x).rank
+    assume(rank > 0 and well_separated(x, rank))
+    for method in (fit_pca_whitening, fit_zca_whitening):
+        spectrum = eigenvalues(covariance(method(x).apply(x)))
+        expected = (torch.arange(x.shape[1]) < rank).double()
+        torch.testing.assert_close(spectrum, expected, rtol=1e-6, atol=1e-6)
+
+
+@given(clouds(min_n=20, max_n=30, max_d=8), seeds)
+def test_whitening_is_isotropic_by_construction_where_it_was_fitted_and_not_where_it_was_not(x, seed):
+    split = held_out(x, fit_zca_whitening, seed=seed)
+    assert isoscore(split.in_sample.after).value == pytest.approx(1, abs=1e-6)
+    assert isoscore(split.held_out.after).value < 0.999
+
+
+@given(clouds(), st.floats(1e-3, 1e3), st.floats(0, 10))
+def test_soft_zca_leaves_each_variance_as_variance_over_variance_plus_eps(x, scale, eps):
+    values = eigenvalues(covariance(x * scale))
+    left = eigenvalues(covariance(fit_soft_zca(x * scale, eps + 1e-3).apply(x * scale)))
+    torch.testing.assert_close(left, values / (values + eps + 1e-3), rtol=1e-6, atol=1e-6)
+
+
+@given(clouds(min_n=4), seeds)
+def test_the_inverse_of_a_flow_brings_new_points_back(x, seed):
+    fitted = fit("flow", x, steps=5, layers=3, hidden=4, rate=0.05, seed=seed)
+    assume(fitted.scale.max() < 1e6 * fitted.scale.min())
+    new = x + torch.randn(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(seed))
+    near(fitted.inverse(fitted.apply(new)), new, 1 + new.abs().max())

@@ -1,0 +1,185 @@
+"""What every method of post-processing owes: shapes, dtypes, edge cases, messages, and its page of the catalogue."""
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from isotropy.catalog import METHODS
+from isotropy.postprocess.methods import FITS, fit, restore
+
+SMALL = {"cluster_based": {"clusters": 2}, "flow": {"steps": 20, "layers": 2, "hidden": 4}}
+"""Parameters with which a method can be fitted quickly on a few points."""
+
+
+def cloud(n=60, d=5, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    mixing = torch.randn(d, d, dtype=torch.float64, generator=generator)
+    return (3 + torch.randn(n, d, dtype=torch.float64, generator=generator) @ mixing).to(dtype)
+
+
+def fitted(method, points):
+    return fit(method, points, **SMALL.get(method, {}))
+
+
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def test_the_catalogue_and_the_code_know_the_same_methods():
+    assert list(FITS) == list(METHODS)
+    assert [method.slug for method in METHODS.values()] == list(METHODS)
+
+
+@every_method
+def test_the_catalogue_names_the_parameters_of_the_code_and_their_defaults(method):
+    function, _ = FITS[method]
+    taken = {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name not in {"points", "progress"}
+    }
+    assert {parameter.name: parameter.default for parameter in METHODS[method].parameters} == taken
+
+
+@every_method
+def test_a_method_is_described_in_full_and_in_one_line_each(method):
+    described = METHODS[method]
+    texts = [text for text in dataclasses.asdict(described).values() if isinstance(text, str)]
+    texts += [text for parameter in described.parameters for text in (parameter.range, parameter.meaning)]
+    assert all(text.strip() and "\n" not in text for text in texts)
+    assert "(20" in described.citation
+    for parameter in described.parameters:
+        assert parameter.default is None or parameter.low <= parameter.default
+        assert parameter.default is None or parameter.high is None or parameter.default <= parameter.high
+        assert parameter.whole == isinstance(parameter.low, int)
+
+
+def test_every_parameter_but_rates_and_eps_is_a_whole_number():
+    broken = {parameter.name for method in METHODS.values() for parameter in method.parameters if not parameter.whole}
+    assert broken == {"eps", "rate"}
+
+
+def test_the_methods_import_no_scikit_learn_until_clusters_are_sought():
+    code = "import sys, isotropy.postprocess.methods; print('sklearn' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
+@every_method
+@pytest.mark.parametrize(
+    ("dtype", "image"),
+    [
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+    ],
+)
+def test_new_rows_get_images_of_their_dtype_half_precision_in_float32(method, dtype, image):
+    images = fitted(method, cloud(dtype=dtype)).apply(cloud(n=7, dtype=dtype, seed=1))
+    assert images.shape == (7, 5)
+    assert images.dtype == image
+    assert images.isfinite().all()
+    assert images.any()
+
+
+@every_method
+def test_a_map_comes_back_from_its_state_after_safetensors(method):
+    original, new = fitted(method, cloud()), cloud(n=9, seed=1)
+    restored = restore(method, load(save(original.state())))
+    assert type(restored) is type(original)
+    assert torch.equal(restored.apply(new), original.apply(new))
+
+
+@every_method
+def test_fitting_and_applying_leave_the_points_as_they_were(method):
+    points = cloud()
+    before = points.clone()
+    fitted(method, points).apply(points)
+    assert torch.equal(points, before)
+
+
+@every_method
+def test_no_rows_have_no_images(method):
+    assert fitted(method, cloud()).apply(torch.empty(0, 5)).shape == (0, 5)
+
+
+@every_method
+def test_constant_dimensions_duplicates_and_zero_rows_give_finite_images(method):
+    points = cloud().repeat(2, 1)
+    points[:, 2] = 0.1
+    points[:10] = 0
+    images = fitted(method, points).apply(points)
+    assert images.isfinite().all()
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "flow"])
+@pytest.mark.parametrize("points", [cloud(n=1), cloud(n=1).repeat(3, 1), torch.zeros(4, 5), cloud(n=2, d=1)[:1]])
+def test_points_without_spread_are_mapped_to_zero(method, points):
+    # 2 clusters of 1 point are refused, as is said elsewhere.
+    parameters = {"clusters": 1} if method == "cluster_based" else {}
+    assert not fit(method, points, **parameters).apply(points).any()
+
+
+@every_method
+@pytest.mark.parametrize("scale", [1e12, 1e-12])
+def test_huge_and_tiny_points_in_float32_have_finite_images_that_are_not_all_zero(method, scale):
+    points = cloud(dtype=torch.float32) * scale
+    images = fitted(method, points).apply(points)
+    assert images.isfinite().all()
+    assert images.any()
+
+
+@every_method
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_nan_and_infinity_are_refused_in_fitting_and_in_applying(method, bad):
+    points = cloud()
+    map_of_points = fitted(method, points)
+    points[3, 1] = bad
+    for refused in (lambda: fitted(method, points), lambda: map_of_points.apply(points)):
+        with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: leave those rows out first"):
+            refused()
+
+
+@every_method
+def test_no_points_cannot_be_learned_from(method):
+    with pytest.raises(ValueError, match="Expected at least 1 point to fit on, got 0: give the rows that the method"):
+        fitted(method, torch.empty(0, 5))
+
+
+@every_method
+def test_points_of_another_space_are_refused(method):
+    map_of_points = fitted(method, cloud())
+    with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, 5\], got \[60, 4\]"):
+        map_of_points.apply(cloud(d=4))
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method != "centring"])
+def test_points_whose_squares_leave_float64_are_refused(method):
+    points = 1e200 * cloud()
+    with pytest.raises(ValueError, match="Expected points whose squares fit float64, got larger ones: scale them down"):
+        fitted(method, points)
+
+
+def test_an_unknown_method_is_refused():
+    for refused in (lambda: fit("magic", cloud()), lambda: restore("magic", {})):
+        with pytest.raises(
+            ValueError, match=r"Expected a method among \['centring', .*\], got 'magic': see isotropy.c"
+        ):
+            refused()
+
+
+def test_an_unknown_parameter_is_refused():
+    with pytest.raises(ValueError, match=r"Expected parameters of soft_zca among \['eps'\], got \['D', 'zeta'\]: see "):
+        fit("soft_zca", cloud(), zeta=1, D=2)
+
+
+def test_the_state_of_another_kind_of_map_is_refused():
+    with pytest.raises(
+        ValueError, match=r"Expected the tensors \['mean', 'scale'\], got \['matrix', 'mean'\]: give the state of a Sca"
+    ):
+        restore("centring", fit("zca_whitening", cloud()).state())

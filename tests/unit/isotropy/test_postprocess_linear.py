@@ -1,0 +1,146 @@
+"""Centring, standardisation, removal of components and whitening: edge cases of each."""
+
+import pytest
+import torch
+
+from isotropy.isoscore import isoscore
+from isotropy.postprocess.removal import fit_all_but_the_top, fit_weighted_removal
+from isotropy.postprocess.scaling import fit_centring, fit_standardisation
+from isotropy.postprocess.whitening import fit_pca_whitening, fit_soft_zca, fit_zca_whitening
+from isotropy.spectrum import covariance
+
+
+def gaussian(n, d, seed=0, dtype=torch.float64):
+    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def variances_of(*wanted):
+    """Points on the axes, mean zero, with exactly these variances over n - 1."""
+    arms = torch.tensor(wanted, dtype=torch.float64).sqrt().diag() * ((2 * len(wanted) - 1) / 2) ** 0.5
+    return torch.cat([arms, -arms])
+
+
+def test_centring_subtracts_the_mean_of_the_points_fitted_on():
+    fitted = fit_centring(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
+    assert fitted.apply(torch.tensor([[0.0, 0.0], [2.0, 5.0]])).tolist() == [[-2, -4], [0, 1]]
+
+
+def test_standardisation_divides_by_the_standard_deviation_over_n():
+    fitted = fit_standardisation(torch.tensor([[1.0, 10.0], [3.0, 50.0]]))
+    assert fitted.apply(torch.tensor([[3.0, 30.0], [4.0, 0.0]])).tolist() == [[1, 0], [2, -1.5]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_a_constant_dimension_standardises_to_zero_in_new_rows_too(dtype):
+    points = gaussian(10_000, 3, dtype=dtype)
+    points[:, 1] = 0.1
+    new = gaussian(5, 3, seed=1, dtype=dtype)
+    images = fit_standardisation(points).apply(new)
+    assert not images[:, 1].any()
+    assert images[:, [0, 2]].all()
+
+
+def test_a_dimension_that_varies_by_rounding_alone_counts_as_constant():
+    points = gaussian(50, 2, dtype=torch.float32)
+    points[:, 0] = 1000 * (1 + torch.arange(50) % 2 * torch.finfo(torch.float32).eps)
+    assert points[:, 0].unique().numel() == 2
+    assert not fit_standardisation(points).apply(points)[:, 0].any()
+    assert not fit_pca_whitening(points).apply(points)[:, 1].any()
+
+
+@pytest.mark.parametrize(("d", "D"), [(3, 1), (199, 1), (200, 2), (768, 7)])
+@pytest.mark.parametrize("fit", [fit_all_but_the_top, fit_weighted_removal])
+def test_by_default_a_hundredth_of_the_dimensions_is_removed_and_at_least_one(fit, d, D):
+    assert fit(gaussian(20, d)).directions.shape == (D, d)
+
+
+def test_all_but_the_top_removes_the_strongest_components_from_new_rows():
+    fitted = fit_all_but_the_top(5 + variances_of(1, 9, 4), D=2)
+    images = fitted.apply(5 + torch.tensor([[7.0, 8.0, 9.0]], dtype=torch.float64))
+    torch.testing.assert_close(images, torch.tensor([[7.0, 0.0, 0.0]], dtype=torch.float64))
+
+
+def test_nothing_removed_is_centring_and_all_removed_leaves_nothing():
+    points = gaussian(30, 4)
+    torch.testing.assert_close(fit_all_but_the_top(points, 0).apply(points), fit_centring(points).apply(points))
+    assert fit_all_but_the_top(points, 4).apply(points).abs().max() < 1e-14
+
+
+def test_directions_that_the_points_do_not_have_are_not_removed_from_new_rows():
+    points = gaussian(3, 6)
+    fitted = fit_all_but_the_top(points, 5)
+    assert fitted.directions.shape == (2, 6)
+    new = gaussian(1, 6, seed=1)
+    torch.testing.assert_close(
+        fitted.apply(new).norm() ** 2 + (fitted.directions @ (new - fitted.mean).T).norm() ** 2,
+        (new - fitted.mean).norm() ** 2,
+    )
+
+
+@pytest.mark.parametrize("D", [-1, 5])
+@pytest.mark.parametrize("fit", [fit_all_but_the_top, fit_weighted_removal])
+def test_more_components_than_directions_are_refused(fit, D):
+    with pytest.raises(ValueError, match=f"Expected 0 <= D <= d = 4 components to remove, got {D}: there are d direct"):
+        fit(gaussian(30, 4), D)
+
+
+def test_weights_level_the_top_at_the_mean_of_the_rest_weighted_by_itself():
+    fitted = fit_weighted_removal(variances_of(100, 25, 3, 1), D=2)
+    level = (3**2 + 1**2) / (3 + 1)
+    assert fitted.weights.tolist() == pytest.approx([1 - (level / 100) ** 0.5, 1 - (level / 25) ** 0.5])
+    left = covariance(fitted.apply(variances_of(100, 25, 3, 1))).diagonal()
+    assert left.tolist() == pytest.approx([2.5, 2.5, 3, 1])
+
+
+@pytest.mark.parametrize("D", [3, 4])
+def test_where_nothing_is_left_beyond_the_top_it_is_levelled_to_its_least(D):
+    points = torch.nn.functional.pad(variances_of(16, 9, 4), (0, 1))
+    fitted = fit_weighted_removal(points, D)
+    assert fitted.weights.tolist() == pytest.approx([1 / 2, 1 / 3, 0], abs=1e-12)
+
+
+def test_whitening_of_few_points_keeps_their_directions_and_drops_all_others():
+    points = gaussian(4, 10)
+    pca, zca = fit_pca_whitening(points), fit_zca_whitening(points)
+    assert torch.linalg.matrix_rank(pca.matrix) == torch.linalg.matrix_rank(zca.matrix) == 3
+    assert not pca.apply(points)[:, 3:].any()
+    for whitening in (pca, zca):
+        assert isoscore(whitening.apply(points)).value == pytest.approx((3 - 1) / (10 - 1), rel=1e-9)
+        assert whitening.apply(1000 * gaussian(1, 10, seed=1)).abs().max() < 1e5
+    spread = torch.linalg.eigvalsh(covariance(zca.apply(points)))
+    assert spread.tolist() == pytest.approx([0] * 7 + [1] * 3, abs=1e-9)
+
+
+def test_whitening_of_float32_does_not_blow_up_what_is_rounding_alone():
+    plane = gaussian(500, 2) @ gaussian(2, 6, seed=1)
+    fitted = fit_zca_whitening((1000 + plane).float())
+    assert torch.linalg.matrix_rank(fitted.matrix) == 2
+    torch.testing.assert_close(fit_zca_whitening(1000 + plane).matrix, fitted.matrix, rtol=1e-3, atol=1e-4)
+
+
+def test_soft_zca_gives_each_direction_its_variance_over_variance_plus_eps():
+    points = 3 + variances_of(4, 1, 0.25)
+    left = covariance(fit_soft_zca(points, eps=0.5).apply(points)).diagonal()
+    assert left.tolist() == pytest.approx([4 / 4.5, 1 / 1.5, 0.25 / 0.75])
+
+
+def test_soft_zca_without_eps_is_zca_and_with_a_large_one_is_scaling():
+    points = gaussian(40, 3)
+    torch.testing.assert_close(fit_soft_zca(points, 0).matrix, fit_zca_whitening(points).matrix)
+    torch.testing.assert_close(
+        fit_soft_zca(points, 1e12).matrix, 1e-6 * torch.eye(3, dtype=torch.float64), rtol=1e-9, atol=1e-15
+    )
+
+
+def test_soft_zca_multiplies_a_direction_without_variance_by_the_root_of_eps():
+    points = torch.nn.functional.pad(gaussian(40, 2), (0, 1))
+    images = fit_soft_zca(points, 0.25).apply(torch.tensor([[0.0, 0.0, 3.0]], dtype=torch.float64))
+    assert images[0, 2] == pytest.approx(6)
+
+
+@pytest.mark.parametrize("eps", [-1e-9, float("inf"), float("nan")])
+def test_an_eps_out_of_range_is_refused(eps):
+    with pytest.raises(
+        ValueError, match=f"Expected eps of at least 0, finite, got {eps}: 0 whitens fully, more whiten"
+    ):
+        fit_soft_zca(gaussian(9, 2), eps)
