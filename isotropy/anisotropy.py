@@ -21,14 +21,24 @@ def anisotropy(moments: Moments, K: int, *, centred: bool) -> tuple[Score, ...]:
         ValueError: K is not between 1 and d.
 
     """
-    if not 1 <= K <= moments.d:
-        raise ValueError(f"Expected 1 <= K <= d = {moments.d}, got {K}: there are d directions.")
     S = moments.covariance() if centred else second_moment(moments)
-    reason = _why_undefined(S)
+    return anisotropy_of_eigenvalues(eigenvalues(S, moments.n - centred), K)
+
+
+def anisotropy_of_eigenvalues(values: Tensor, K: int) -> tuple[Score, ...]:
+    """Return ``anisotropy`` from the eigenvalues [d], greatest first, of ``second_moment`` or of the covariance.
+
+    Raises:
+        ValueError: K is not between 1 and d.
+
+    """
+    if not 1 <= K <= len(values):
+        raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d directions.")
+    reason = _why_undefined(values)
     if reason is not None:
         return (Score.undefined(reason),) * K
-    shares = eigenvalues(S, moments.n - centred) / S.trace()
-    return tuple(Score.within(share, 0, 1) for share in shares[:K].tolist())
+    sizes = values / values[0]
+    return tuple(Score.within(share, 0, 1) for share in (sizes / sizes.sum())[:K].tolist())
 
 
 def mean_share(moments: Moments) -> Score:

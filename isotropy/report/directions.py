@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from isotropy.activation import activation_profile
-from isotropy.anisotropy import anisotropy, second_moment
+from isotropy.anisotropy import anisotropy_of_eigenvalues, second_moment
 from isotropy.cloud import Cloud
 from isotropy.cosine import CosineMoments, cosine_histogram
 from isotropy.partition import PartitionFunction
@@ -31,8 +32,8 @@ def _rogue_dimensions(cloud: Cloud) -> Finding:
     return Finding(rogue.score, cloud.cosines.n, {"contributions": rogue.contributions.tolist()})
 
 
-def _anisotropy(*, centred: bool) -> Measuring:
-    return lambda cloud: many(anisotropy(cloud.moments, min(DIRECTIONS, cloud.d), centred=centred), cloud.n)
+def _anisotropy(cloud: Cloud, eigenvalues: Tensor) -> Finding:
+    return many(anisotropy_of_eigenvalues(eigenvalues, min(DIRECTIONS, cloud.d)), cloud.n)
 
 
 def _partition(cloud: Cloud) -> Finding:
@@ -80,8 +81,8 @@ MEASURES: dict[str, Measuring] = {
     "mean_cosine": _mean_cosine,
     "rogue_dimensions": _rogue_dimensions,
     "mean_share": of_moments("mean_share"),
-    "anisotropy_raw": _anisotropy(centred=False),
-    "anisotropy_centred": _anisotropy(centred=True),
+    "anisotropy_raw": lambda cloud: _anisotropy(cloud, cloud.energies),
+    "anisotropy_centred": lambda cloud: _anisotropy(cloud, cloud.eigenvalues),
     "partition": _partition,
     "uniformity": _uniformity,
     "activation_profile": _activation_profile,

@@ -6,7 +6,8 @@ from app.db.models import CurveStatus, Embedding, EmbeddingStatus, MeasurementSt
 from app.queue import Job, JobKind
 from app.storage import open_storage
 from isotropy.catalog import MEASURES
-from workers import cloud
+from isotropy import cloud
+from workers import points
 from workers.curve import compute_curve
 from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
@@ -171,7 +172,7 @@ class TestMeasuring:
         assert [line["rows"] for line in curves["identity"].lines] == [10]
 
     def test_more_columns_than_memory_holds(self, monkeypatch, measured, x):
-        monkeypatch.setattr(cloud, "MAX_DIMENSIONS", 5)
+        monkeypatch.setattr(points, "MAX_DIMENSIONS", 5)
         row, found, _ = measured(x)
         assert row.status is EmbeddingStatus.FAILED
         assert "Expected at most 5 columns" in row.error
