@@ -12,7 +12,7 @@ MEASURES = (
         range="[−1, 1]",
         formula="mean of (b − a) / max(a, b), mean distances a to the own class, b to the nearest other; 0 if alone",
         meaning="Whether points are nearer to their own class than to the next: 1 apart, 0 mingled, below 0 misplaced.",
-        pitfall="Isotropy conflicts with clusters, hence with linear classification (Mickus et al.): expect no both.",
+        pitfall="Clusters, and so linear classification, conflict with isotropy (Mickus et al.): do not expect both.",
         citation=f"{ROUSSEEUW_1987} On isotropy: {MICKUS_2024}",
         higher_means="neither",
     ),

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -62,6 +64,31 @@ def test_constant_points_have_no_outliers():
     assert not any(flags.any() for flags in profile.outliers.values())
 
 
-def test_fewer_than_two_points_are_refused():
-    with pytest.raises(ValueError, match="Expected moments of at least 2 points, got 0: update"):
-        activation_profile(Moments(3))
+def test_the_score_is_the_number_of_dimensions_that_some_rule_flags():
+    mean, std = torch.linspace(-0.1, 0.1, 100).double(), torch.linspace(0.9, 1.1, 100).double()
+    mean[7], std[7], std[42] = 5, 5, 5
+    assert profile_of(mean, std).score.value == 2
+
+
+@pytest.mark.parametrize(
+    ("x", "reason"),
+    [
+        (torch.ones(0, 3), "The activation profile needs at least 2 points; there is 0."),
+        (torch.ones(1, 3), "The activation profile needs at least 2 points; there is 1."),
+        (
+            torch.tensor([[1.0, math.nan], [0.0, 0.0]]),
+            "The activation profile is not finite: some points are NaN, infinite or too large.",
+        ),
+        (
+            torch.tensor([[1.0, math.inf], [0.0, 0.0]]),
+            "The activation profile is not finite: some points are NaN, infinite or too large.",
+        ),
+    ],
+)
+def test_a_profile_of_too_few_points_or_points_that_are_not_finite_is_undefined(x, reason):
+    moments = Moments(x.shape[1])
+    moments.update(x)
+    profile = activation_profile(moments)
+    assert (profile.score.value, profile.score.reason) == (None, reason)
+    assert profile.mean.tolist() == profile.std.tolist() == []
+    assert profile.outliers == {}

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from isotropy.cosine import CosineMoments, cosine_histogram
+from isotropy.cosine import CosineMoments, cosine_histogram, unit_rows
 
 
 def cosine_moments(x):
@@ -30,6 +30,10 @@ def test_zero_rows_are_counted_and_left_out():
     moments = cosine_moments(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
     assert (moments.n, moments.zero_rows) == (2, 2)
     assert moments.mean_cosine().value == pytest.approx(1)
+
+
+def test_many_equal_rows_lose_no_digit_to_their_sum():
+    assert cosine_moments(torch.full((8192, 3), 0.1)).mean_cosine().value == pytest.approx(1, abs=1e-6)
 
 
 def test_merging_adds_rows_and_zero_rows():
@@ -60,6 +64,64 @@ def test_mean_cosine_is_undefined_for_fewer_than_two_rows_that_are_not_zero():
 def test_mean_cosine_is_undefined_for_points_that_are_not_finite(bad):
     score = cosine_moments(torch.tensor([[1.0, bad], [1.0, 0.0]])).mean_cosine()
     assert score.reason == "The mean cosine is not finite: some points are NaN or infinite."
+
+
+def test_one_dimension_can_make_the_whole_mean_cosine():
+    # Unit rows (0.6, 0.8), (0.6, -0.8): products 0.36 and -0.64.
+    rogue = cosine_moments(torch.tensor([[3.0, 4.0], [6.0, -8.0]]).double()).rogue_dimensions()
+    assert rogue.contributions.tolist() == pytest.approx([0.36, -0.64])
+    assert rogue.score.value == pytest.approx(0.36)
+
+
+def test_contributions_of_many_rows_are_those_of_their_parts_merged():
+    x = torch.randn(5000, 3, generator=torch.Generator().manual_seed(0)) + 0.5
+    x[::7] = 0
+    whole, merged = cosine_moments(x), cosine_moments(x[:1234])
+    merged.merge(cosine_moments(x[1234:]))
+    assert (whole.n, whole.zero_rows) == (merged.n, merged.zero_rows) == (4285, 715)
+    expected = merged.rogue_dimensions().contributions.tolist()
+    assert whole.rogue_dimensions().contributions.tolist() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_equal_points_and_constant_dimensions_have_contributions(dtype):
+    rogue = cosine_moments(torch.tensor([[0.0, 2.0]] * 5, dtype=dtype)).rogue_dimensions()
+    assert rogue.contributions.tolist() == pytest.approx([0, 1])
+    assert rogue.contributions.dtype == torch.float64
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
+def test_contributions_do_not_depend_on_scale(scale):
+    rogue = cosine_moments(torch.tensor([[3.0, 4.0], [6.0, -8.0]]) * scale).rogue_dimensions()
+    assert rogue.contributions.tolist() == pytest.approx([0.36, -0.64], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "reason"),
+    [
+        (torch.zeros(0, 2), "The mean cosine needs at least 2 rows that are not zero; there is 0."),
+        (
+            torch.tensor([[0.0, 0.0], [1.0, 0.0]]),
+            "The mean cosine needs at least 2 rows that are not zero; there is 1.",
+        ),
+        (
+            torch.tensor([[1.0, math.nan], [1.0, 0.0]]),
+            "The mean cosine is not finite: some points are NaN or infinite.",
+        ),
+        (
+            torch.tensor([[1.0, math.inf], [1.0, 0.0]]),
+            "The mean cosine is not finite: some points are NaN or infinite.",
+        ),
+    ],
+)
+def test_rogue_dimensions_are_undefined_where_the_mean_cosine_is(x, reason):
+    rogue = cosine_moments(x).rogue_dimensions()
+    assert (rogue.score.value, rogue.score.reason) == (None, reason)
+    assert rogue.contributions.tolist() == []
+
+
+def test_unit_rows_keep_rows_of_zeros():
+    assert unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist() == [pytest.approx([0.6, 0.8]), [0, 0]]
 
 
 def test_cosine_moments_refuse_points_of_another_space():

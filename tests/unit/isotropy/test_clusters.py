@@ -1,0 +1,133 @@
+import math
+
+import pytest
+import torch
+
+from isotropy.clusters import score_by_label, silhouette, simplified_silhouette
+from isotropy.isoscore import isoscore
+
+# Two classes on a line: {0, 2} and {10, 14}.
+LINE = torch.tensor([[0.0], [2.0], [10.0], [14.0]])
+CLASSES = torch.tensor([0, 0, 1, 1])
+OF_LINE = (1 - 2 / 12 + 1 - 2 / 10 + 1 - 4 / 9 + 1 - 4 / 13) / 4
+OF_CENTROIDS = (1 - 1 / 12 + 1 - 1 / 10 + 1 - 2 / 9 + 1 - 2 / 13) / 4
+
+SILHOUETTES = [("The silhouette", silhouette), ("The simplified silhouette", simplified_silhouette)]
+each = pytest.mark.parametrize(("name", "measure"), SILHOUETTES)
+
+
+def test_silhouettes_of_points_on_a_line_are_known_by_hand():
+    assert silhouette(LINE, CLASSES).value == pytest.approx(OF_LINE, rel=1e-12)
+    assert simplified_silhouette(LINE, CLASSES).value == pytest.approx(OF_CENTROIDS, rel=1e-12)
+
+
+def test_the_only_point_of_a_class_counts_as_zero_and_by_centroids_as_one():
+    x, labels = torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 0, 1])
+    assert silhouette(x, labels).value == pytest.approx((1 - 1 / 5 + 1 - 1 / 4 + 0) / 3, rel=1e-12)
+    assert simplified_silhouette(x, labels).value == pytest.approx((1 - 0.5 / 5 + 1 - 0.5 / 4 + 1) / 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
+@each
+def test_silhouettes_do_not_depend_on_scale(name, measure, scale):
+    assert measure(LINE * scale, CLASSES).value == pytest.approx(measure(LINE, CLASSES).value, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@each
+def test_silhouettes_take_every_floating_dtype(name, measure, dtype):
+    assert measure(LINE.to(dtype), CLASSES).value == pytest.approx(measure(LINE, CLASSES).value, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32])
+@each
+def test_labels_are_of_any_integer_dtype(name, measure, dtype):
+    assert measure(LINE, CLASSES.to(dtype)).value == measure(LINE, CLASSES).value
+
+
+@each
+def test_equal_points_have_silhouette_zero(name, measure):
+    assert measure(torch.full((6, 3), 0.1), torch.tensor([0, 0, 0, 1, 1, 1])).value == 0
+
+
+@each
+def test_points_at_one_place_but_of_two_classes_have_silhouette_zero(name, measure):
+    x = torch.randn(1, 300, generator=torch.Generator().manual_seed(0)).repeat(1200, 1)
+    x[1198:] = 5
+    labels = torch.arange(1200) % 2
+    labels[1198:] = 2
+    assert measure(x, labels).value == pytest.approx(2 / 1200, rel=1e-6)
+
+
+@each
+def test_classes_of_more_points_than_a_tile_beside_small_ones_lose_none(name, measure):
+    places = torch.tensor([0.0, 1.0, 10.0, 11.0])
+    sizes = torch.tensor([700, 2, 600, 3])
+    labels = torch.arange(4).repeat_interleave(sizes)
+    assert measure(places[labels][:, None], labels).value == pytest.approx(1, abs=1e-6)
+    mixed = labels.clone()
+    mixed[labels == 1] = 0
+    expected = {
+        "The silhouette": 700 * (1 - (2 / 701) / 10) + 2 * (1 - (700 / 701) / 9) + 600 + 3,
+        "The simplified silhouette": 700 * (1 - (2 / 702) / 10) + 2 * (1 - (700 / 702) / 9) + 600 + 3,
+    }
+    assert measure(places[labels][:, None], mixed).value == pytest.approx(expected[name] / 1305, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ([], "needs at least 2 classes; there is 0."),
+        ([5], "needs at least 2 classes; there is 1."),
+        ([5, 5, 5], "needs at least 2 classes; there is 1."),
+        ([0, 1], "needs a class of at least 2 points; each of the 2 points has a class of its own."),
+    ],
+)
+@each
+def test_silhouettes_need_two_classes_and_one_of_two_points(name, measure, labels, reason):
+    x = torch.randn(len(labels), 3)
+    score = measure(x, torch.tensor(labels, dtype=torch.int64))
+    assert (score.value, score.reason) == (None, f"{name} {reason}")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@each
+def test_points_that_are_not_finite_leave_silhouettes_undefined(name, measure, bad):
+    score = measure(torch.tensor([[bad], [1.0], [2.0]]), torch.tensor([0, 0, 1]))
+    assert score.reason == f"{name} is not finite: some points are NaN, infinite or too large."
+
+
+@pytest.mark.parametrize("labels", [torch.zeros(4), torch.zeros(3).long(), torch.zeros(4, 1).long()])
+def test_labels_that_do_not_fit_the_points_are_refused(labels):
+    for measure in (silhouette, simplified_silhouette, lambda x, y: score_by_label(x, y, isoscore)):
+        with pytest.raises(
+            ValueError, match=r"Expected labels as an integer tensor \[4\], got \[.*\] of torch.*: give"
+        ):
+            measure(LINE, labels)
+        with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[4\]"):
+            measure(CLASSES, CLASSES)
+
+
+def test_each_class_has_a_score_or_the_reason_why_not():
+    cross = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    x = torch.cat([cross, torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.ones(1, 2)])
+    found = score_by_label(x, torch.tensor([7, 7, 7, 7, 3, 3, 9]), isoscore)
+    assert [(one.label, one.n) for one in found.classes] == [(3, 2), (7, 4), (9, 1)]
+    assert [one.score.value for one in found.classes] == [pytest.approx(0), pytest.approx(1), None]
+    assert found.classes[2].score.reason == "IsoScore needs at least 2 points; there is 1."
+    assert found.score.value == pytest.approx(0.5)
+
+
+def test_where_no_class_has_a_score_the_first_reason_is_told():
+    found = score_by_label(torch.ones(4, 2), torch.tensor([0, 0, 1, 1]), isoscore)
+    assert found.score.value is None
+    assert found.score.reason == (
+        "None of the 2 classes has a score. The first: The covariance is zero: all points are equal, or there are "
+        "fewer than two."
+    )
+
+
+def test_without_points_there_is_no_score_by_label():
+    found = score_by_label(torch.ones(0, 2), torch.zeros(0).long(), isoscore)
+    assert found.score.reason == "A score by label needs labelled points; there is none."
+    assert found.classes == ()
