@@ -49,7 +49,7 @@ class Method:
     parameters: tuple[Parameter, ...] = ()
 
 
-_TAUTOLOGY = "IsoScore of the points it is fitted on is 1 by construction: only rows held out say what it does."
+_TAUTOLOGY = "With n > d, IsoScore of the points fitted on is 1 by construction: only rows held out say what it does."
 _COMPONENTS = Parameter(
     name="D",
     default=None,

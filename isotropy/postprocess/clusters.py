@@ -35,9 +35,9 @@ class ClusterRemoval(Fitted):
 def fit_cluster_based(points: Tensor, clusters: int = 27, D: int | None = None, seed: int = 0) -> ClusterRemoval:
     """Fit k-means, and the removal of mean and top D principal components in each cluster, on points [n, d].
 
-    As in the paper, which takes 27 clusters, and 12 components for BERT's 768 dimensions; new points, of which it says
-    nothing, go to the nearest centroid. In a cluster without that many directions of variance all are removed: its
-    points become zero.
+    As in the authors' notebook, with its 27 clusters and, for BERT's 768 dimensions, its 12 components. It maps the
+    points that it has clustered; here new points go to the nearest centroid. In a cluster with fewer directions of
+    variance than D all are removed: its points become zero.
 
     Args:
         points: [n, d] to learn from.
@@ -81,5 +81,5 @@ def _centroids(x: Tensor, clusters: int, seed: int) -> Tensor:
 
 
 def _nearest(x: Tensor, centroids: Tensor) -> Tensor:
-    """Index [m] of the centroid nearest to each point, by differences: exact to the digit for one row or many."""
+    """Index [m] of the centroid nearest to each point, by differences: products would round otherwise for one row."""
     return torch.cdist(x, centroids, compute_mode="donot_use_mm_for_euclid_dist").argmin(1)
