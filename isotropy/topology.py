@@ -18,10 +18,10 @@ from isotropy.points import require_points
 from isotropy.score import Score
 from isotropy.spectrum import gram
 
-CLOSE = 1e-6
-"""Share of ||x||^2 + ||y||^2 below which ||x - y||^2 is taken from the difference, not from the product x y^T.
+CLOSE = 1e-7
+"""Share of ||x||^2 + ||y||^2 up to which ||x - y||^2 is taken from the difference, not from the product of x and y.
 
-The product leaves an error of some 1e-15 of that sum, so that the tree is right to some 1e-9 of each distance.
+The product leaves an error of at most some 1e-14 of that sum (at d = 4096), so that each bar is right to 5e-8.
 """
 
 

@@ -92,10 +92,12 @@ def test_a_bar_too_short_to_have_a_share_counts_as_zero():
     assert prominent_bars(bars(1e300, 9e299, 1e299, 5e-324)) == prominent_bars(bars(10, 9, 1))
 
 
-def test_the_choice_of_bars_has_no_gradient():
-    lengths = bars(3, 2, 1).requires_grad_()
-    assert not prominent(lengths).requires_grad
-    assert not lengths[prominent(lengths)].sum().isnan()
+def test_the_choice_of_bars_has_no_gradient_but_the_chosen_bars_have():
+    lengths = bars(1, 10, 9).requires_grad_()
+    chosen = prominent(lengths)
+    lengths[chosen].sum().backward()
+    assert not chosen.requires_grad
+    assert lengths.grad.tolist() == [0, 1, 1]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
