@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 Group = Literal["spread", "directions", "neighbours", "topology", "labels"]
 
-INTERVAL = re.compile(r"[\[(](.+)[\])]")
+INTERVAL = re.compile(r"[\[(]([^\];]+)(?:[\])]|\][;,][^\[]*)")
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -40,10 +40,10 @@ class Measure:
     def ends(self, n: int, d: int) -> tuple[float, float] | None:
         """Return the ends of ``range`` for n points in d dimensions.
 
-        None where the text is more than one interval, optionally with a remark after a semicolon, or where that has
+        None where the text is more than one interval, optionally with a remark after "]," or "];", or where that has
         an infinite end, a symbol other than n and d, or no length.
         """
-        interval = INTERVAL.fullmatch(self.range.partition(";")[0].strip())
+        interval = INTERVAL.fullmatch(self.range)
         if interval is None:
             return None
         try:
