@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from app.errors import InvalidError
+from app.formats.contents import Contents
 from app.formats.matrix import Matrix, select
 from app.formats.proposal import propose
 from app.formats.selection import Selection
@@ -43,13 +44,18 @@ def _open(given: Namespace) -> Matrix:
             raise InvalidError(f"There is no file {path}: name one that holds vectors.")
     annotations = NamedFile(given.annotations, given.annotations.name) if given.annotations else None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in given.files), annotations))
-    proposed = propose(contents)
-    vectors: str | list[str] = proposed.vectors
-    if given.vectors is not None:
-        vectors = given.vectors if contents.parts else given.vectors.split(",")
-    matrix = select(contents, Selection(vectors=vectors, labels=given.labels, transpose=given.transpose))
+    selection = Selection(vectors=_vectors(given, contents), labels=given.labels, transpose=given.transpose)
+    matrix = select(contents, selection)
     require_measurable(matrix)
     return matrix
+
+
+def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
+    """Return what was named, or else the likeliest: not the labels, though they may be numbers in a column."""
+    if given.vectors is not None:
+        return given.vectors if contents.parts else given.vectors.split(",")
+    vectors = propose(contents).vectors
+    return vectors if isinstance(vectors, str) else [column for column in vectors if column != given.labels]
 
 
 def _json(cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
@@ -67,8 +73,9 @@ def _entry(value: object, se: float | None = None, reason: str | None = None) ->
 
 def _table(cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
     """Yield the lines of a table by group."""
-    left_out = f"; {cloud.n_left_out:,} rows with NaN or infinity left out" if cloud.n_left_out else ""
-    yield f"{cloud.n:,} points of {cloud.d:,} dimensions{left_out}"
+    yield f"{cloud.n:,} points of {cloud.d:,} dimensions"
+    if cloud.n_left_out:
+        yield f"rows left out for NaN or infinity: {cloud.n_left_out:,}"
     width = max(len(MEASURES[slug].name) for slug in found)
     for group, heading in GROUPS.items():
         of_group = {slug: finding for slug, finding in found.items() if MEASURES[slug].group == group}

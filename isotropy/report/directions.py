@@ -54,17 +54,11 @@ def _uniformity(cloud: Cloud) -> Finding:
 
 def _activation_profile(cloud: Cloud) -> Finding:
     """Value: the number of dimensions that any rule calls an outlier."""
-    if cloud.n < 2 or not cloud.moments.covariance().isfinite().all():
-        reason = f"The profile needs at least 2 rows of values that can be squared; there are {cloud.n} rows."
-        return Finding(Score.undefined(reason), cloud.n)
     profile = activation_profile(cloud.moments)
-    rules = {
-        dimension: [rule for rule, flags in profile.outliers.items() if flags[dimension]]
-        for dimension in range(cloud.d)
-    }
-    outliers = [{"dimension": dimension, "rules": which} for dimension, which in rules.items() if which]
+    rules = [[rule for rule, flags in profile.outliers.items() if flags[i]] for i in range(len(profile.mean))]
+    outliers = [{"dimension": i, "rules": broken} for i, broken in enumerate(rules) if broken]
     detail = {"mean": profile.mean.tolist(), "std": profile.std.tolist(), "outliers": outliers}
-    return Finding(Score(len(outliers)), cloud.n, detail)
+    return Finding(profile.score, cloud.n, detail)
 
 
 def _cosine_histogram(cloud: Cloud) -> Finding:

@@ -8,18 +8,22 @@ from isotropy.catalog import GROUPS, MEASURES, Measure
 
 HEADLINES = (
     "isoscore",
+    "isoscore_unbiased",
     "participation_ratio",
     "mean_cosine",
     "mean_share",
-    "anisotropy_raw",
-    "anisotropy_centred",
+    "twonn",
 )
 
-# Of what is drawn whole in a figure: the one number that stands for it.
+# Of what is more than a number: the one number that stands for it.
 STANDS_FOR = {
     "spectrum": "greatest eigenvalue",
     "activation_profile": "outlier dimensions",
     "cosine_histogram": "their mean",
+    "rogue_dimensions": "greatest contribution",
+    "hubness": "skewness",
+    "barcode": "longest bar",
+    "isoscore_by_label": "mean over labels",
 }
 
 
