@@ -31,3 +31,27 @@ KOVALEVA_2021 = (
 RUDMAN_2023 = (
     "Rudman, Chen & Eickhoff (2023). Outlier Dimensions Encode Task Specific Knowledge. EMNLP 2023, 14596–14605."
 )
+FACCO_2017 = (
+    "Facco, d'Errico, Rodriguez & Laio (2017). Estimating the intrinsic dimension of datasets by a minimal "
+    "neighborhood information. Scientific Reports 7, 12140."
+)
+DENTI_2022 = (
+    "Denti, Doimo, Laio & Mira (2022). The generalized ratios intrinsic dimension estimator. "
+    "Scientific Reports 12, 20005."
+)
+LEVINA_2004 = (
+    "Levina & Bickel (2004). Maximum Likelihood Estimation of Intrinsic Dimension. "
+    "Advances in Neural Information Processing Systems 17, 777–784."
+)
+MACKAY_2005 = (
+    "MacKay & Ghahramani (2005). Comments on 'Maximum Likelihood Estimation of Intrinsic Dimension' by "
+    "E. Levina and P. Bickel (2004). Note, inference.org.uk/mackay/dimension."
+)
+RADOVANOVIC_2010 = (
+    "Radovanović, Nanopoulos & Ivanović (2010). Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data. "
+    "Journal of Machine Learning Research 11, 2487–2531."
+)
+FELDBAUER_2018 = (
+    "Feldbauer, Leodolter, Plant & Flexer (2018). Fast Approximate Hubness Reduction for Large High-Dimensional Data. "
+    "IEEE International Conference on Big Knowledge, 358–367."
+)
