@@ -34,6 +34,20 @@ class Neighbours:
     indices: Tensor
     """[n, k] int64, rows of the cloud."""
 
+    def first(self, k: int) -> Neighbours:
+        """Return the k nearest of these.
+
+        Raises:
+            ValueError: fewer were searched.
+
+        """
+        if not 1 <= k <= self.indices.shape[1]:
+            raise ValueError(
+                f"Expected k from 1 to {self.indices.shape[1]}, as many neighbours as were searched, got {k}: "
+                "search for as many as are needed."
+            )
+        return Neighbours(self.distances[:, :k], self.indices[:, :k])
+
 
 def nearest_neighbours(x: Tensor, k: int, progress: Callable[[int], None] | None = None) -> Neighbours:
     """Return the k nearest neighbours of every one of points [n, d]; all n - 1 others if there are no more.

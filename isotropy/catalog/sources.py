@@ -110,4 +110,27 @@ ATIENZA_2019 = (
 KUDRIASHOV_2025 = (
     "Kudriashov, Karpik & Klyshinsky (2025). Shrink the longest: improving latent space isotropy with symplicial "
     "geometry. arXiv:2501.05502."
+FACCO_2017 = (
+    "Facco, d'Errico, Rodriguez & Laio (2017). Estimating the intrinsic dimension of datasets by a minimal "
+    "neighborhood information. Scientific Reports 7, 12140."
+)
+DENTI_2022 = (
+    "Denti, Doimo, Laio & Mira (2022). The generalized ratios intrinsic dimension estimator. "
+    "Scientific Reports 12, 20005."
+)
+LEVINA_2004 = (
+    "Levina & Bickel (2004). Maximum Likelihood Estimation of Intrinsic Dimension. "
+    "Advances in Neural Information Processing Systems 17, 777–784."
+)
+MACKAY_2005 = (
+    "MacKay & Ghahramani (2005). Comments on 'Maximum Likelihood Estimation of Intrinsic Dimension' by "
+    "E. Levina and P. Bickel (2004). Note, inference.org.uk/mackay/dimension."
+)
+RADOVANOVIC_2010 = (
+    "Radovanović, Nanopoulos & Ivanović (2010). Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data. "
+    "Journal of Machine Learning Research 11, 2487–2531."
+)
+FELDBAUER_2018 = (
+    "Feldbauer, Leodolter, Plant & Flexer (2018). Fast Approximate Hubness Reduction for Large High-Dimensional Data. "
+    "IEEE International Conference on Big Knowledge, 358–367."
 )

@@ -1,0 +1,74 @@
+"""Intrinsic dimension by TwoNN, from the points to the fit, beside scikit-dimension's.
+
+Run: python -m benchmarks.twonn
+"""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
+from isotropy.intrinsic import twonn
+from isotropy.neighbours import distinct_rows, nearest_neighbours
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from skdim.id import TwoNN
+
+N, D, INTRINSIC, THREADS = 10_000, 384, 20, 2
+
+
+def curved(generator: torch.Generator) -> Tensor:
+    """Points [N, D] of ``INTRINSIC`` dimensions, curved and with a little noise in all others."""
+    latent = torch.randn(N, INTRINSIC, generator=generator) @ torch.randn(INTRINSIC, D, generator=generator)
+    return latent.tanh() + 0.01 * torch.randn(N, D, generator=generator)
+
+
+def ours(x: Tensor) -> float:
+    """Without duplicates, exact neighbours, regression: all that a report does."""
+    value = twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension.value
+    assert value is not None
+    return value
+
+
+def theirs(x: Tensor) -> float:
+    """All distances in blocks, each row of them sorted, regression."""
+    return float(TwoNN().fit(x.numpy()).dimension_)
+
+
+def main() -> None:
+    """Print the medians of interleaved rounds, their ratios, and how far the dimensions differ."""
+    torch.set_num_threads(THREADS)
+    generator = torch.Generator().manual_seed(0)
+    clouds = {"Gaussian": torch.randn(N, D, generator=generator), "curved": curved(generator)}
+    points = {
+        f"{name}, {dtype}": x.to(getattr(torch, dtype))
+        for name, x in clouds.items()
+        for dtype in ("float32", "float64")
+    }
+    ways: dict[str, Callable[[], object]] = {}
+    for name, x in points.items():
+        ways[f"Isoscope, {name}"] = partial(ours, x)
+        ways[f"scikit-dimension, {name}"] = partial(theirs, x)
+    product = f"`X @ X.T` in blocks, {next(iter(points))}"
+    ways[product] = lambda: [block @ clouds["Gaussian"].T for block in torch.split(clouds["Gaussian"], 1000)]
+    times = interleave(ways, rounds_asked())
+
+    print(machine("torch", "scikit-dimension", "scikit-learn", "numpy"))
+    print(f"{N:,} points of {D} dimensions, {THREADS} threads, {len(times[product])} rounds\n")
+    print(table(times, base=product))
+    print()
+    for name, x in points.items():
+        gain = ratio(times[f"scikit-dimension, {name}"], times[f"Isoscope, {name}"])
+        dimension = ours(x)
+        print(
+            f"- {name}: {gain:.1f} times faster than scikit-dimension; dimension {dimension:.4f}, "
+            f"relative difference {abs(dimension / theirs(x) - 1):.0e}."
+        )
+
+
+if __name__ == "__main__":
+    main()

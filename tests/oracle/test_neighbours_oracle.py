@@ -1,0 +1,99 @@
+"""Neighbours, intrinsic dimension and hubness against scikit-learn, scikit-dimension 0.5 and scipy."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import skew
+from sklearn.neighbors import NearestNeighbors
+
+from isotropy.hubness import hubness
+from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
+from isotropy.neighbours import distinct_rows, nearest_neighbours
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from skdim.id import MLE, TwoNN
+
+
+def cloud(n, d, seed=0):
+    """Curved and unevenly dense, off the origin, float64 [n, d]."""
+    generator = torch.Generator().manual_seed(seed)
+    latent = torch.randn(n, 4, dtype=torch.float64, generator=generator)
+    mixing = torch.randn(4, d, dtype=torch.float64, generator=generator)
+    return 5 + (latent @ mixing).sin() + 0.05 * torch.randn(n, d, dtype=torch.float64, generator=generator)
+
+
+@pytest.fixture(params=["generated, 40 dimensions", "generated, 8 dimensions", "word2vec"])
+def points(request):
+    """Distinct points, float64."""
+    if request.param == "word2vec":
+        x = request.getfixturevalue("word2vec")[:2000].double()
+        return x[distinct_rows(x)]
+    return cloud(1500, 40 if "40" in request.param else 8)
+
+
+def searched(x, k):
+    """Distances and indices by scikit-learn's own search, by brute force without matrix products."""
+    return NearestNeighbors(n_neighbors=k, algorithm="ball_tree").fit(x.numpy()).kneighbors()
+
+
+def test_neighbours_are_those_of_a_ball_tree(points):
+    ours = nearest_neighbours(points, 12)
+    distances, indices = searched(points, 12)
+    np.testing.assert_allclose(ours.distances, distances, rtol=1e-12)
+    np.testing.assert_array_equal(ours.indices, indices)
+
+
+@pytest.mark.measure("twonn")
+@pytest.mark.parametrize("discard", [0.1, 0.35])
+def test_twonn_is_that_of_scikit_dimension(points, discard):
+    theirs = TwoNN(discard_fraction=discard).fit(points.numpy())
+    ours = twonn(nearest_neighbours(points, 2), discard)
+    assert ours.dimension.value == pytest.approx(theirs.dimension_, rel=1e-7)
+    ranks = torch.linspace(0, len(theirs.x_) - 1, len(ours.log_mu), dtype=torch.float64).round().long()
+    np.testing.assert_allclose(ours.log_mu, theirs.x_[ranks, 0], rtol=1e-6)
+    np.testing.assert_allclose(ours.minus_log_survival, theirs.y_[ranks, 0], rtol=1e-12)
+
+
+@pytest.mark.measure("twonn_mle")
+@pytest.mark.filterwarnings("ignore:divide by zero")  # theirs also takes the logarithm for the line it does not fit
+def test_the_likelihood_of_twonn_is_that_of_scikit_dimension_with_nothing_discarded(points):
+    theirs = TwoNN(discard_fraction=0, method="mle").fit(points.numpy()).dimension_
+    assert twonn_mle(nearest_neighbours(points, 2)).value == pytest.approx(theirs, rel=1e-7)
+
+
+@pytest.mark.measure("levina_bickel")
+@pytest.mark.parametrize("k", [10, 20])
+def test_levina_bickel_is_that_of_scikit_dimension_with_inverses_averaged(points, k):
+    theirs = MLE().fit(points.numpy(), n_neighbors=k, comb="mle").dimension_
+    assert levina_bickel(nearest_neighbours(points, 20), k).value == pytest.approx(theirs, rel=1e-7)
+
+
+@pytest.mark.measure("hubness")
+def test_hubness_is_the_skewness_of_scipy_over_the_neighbours_of_scikit_learn(points):
+    _, indices = searched(points, 10)
+    counts = np.bincount(indices.ravel(), minlength=len(points))
+    ours = hubness(nearest_neighbours(points, 10))
+    np.testing.assert_array_equal(ours.occurrences, counts)
+    assert ours.skewness.value == pytest.approx(skew(counts), rel=1e-7)
+    assert ours.antihubs.value == np.mean(counts == 0)
+    assert ours.greatest.value == counts.max()
+
+
+def test_points_with_a_duplicate_are_left_out_as_by_scikit_dimension():
+    # In more than 25 dimensions its distances of duplicates come from matrix products, and are not 0.
+    x = cloud(600, 8)
+    x[500:] = x[:100]
+    with pytest.warns(UserWarning, match="Dropping 200 points"):
+        theirs = TwoNN().fit(x.numpy()).dimension_
+    assert twonn(nearest_neighbours(x, 2)).dimension.value == pytest.approx(theirs, rel=1e-7)
+
+
+def test_float32_has_the_intrinsic_dimension_and_hubness_of_float64(points):
+    double, single = (nearest_neighbours(x, 10) for x in (points, points.float()))
+    assert twonn(single).dimension.value == pytest.approx(twonn(double).dimension.value, rel=1e-4)
+    assert twonn_mle(single).value == pytest.approx(twonn_mle(double).value, rel=1e-4)
+    assert levina_bickel(single).value == pytest.approx(levina_bickel(double).value, rel=1e-4)
+    assert hubness(single).skewness.value == pytest.approx(hubness(double).skewness.value, rel=1e-4)

@@ -1,0 +1,63 @@
+import pytest
+import torch
+from clouds import clouds, rotation, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy import neighbours as module
+from isotropy.hubness import hubness
+from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
+from isotropy.neighbours import distinct_rows, nearest_neighbours
+
+K = 4
+
+
+def values(x):
+    """Every measure of the neighbours of x."""
+    neighbours = nearest_neighbours(x, K)
+    hubs = hubness(neighbours, K)
+    scores = [twonn(neighbours).dimension, twonn_mle(neighbours), levina_bickel(neighbours, K)]
+    return [score.value for score in [*scores, hubs.skewness, hubs.robin_hood, hubs.antihubs, hubs.greatest]]
+
+
+big_enough = clouds(min_n=K + 2, max_n=60)
+
+
+@given(clouds(max_n=60), st.integers(1, 12), st.sampled_from([torch.bfloat16, torch.float32, torch.float64]))
+def test_neighbours_are_those_of_brute_force_in_every_precision(x, k, precision):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_precisions", lambda _: [precision])
+        ours = nearest_neighbours(x, k)
+    distances = (x[:, None] - x).square().sum(2).sqrt().fill_diagonal_(torch.inf)
+    nearest, indices = distances.sort(dim=1)
+    k = min(k, len(x) - 1)
+    torch.testing.assert_close(ours.distances, nearest[:, :k], rtol=1e-12, atol=0)
+    assert torch.equal(ours.indices, indices[:, :k])
+
+
+@pytest.mark.measure("twonn", "twonn_mle", "levina_bickel", "hubness")
+@given(big_enough, seeds, st.floats(-8, 8), st.floats(-100, 100))
+def test_rotation_scale_and_shift_change_no_measure_of_neighbours(x, seed, power, shift):
+    moved = 10**power * (x @ rotation(x.shape[1], seed) + shift)
+    assert values(moved) == pytest.approx(values(x), rel=1e-7)
+
+
+@given(big_enough, st.randoms(use_true_random=False))
+def test_the_order_of_the_points_changes_no_measure_of_neighbours(x, random):
+    order = random.sample(range(len(x)), len(x))
+    assert values(x[order]) == pytest.approx(values(x), rel=1e-10)
+    unordered = hubness(nearest_neighbours(x, K), K).occurrences
+    assert torch.equal(hubness(nearest_neighbours(x[order], K), K).occurrences, unordered[order])
+
+
+@given(big_enough)
+def test_constant_dimensions_change_no_measure_of_neighbours(x):
+    padded = torch.cat([x, torch.full((len(x), 3), 7.5, dtype=x.dtype)], dim=1)
+    assert values(padded) == pytest.approx(values(x), rel=1e-10)
+
+
+@given(clouds(max_n=20), st.lists(st.integers(0, 19), min_size=1, max_size=40))
+def test_distinct_rows_are_what_is_left_of_rows_that_repeat(x, picked):
+    rows = [index % len(x) for index in picked]
+    kept = distinct_rows(x[rows])
+    assert [rows[index] for index in kept] == list(dict.fromkeys(rows))

@@ -1,0 +1,153 @@
+import math
+
+import pytest
+import torch
+
+from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
+from isotropy.neighbours import Neighbours, nearest_neighbours
+
+
+def randn(n, d, seed=0):
+    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def with_ratios(mu):
+    """Neighbours of points whose second neighbour is mu times as far as the first."""
+    distances = torch.stack([torch.full_like(mu, 3.0), 3 * mu], dim=1)
+    return Neighbours(distances, torch.zeros_like(distances, dtype=torch.int64))
+
+
+def pareto(n, dimension, seed):
+    """Ratios as TwoNN's model has them, float64 [n]."""
+    uniform = torch.rand(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return (1 - uniform) ** (-1 / dimension)
+
+
+@pytest.mark.parametrize("dimension", [0.5, 2, 30])
+def test_ratios_on_the_line_have_its_slope_as_dimension(dimension):
+    ranks = torch.arange(1, 51, dtype=torch.float64)
+    fit = twonn(with_ratios((1 - ranks / 51) ** (-1 / dimension)), discard=0.5)
+    F = torch.arange(1, 26) / 50
+    torch.testing.assert_close(fit.minus_log_survival, -(1 - F.double()).log())
+    torch.testing.assert_close(fit.log_mu, -(1 - ranks[:25] / 51).log() / dimension)
+    exact = (fit.log_mu * fit.minus_log_survival).sum() / fit.log_mu.square().sum()
+    assert fit.dimension.value == pytest.approx(float(exact), rel=1e-12)
+    assert fit.dimension.value == pytest.approx(dimension, rel=0.03)
+
+
+def test_the_likelihood_of_equal_ratios_is_known_by_hand():
+    score = twonn_mle(with_ratios(torch.full((11,), 2.0, dtype=torch.float64)))
+    assert score.value == pytest.approx(10 / (11 * math.log(2)))
+    assert score.se == pytest.approx(score.value / 3)
+
+
+def test_levina_bickel_of_equal_neighbourhoods_is_known_by_hand():
+    distances = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).expand(6, 3)
+    score = levina_bickel(Neighbours(distances, torch.zeros(6, 3, dtype=torch.int64)), k=3)
+    assert score.value == pytest.approx(2 / math.log(8))
+    assert score.se == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("measure", [lambda n: twonn(n).dimension, twonn_mle])
+def test_the_standard_error_is_the_spread_over_draws_of_the_model(measure):
+    scores = [measure(with_ratios(pareto(500, 7.0, seed))) for seed in range(400)]
+    values = torch.tensor([score.value for score in scores])
+    errors = torch.tensor([score.se for score in scores])
+    assert float(values.mean()) == pytest.approx(7, abs=0.06)
+    # The spread of 400 draws is itself uncertain by 1 / sqrt(800), which is 4 %.
+    assert float(errors.mean()) == pytest.approx(float(values.std()), rel=0.12)
+
+
+@pytest.mark.parametrize("measure", [lambda n: twonn(n).dimension, twonn_mle, lambda n: levina_bickel(n, 10)])
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_uniform_points_of_a_torus_have_its_dimension_however_it_is_embedded(measure, dimension):
+    angles = 2 * math.pi * torch.rand(2000, dimension, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torus = torch.cat([angles.cos(), angles.sin()], dim=1) @ randn(2 * dimension, 40) + 3
+    flat = torch.cat([angles.cos(), angles.sin()], dim=1)
+    assert measure(nearest_neighbours(flat, 10)).value == pytest.approx(dimension, rel=0.08)
+    assert measure(nearest_neighbours(torus, 10)).value == pytest.approx(dimension, rel=0.15)
+
+
+def test_the_figure_of_a_fit_has_some_hundred_points_from_first_to_last():
+    fit = twonn(with_ratios(pareto(5000, 3.0, 0)))
+    assert len(fit.log_mu) == len(fit.minus_log_survival) == FIGURE_POINTS
+    assert float(fit.minus_log_survival[0]) == pytest.approx(-math.log1p(-1 / 5000))
+    assert float(fit.minus_log_survival[-1]) == pytest.approx(math.log(10))
+    assert bool((fit.log_mu.diff() >= 0).all())
+    few = twonn(with_ratios(pareto(50, 3.0, 0)))
+    assert len(few.log_mu) == 45
+
+
+def test_the_greatest_ratio_is_left_out_however_few_are_discarded():
+    assert math.isfinite(twonn(with_ratios(pareto(20, 3.0, 0)), discard=1e-18).dimension.value)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
+    neighbours = nearest_neighbours(randn(n, 4), 10)
+    fit = twonn(neighbours)
+    assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; of {n} without a duplicate it kept {n // 2}."
+    assert len(fit.log_mu) == 0
+    assert twonn_mle(neighbours).reason == (
+        f"TwoNN's likelihood needs at least 3 points without a duplicate; there are {n}."
+    )
+
+
+def test_three_points_are_enough_for_two_neighbours():
+    neighbours = nearest_neighbours(torch.tensor([[0.0], [1.0], [3.0]]), 2)
+    # Ratios 3, 2 and 1.5; of the fit the lesser two, with F = 1/3 and 2/3.
+    x, y = (math.log(1.5), math.log(2)), (-math.log(2 / 3), -math.log(1 / 3))
+    slope = (x[0] * y[0] + x[1] * y[1]) / (x[0] ** 2 + x[1] ** 2)
+    assert twonn(neighbours).dimension.value == pytest.approx(slope)
+    assert twonn_mle(neighbours).value == pytest.approx(2 / math.log(9))
+
+
+def test_duplicates_alone_have_no_intrinsic_dimension():
+    neighbours = nearest_neighbours(torch.ones(20, 3), 10)
+    assert twonn(neighbours).dimension.reason == (
+        "TwoNN needs at least 2 points to fit; of 0 without a duplicate it kept 0."
+    )
+    assert twonn_mle(neighbours).value is None
+    assert levina_bickel(neighbours).reason == (
+        "Levina and Bickel's estimate needs at least 2 points without a duplicate; there are 0."
+    )
+
+
+def test_points_equally_far_from_each_other_have_no_intrinsic_dimension():
+    neighbours = nearest_neighbours(torch.eye(20), 10)
+    fit = twonn(neighbours)
+    assert fit.dimension.reason == (
+        "TwoNN is undefined: every point is as far from its second neighbour as from its first."
+    )
+    assert float(fit.log_mu.max()) == 0
+    assert twonn_mle(neighbours).reason == (
+        "TwoNN's likelihood is undefined: every point is as far from its second neighbour as from its first."
+    )
+    assert levina_bickel(neighbours).reason == (
+        "Levina and Bickel's estimate is undefined: the neighbours of every point are equally far from it."
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1, 10])
+def test_levina_bickel_of_no_more_points_than_neighbours_is_undefined(n):
+    assert levina_bickel(nearest_neighbours(randn(n, 4), 10)).reason == (
+        f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; there are {n}."
+    )
+
+
+@pytest.mark.parametrize("discard", [0, 1, -0.1, math.nan])
+def test_a_fraction_to_discard_outside_0_to_1_is_refused(discard):
+    with pytest.raises(ValueError, match=f"Expected a fraction to discard between 0 and 1, got {discard}: 0.1 is"):
+        twonn(with_ratios(pareto(20, 3.0, 0)), discard)
+
+
+@pytest.mark.parametrize("k", [1, 0])
+def test_levina_bickel_from_fewer_than_two_neighbours_is_refused(k):
+    with pytest.raises(ValueError, match=f"Expected at least 2 neighbours, got k = {k}: one alone has no ratio"):
+        levina_bickel(nearest_neighbours(randn(20, 3), 3), k)
+
+
+@pytest.mark.parametrize("measure", [twonn, twonn_mle, levina_bickel])
+def test_more_neighbours_than_were_searched_are_refused(measure):
+    with pytest.raises(ValueError, match="Expected k from 1 to 1, as many neighbours as were searched"):
+        measure(nearest_neighbours(randn(20, 3), 1))

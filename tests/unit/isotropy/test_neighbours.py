@@ -1,0 +1,204 @@
+import math
+
+import pytest
+import torch
+
+from isotropy import neighbours as module
+from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
+
+PRECISIONS = [torch.bfloat16, torch.float32, torch.float64]
+
+
+def randn(n, d, seed=0):
+    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def brute_force(x, k):
+    """The definition: differences in float64, sorted, of equal distances the first row first."""
+    distances = (x.double()[:, None] - x.double()).square().sum(2).sqrt()
+    distances.fill_diagonal_(math.inf)
+    distances, indices = distances.sort(dim=1, stable=True)
+    return Neighbours(distances[:, :k], indices[:, :k])
+
+
+def assert_exact(x, k, rtol=1e-12):
+    ours, exact = nearest_neighbours(x, k), brute_force(x, k)
+    torch.testing.assert_close(ours.distances, exact.distances, rtol=rtol, atol=0)
+    assert torch.equal(ours.indices, exact.indices)
+
+
+@pytest.fixture(params=PRECISIONS, ids=str)
+def first_precision(request, monkeypatch):
+    """Search in this precision and above, whatever the machine multiplies fast."""
+    monkeypatch.setattr(module, "_precisions", lambda _: PRECISIONS[PRECISIONS.index(request.param) :])
+    return request.param
+
+
+@pytest.mark.usefixtures("first_precision")
+@pytest.mark.parametrize("k", [1, 2, 10])
+@pytest.mark.parametrize("d", [1, 3, 100])
+def test_every_precision_finds_the_neighbours_of_brute_force(d, k):
+    assert_exact(randn(300, d), k)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("d", [2, 500])
+def test_no_bound_exceeds_the_squared_distance_that_it_bounds(precision, dtype, d):
+    x = (randn(60, d) * torch.logspace(-3, 3, 60, dtype=torch.float64)[:, None]).to(dtype)
+    x = torch.cat([x, x * (1 + 1e-6)])
+    rows = torch.arange(len(x))
+    bounds, columns = module._Products(x, precision, len(x) - 1)._candidates_of(rows)
+    squares = (x.double()[:, None] - x.double()).square().sum(2)
+    assert torch.equal(columns.sort(dim=1).values, torch.tensor([[j for j in rows if j != i] for i in rows]))
+    assert bool((bounds <= squares.gather(1, columns)).all())
+
+
+@pytest.mark.usefixtures("first_precision")
+@pytest.mark.parametrize("scale", [1e-12, 1, 1e12])
+def test_neighbours_do_not_depend_on_the_scale(scale):
+    assert_exact((randn(200, 20) * scale).float(), 5, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("first_precision")
+def test_a_mean_far_beyond_the_spread_costs_no_digits():
+    assert_exact(randn(200, 20) + 1e8, 5)
+
+
+@pytest.mark.usefixtures("first_precision")
+def test_clusters_far_tighter_than_they_are_apart_are_told_apart():
+    centres = 1e6 * randn(4, 10, seed=1)
+    assert_exact(centres.repeat_interleave(60, dim=0) + 1e-3 * randn(240, 10), 3)
+
+
+@pytest.mark.usefixtures("first_precision")
+def test_one_point_far_away_hides_no_other():
+    x = randn(200, 10)
+    x[7] = 1e30
+    assert_exact(x, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("power", [-1, 1])
+def test_squares_beyond_the_dtype_are_no_harm(dtype, power):
+    scale = torch.finfo(dtype).max ** (0.9 * power)
+    ours, unscaled = (nearest_neighbours(randn(100, 8).to(dtype) * factor, 3) for factor in (scale, 1))
+    torch.testing.assert_close(ours.distances / scale, unscaled.distances, rtol=1e-6, atol=0)
+    assert torch.equal(ours.indices, unscaled.indices)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_measured_in_float64(dtype):
+    assert_exact((100 * randn(200, 30)).to(dtype), 4, rtol=1e-6)
+
+
+def test_autocast_does_not_lower_the_precision():
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_exact(randn(200, 30).float(), 4, rtol=1e-6)
+
+
+def test_float32_is_not_trusted_where_torch_multiplies_it_in_less(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    assert module._precisions(torch.device("cpu")) == [torch.float32, torch.float64]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert module._precisions(torch.device("cpu")) == [torch.float64]
+
+
+@pytest.mark.parametrize(("amx", "first"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_bfloat16_comes_first_where_the_processor_has_tiles_for_it(monkeypatch, amx, first):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
+    assert module._precisions(torch.device("cpu"))[0] == first
+
+
+@pytest.mark.usefixtures("first_precision")
+def test_of_equally_near_points_the_first_rows_come_first():
+    square = torch.cartesian_prod(*[torch.arange(12.0)] * 2)
+    assert_exact(square, 6)
+
+
+def test_points_all_equally_far_apart_are_settled_one_by_one():
+    assert_exact(torch.eye(60), 4)
+
+
+def test_duplicates_are_neighbours_at_distance_zero():
+    x = randn(50, 6).repeat(3, 1)
+    ours = nearest_neighbours(x, 2)
+    assert not ours.distances.any()
+    rows = torch.arange(50)
+    assert torch.equal(ours.indices[:50], torch.stack([rows + 50, rows + 100], dim=1))
+
+
+def test_neighbours_do_not_depend_on_the_blocks(monkeypatch):
+    x = randn(333, 17).float()
+    whole = nearest_neighbours(x, 5)
+    monkeypatch.setattr(module, "BLOCK", 7 * 333)
+    monkeypatch.setattr(module, "PAIR_NUMBERS", 50)
+    blocked = nearest_neighbours(x, 5)
+    assert torch.equal(blocked.distances, whole.distances)
+    assert torch.equal(blocked.indices, whole.indices)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_few_points_have_all_others_as_neighbours(n):
+    ours = nearest_neighbours(randn(n, 3), 10)
+    assert ours.indices.shape == ours.distances.shape == (n, max(n - 1, 0))
+    others = [[j for j in range(n) if j != i] for i in range(n)]
+    assert ours.indices.sort(dim=1).values.tolist() == others
+
+
+def test_points_of_no_dimensions_are_all_equal():
+    assert nearest_neighbours(torch.empty(40, 0), 1).distances.tolist() == [[0.0]] * 40
+
+
+@pytest.mark.parametrize("x", [randn(300, 5), torch.eye(40)], ids=["by products", "one by one"])
+def test_progress_counts_the_rows_up_to_all(monkeypatch, x):
+    monkeypatch.setattr(module, "BLOCK", 10 * len(x))
+    told = []
+    nearest_neighbours(x, 3, told.append)
+    assert len(told) > 3
+    assert told == sorted(told)
+    assert told[-1] == len(x)
+
+
+def test_the_first_of_several_neighbours_are_those_of_a_smaller_search():
+    x = randn(100, 5)
+    few, many = nearest_neighbours(x, 3), nearest_neighbours(x, 9).first(3)
+    assert torch.equal(few.indices, many.indices)
+    assert torch.equal(few.distances, many.distances)
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_more_neighbours_than_were_searched_are_refused(k):
+    with pytest.raises(
+        ValueError, match=f"Expected k from 1 to 3, as many neighbours as were searched, got {k}: search"
+    ):
+        nearest_neighbours(randn(20, 2), 3).first(k)
+
+
+def test_no_neighbours_at_all_are_refused():
+    with pytest.raises(ValueError, match="Expected at least 1 neighbour, got k = 0: ask for one or more"):
+        nearest_neighbours(randn(20, 2), 0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_points_that_are_not_finite_are_refused(bad):
+    with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: leave those rows out first"):
+        nearest_neighbours(torch.tensor([[1.0, bad], [1.0, 0.0], [0.0, 2.0]]), 1)
+
+
+@pytest.mark.parametrize("measure", [lambda x: nearest_neighbours(x, 1), distinct_rows])
+@pytest.mark.parametrize("x", [torch.ones(3), torch.ones(3, 2, dtype=torch.int64)])
+def test_what_is_no_cloud_of_points_is_refused(measure, x):
+    with pytest.raises(ValueError, match="Expected points as a floating tensor"):
+        measure(x)
+
+
+def test_distinct_rows_are_the_first_of_their_equals():
+    x = torch.tensor([[1.0, 2.0], [0.0, 1.0], [1.0, 2.0], [-0.0, 1.0], [2.0, 1.0]])
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert distinct_rows(x.to(dtype)).tolist() == [0, 1, 4]
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((0, 3), []), ((4, 0), [0]), ((1, 2), [0])])
+def test_distinct_rows_of_next_to_nothing(shape, expected):
+    assert distinct_rows(torch.ones(shape)).tolist() == expected
