@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from isotropy.points import at_least_float32, require_points
+from isotropy.points import at_least_float32, require_points, scaled
 
 BLOCK = 5_000_000
 """Bounds held at once, those of 250 rows to all of 20,000: 20 MB in float32."""
@@ -71,7 +71,7 @@ def nearest_neighbours(x: Tensor, k: int, progress: Callable[[int], None] | None
     require_points(x)
     if k < 1:
         raise ValueError(f"Expected at least 1 neighbour, got k = {k}: ask for one or more.")
-    points, scale = _scaled(at_least_float32(x.detach()))
+    points, scale = scaled(at_least_float32(x.detach()))
     n = len(points)
     k = min(k, max(n - 1, 0))
     distances = torch.empty(n, k, dtype=torch.float64, device=x.device)
@@ -109,15 +109,6 @@ def distinct_rows(x: Tensor) -> Tensor:
 
 def _block_rows(n: int) -> int:
     return max(BLOCK // max(n, 1), 1)
-
-
-def _scaled(x: Tensor) -> tuple[Tensor, float]:
-    """Return points [n, d] over a power of two, exactly, so that their squares stay in range, and that power."""
-    largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
-    if not math.isfinite(largest):
-        raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
-    scale = max(math.ldexp(0.5, math.frexp(largest)[1]), torch.finfo(x.dtype).tiny)
-    return x / scale, scale
 
 
 def _searches(points: Tensor, k: int) -> Iterator[_Products | _BruteForce]:

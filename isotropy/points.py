@@ -28,6 +28,22 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def scaled(x: Tensor) -> tuple[Tensor, float]:
+    """Return points [n, d] over a power of two, exactly, so that their squares stay in range, and that power.
+
+    Raises:
+        ValueError: ``x`` holds NaN or infinity.
+
+    """
+    largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
+    if not math.isfinite(largest):
+        raise ValueError(
+            "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning rate."
+        )
+    scale = max(math.ldexp(0.5, math.frexp(largest)[1]), torch.finfo(x.dtype).tiny)
+    return x / scale, scale
+
+
 def draw_tokens(attention_mask: Tensor, fraction: float, generator: torch.Generator) -> Tensor:
     """Return the mask of a random part of the tokens: fewer points for a cheaper penalty, of the same mean.
 

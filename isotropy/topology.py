@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.points import require_points
+from isotropy.points import require_points, scaled
 from isotropy.score import Score
 from isotropy.spectrum import gram
 
@@ -36,14 +36,14 @@ def spanning_tree(x: Tensor) -> Tensor:
 
     """
     require_points(x)
-    return _tree(_double(x)).to(x.device)
+    return _tree(scaled(_double(x.detach()))[0]).to(x.device)
 
 
 def barcode(x: Tensor) -> Tensor:
     """Return the bars of points [n, d] in dimension 0, shortest first: [n - 1], in the units of the points.
 
-    Differentiable: a bar is the distance of two points. Points that coincide (in float64 also those less than 1e-150
-    apart) have a bar of length 0, whose gradient is 0. In float64 if the points are, else in float32. Cost and memory
+    Differentiable: a bar is the distance of two points. Points that coincide (in float64 also those less than 1e-150 of
+    the greatest coordinate apart) have a bar of length 0, whose gradient is 0. In float64 if the points are, else in float32. Cost and memory
     are those of ``spanning_tree``.
 
     Raises:
@@ -51,10 +51,10 @@ def barcode(x: Tensor) -> Tensor:
 
     """
     require_points(x)
-    # Float64 holds the squares of all that float32 holds, and the differences exactly.
-    points = _double(x)
+    # Float64 holds the differences of all that float32 holds exactly.
+    points, scale = scaled(_double(x))
     start, end = _tree(points).unbind(1)
-    lengths: Tensor = torch.linalg.vector_norm(points[start] - points[end], dim=1)
+    lengths: Tensor = torch.linalg.vector_norm(points[start] - points[end], dim=1) * scale
     return lengths.sort().values.to(x.device, torch.promote_types(x.dtype, torch.float32))
 
 
@@ -162,11 +162,6 @@ def _squared_distances(x: Tensor) -> Tensor:
     """Squared distances [n, n] of points float64 [n, d], n at least 1."""
     products = gram((x - x.mean(0)).T)
     norms = products.diagonal().clone()
-    if not norms.isfinite().all():
-        raise ValueError(
-            "Expected finite points, got NaN, infinity or squares beyond float64: leave those rows out, or, in "
-            "training, lower the learning rate."
-        )
     sums = norms[:, None] + norms
     squares = products.mul_(-2).add_(sums)
     close = (squares <= sums.mul_(CLOSE)).fill_diagonal_(False)

@@ -110,6 +110,7 @@ ATIENZA_2019 = (
 KUDRIASHOV_2025 = (
     "Kudriashov, Karpik & Klyshinsky (2025). Shrink the longest: improving latent space isotropy with symplicial "
     "geometry. arXiv:2501.05502."
+)
 FACCO_2017 = (
     "Facco, d'Errico, Rodriguez & Laio (2017). Estimating the intrinsic dimension of datasets by a minimal "
     "neighborhood information. Scientific Reports 7, 12140."

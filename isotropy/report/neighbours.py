@@ -1,7 +1,42 @@
-"""What the nearest neighbours of a cloud's rows say. All share one pass, over distinct rows."""
+"""What the nearest neighbours of a cloud's rows say. All share one search, among distinct rows."""
 
 from __future__ import annotations
 
-from isotropy.report.finding import Measuring
+from collections.abc import Callable
 
-MEASURES: dict[str, Measuring] = {}
+from isotropy.cloud import NEIGHBOURS, Cloud
+from isotropy.hubness import hubness
+from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
+from isotropy.neighbours import Neighbours
+from isotropy.report.finding import Finding, Measuring
+from isotropy.score import Score
+
+DISCARD = 0.1
+
+
+def _of_neighbours(measure: Callable[[Neighbours], Score]) -> Measuring:
+    return lambda cloud: Finding(measure(cloud.neighbours), len(cloud.neighbours.indices))
+
+
+def _twonn(cloud: Cloud) -> Finding:
+    fit = twonn(cloud.neighbours, DISCARD)
+    points = {"log_mu": fit.log_mu.tolist(), "minus_log_survival": fit.minus_log_survival.tolist()}
+    return Finding(fit.dimension, len(cloud.neighbours.indices), {"discard": DISCARD, **points})
+
+
+def _levina_bickel(cloud: Cloud) -> Finding:
+    return _of_neighbours(lambda found: levina_bickel(found, NEIGHBOURS))(cloud)._replace(detail={"k": NEIGHBOURS})
+
+
+def _hubness(cloud: Cloud) -> Finding:
+    found = hubness(cloud.neighbours, NEIGHBOURS)
+    shares = {"robin_hood": found.robin_hood.value, "antihubs": found.antihubs.value, "greatest": found.greatest.value}
+    return Finding(found.skewness, len(cloud.neighbours.indices), {"k": NEIGHBOURS, **shares})
+
+
+MEASURES: dict[str, Measuring] = {
+    "twonn": _twonn,
+    "twonn_mle": _of_neighbours(twonn_mle),
+    "levina_bickel": _levina_bickel,
+    "hubness": _hubness,
+}
