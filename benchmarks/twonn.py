@@ -3,20 +3,16 @@
 Run: python -m benchmarks.twonn
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 
 import torch
+from skdim.id import TwoNN
 from torch import Tensor
 
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
 from isotropy.intrinsic import twonn
 from isotropy.neighbours import distinct_rows, nearest_neighbours
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from skdim.id import TwoNN
 
 N, D, INTRINSIC, THREADS = 10_000, 384, 20, 2
 

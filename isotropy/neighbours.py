@@ -11,18 +11,19 @@ import torch
 from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points, scaled
+from isotropy.spectrum import CHUNK_ROWS
 
-BLOCK = 5_000_000
-"""Bounds held at once, those of 250 rows to all of 20,000: 20 MB in float32."""
+BLOCK = 10_000_000
+"""Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32."""
 
-PAIR_NUMBERS = 100_000
-"""Numbers in the differences taken at once, few enough for a core's cache."""
+PAIR_NUMBERS = 1_000_000
+"""Numbers in the differences taken at once: more leave the caches, and with fewer threads wait for each other."""
 
 GROUP = 20
 """Columns of which only the least is looked at first."""
 
 CENTRE_ROWS = 256
-"""Rows whose median all are shifted by, and rows shifted at once."""
+"""Rows whose median all are shifted by."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +177,8 @@ class _Products:
         self._kept = points.new_empty(n, d, dtype=precision)
         norms = points.new_empty(n, dtype=torch.float64)
         rho = 0.0
-        for start in range(0, n, CENTRE_ROWS):
-            rows = slice(start, start + CENTRE_ROWS)
+        for start in range(0, n, CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
             centred = points[rows].to(exact) - centre
             kept = centred.to(precision)
             self._kept[rows] = kept

@@ -1,20 +1,15 @@
 """Neighbours, intrinsic dimension and hubness against scikit-learn, scikit-dimension 0.5 and scipy."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
 from scipy.stats import skew
+from skdim.id import MLE, TwoNN
 from sklearn.neighbors import NearestNeighbors
 
 from isotropy.hubness import hubness
 from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
 from isotropy.neighbours import distinct_rows, nearest_neighbours
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from skdim.id import MLE, TwoNN
 
 
 def cloud(n, d, seed=0):
