@@ -17,6 +17,7 @@ from isoscope.doctor import doctor
 from isoscope.migration import migrate
 from isoscope.serve import say, serve
 from isotropy.catalog import MEASURES
+from workers.threads import wait_briefly
 
 
 def main() -> int:
@@ -73,6 +74,7 @@ def _measures(text: str) -> tuple[str, ...]:
 
 
 def _score(given: argparse.Namespace) -> int:
+    wait_briefly()
     # Here, not above: it brings torch, which the other commands do without and an installation of the web has not.
     try:
         from isoscope.score import score  # noqa: PLC0415

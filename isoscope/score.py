@@ -52,8 +52,9 @@ def _open(given: Namespace) -> Matrix:
 
 def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
     """Return what was named, or else the likeliest: not the labels, though they may be numbers in a column."""
-    if given.vectors is not None:
-        return given.vectors if contents.parts else given.vectors.split(",")
+    named: str | None = given.vectors
+    if named is not None:
+        return named if contents.parts else named.split(",")
     vectors = propose(contents).vectors
     return vectors if isinstance(vectors, str) else [column for column in vectors if column != given.labels]
 

@@ -37,6 +37,9 @@ NEIGHBOURS = 10
 """Nearest neighbours of each row that the one pass finds."""
 
 
+LEFT_OUT = -1
+
+
 @dataclass(frozen=True)
 class Labels:
     """The classes of a sample's rows."""
@@ -59,7 +62,7 @@ class Labels:
 class Cloud:
     """What one pass over the rows leaves: rows with NaN or infinity are counted and left out of all the rest.
 
-    Moments are summed in float64 whatever the points are: rank and spectrum of a cloud live in its small variances.
+    Moments are products in float64 whatever the points are: rank and spectrum of a cloud live in its small variances.
     """
 
     points: Points
@@ -154,25 +157,26 @@ def read_cloud(points: Points, seed: int = 0, progress: Progress = unheard) -> C
     blocks = Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
     cosine_blocks = Jackknife(lambda: CosineMoments(points.d), points.n)
     turn = torch.from_numpy(np.random.default_rng(seed).permutation(points.n))
-    drawn, rows = [torch.empty(0, points.d)], [torch.empty(0, dtype=torch.int64)]
+    sample = torch.from_numpy(np.empty((min(points.n, SAMPLE_ROWS), points.d), points.dtype))
+    rows = torch.full((len(sample),), LEFT_OUT)
     read = n_finite = 0
     for chunk, finite in finite_rows(points, progress):
-        kept = chunk[finite].double()
+        kept = chunk if finite.all() else chunk[finite]
         blocks.update(kept)
         cosine_blocks.update(kept)
         n_finite += len(kept)
-        chosen = (finite & (turn[read : read + len(chunk)] < SAMPLE_ROWS)).nonzero().squeeze(1)
-        drawn.append(chunk[chosen])
-        rows.append(chosen + read)
+        turns = turn[read : read + len(chunk)]
+        chosen = (finite & (turns < len(sample))).nonzero().squeeze(1)
+        sample[turns[chosen]] = chunk[chosen]
+        rows[turns[chosen]] = chosen + read
         read += len(chunk)
-    sampled = torch.cat(rows)
-    order = turn[sampled].argsort()
+    drawn = rows != LEFT_OUT
     return Cloud(
         points=points,
         blocks=blocks,
         cosine_blocks=cosine_blocks,
-        sample=torch.cat(drawn)[order],
-        rows=sampled[order],
+        sample=sample if drawn.all() else sample[drawn],
+        rows=rows[drawn],
         n_left_out=read - n_finite,
         progress=progress,
     )

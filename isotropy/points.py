@@ -31,14 +31,18 @@ def at_least_float32(x: Tensor) -> Tensor:
 def scaled(x: Tensor) -> tuple[Tensor, float]:
     """Return points [n, d] over a power of two, exactly, so that their squares stay in range, and that power.
 
+    The power is a constant to the gradient.
+
     Raises:
         ValueError: ``x`` holds NaN or infinity.
 
     """
-    largest = max(-float(x.min()), float(x.max())) if x.numel() else 0.0
+    fixed = x.detach()
+    largest = max(-float(fixed.min()), float(fixed.max())) if x.numel() else 0.0
     if not math.isfinite(largest):
         raise ValueError(
-            "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning rate."
+            "Expected finite points, got NaN or infinity: leave those rows out, or, in training, lower the learning "
+            "rate."
         )
     scale = max(math.ldexp(0.5, math.frexp(largest)[1]), torch.finfo(x.dtype).tiny)
     return x / scale, scale

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -29,8 +30,13 @@ class Points(Protocol):
         """Number of dimensions."""
         ...
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        ...
+
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield all rows in order, in arrays [any, d] of float32 or float64."""
+        """Yield all rows in order, in arrays [any, d] of this type."""
         ...
 
     def labels(self) -> Iterable[str] | None:
@@ -56,6 +62,11 @@ class Rows:
     def d(self) -> int:
         """Number of dimensions."""
         return int(self.x.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the array."""
+        return self.x.dtype
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Yield the rows in views."""

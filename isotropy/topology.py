@@ -43,8 +43,8 @@ def barcode(x: Tensor) -> Tensor:
     """Return the bars of points [n, d] in dimension 0, shortest first: [n - 1], in the units of the points.
 
     Differentiable: a bar is the distance of two points. Points that coincide (in float64 also those less than 1e-150 of
-    the greatest coordinate apart) have a bar of length 0, whose gradient is 0. In float64 if the points are, else in float32. Cost and memory
-    are those of ``spanning_tree``.
+    the greatest coordinate apart) have a bar of length 0, whose gradient is 0. In float64 if the points are, else in
+    float32. Cost and memory are those of ``spanning_tree``.
 
     Raises:
         ValueError: ``x`` is not a floating tensor [n, d], or its points are not finite.

@@ -19,6 +19,7 @@ from workers.process import JobProcesses
 from workers.reconcile import Reconciler
 from workers.sessions import worker_sessions
 from workers.slot import slot_name
+from workers.threads import wait_briefly
 
 
 def main() -> int:
@@ -29,6 +30,7 @@ def main() -> int:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="worker  %(message)s")
     settings = Settings()
+    wait_briefly()
     device = arguments.device if arguments.device != "auto" else _best_device()
     try:
         work(settings, device, lifeline=arguments.lifeline)

@@ -14,7 +14,6 @@ from isotropy.cosine import CosineMoments, cosine_histogram
 from isotropy.partition import PartitionFunction
 from isotropy.report.finding import Finding, Measuring, many
 from isotropy.report.spread import of_moments
-from isotropy.score import Score
 from isotropy.uniformity import T, uniformity
 
 DIRECTIONS = 10
@@ -43,7 +42,7 @@ def _partition(cloud: Cloud) -> Finding:
         return Finding(PartitionFunction(second).isotropy(), cloud.n)
     partition = PartitionFunction(torch.linalg.eigh(second).eigenvectors)
     for chunk in cloud.chunks():
-        partition.update(chunk.double())
+        partition.update(chunk)
     return Finding(partition.isotropy(), cloud.n, {"log": partition.log_isotropy().value})
 
 

@@ -5,8 +5,8 @@ from IsoScore import IsoScore
 from app.db.models import CurveStatus, Embedding, EmbeddingStatus, MeasurementStatus, ZetaCurve
 from app.queue import Job, JobKind
 from app.storage import open_storage
-from isotropy.catalog import MEASURES
 from isotropy import cloud
+from isotropy.catalog import MEASURES
 from workers import points
 from workers.curve import compute_curve
 from workers.inspection import inspect_embedding
@@ -102,7 +102,12 @@ class TestMeasuring:
         row, found, _ = measured(x)
         assert (row.status, row.n_left_out, row.error) == (EmbeddingStatus.READY, 3, None)
         assert set(found) == set(MEASURES)
-        assert all(one.status is MeasurementStatus.OK and one.n == 597 for one in found.values())
+        for slug, one in found.items():
+            if MEASURES[slug].group == "labels":
+                assert (one.status, one.n) == (MeasurementStatus.UNDEFINED, 0)
+                assert "no labels" in one.reason
+            else:
+                assert (one.status, one.n) == (MeasurementStatus.OK, 597), slug
 
     def test_values_are_those_of_the_rows_that_are_finite(self, measured, x):
         _, found, _ = measured(x)

@@ -182,7 +182,7 @@ def test_no_neighbours_at_all_are_refused():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_points_that_are_not_finite_are_refused(bad):
-    with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: leave those rows out first"):
+    with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: leave those rows out"):
         nearest_neighbours(torch.tensor([[1.0, bad], [1.0, 0.0], [0.0, 2.0]]), 1)
 
 

@@ -1,0 +1,12 @@
+import os
+
+from workers.threads import wait_briefly
+
+
+def test_threads_wait_briefly_unless_the_user_says_how_long(monkeypatch):
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    wait_briefly()
+    assert os.environ["GOMP_SPINCOUNT"] == "10000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "5")
+    wait_briefly()
+    assert os.environ["GOMP_SPINCOUNT"] == "5"
