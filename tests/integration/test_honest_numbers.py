@@ -33,7 +33,7 @@ def uploaded(client, work, matrix):
 
 
 EQUAL_ROWS = np.ones((40, 3), dtype=np.float32)
-HOLES = np.where(np.eye(40, 3, -5, dtype=bool), np.nan, np.random.default_rng(0).standard_normal((40, 3)))
+HOLES = np.where(np.eye(40, 6, -5, dtype=bool), np.nan, np.random.default_rng(0).standard_normal((40, 6)))
 HOLES[20] = np.inf
 
 
@@ -74,7 +74,7 @@ def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):
     embedding_id = uploaded(client, work, HOLES)
     found = strict(client.get(f"/api/embeddings/{embedding_id}").text)
     left_out = int((~np.isfinite(HOLES)).any(axis=1).sum())
-    assert found["n_left_out"] == left_out == 4
+    assert found["n_left_out"] == left_out == 7
     unlabelled = {slug for slug, measure in MEASURES.items() if measure.group != "labels"}
     measured = [one for one in found["measurements"] if one["measure"] in unlabelled]
     assert {one["n"] for one in measured} == {40 - left_out}
