@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from isotropy.catalog import GROUPS, Measure, measures_of
+from isotropy.catalog import GROUPS, METHODS, Measure, Method, Parameter, measures_of
 
 INTRODUCTION = """\
 # Measures
@@ -12,16 +12,27 @@ INTRODUCTION = """\
 Everything that Isoscope computes of a cloud of points: what it says, how, and how it misleads. X is the cloud of n
 points in d dimensions, S its covariance, λ the eigenvalues of S, greatest first.
 
+What changes a cloud stands at the end, under post-processing.
+
 This page is made of the catalogue, `isotropy/catalog/`, by `python -m isotropy.catalog.document > docs/measures.md`.
+"""
+
+POSTPROCESSING = """\
+
+## Post-processing
+
+What makes points more isotropic: fitted on some rows, applied to any. x is a point; μ and U Λ Uᵀ are mean and
+covariance of the points fitted on. `isotropy.postprocess.held_out` judges each on rows that it was not fitted on.
 """
 
 
 def document() -> str:
-    """Return the page: its contents, then every measure under the heading of its group."""
+    """Return the page: its contents, every measure under the heading of its group, every method of post-processing."""
     groups = [(heading, measures) for group, heading in GROUPS.items() if (measures := measures_of(group))]
     contents = (f"- {heading}: {', '.join(map(_link, measures))}\n" for heading, measures in groups)
     sections = (f"\n## {heading}\n{''.join(map(_section, measures))}" for heading, measures in groups)
-    return f"{INTRODUCTION}\n{''.join(contents)}{''.join(sections)}"
+    methods = "".join(map(_method, METHODS.values()))
+    return f"{INTRODUCTION}\n{''.join(contents)}{''.join(sections)}{POSTPROCESSING}{methods}"
 
 
 def _link(measure: Measure) -> str:
@@ -43,6 +54,23 @@ def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
         yield "Higher means", measure.higher_means
     yield "How it misleads", _escaped(measure.pitfall)
     yield "Source", _escaped(measure.citation)
+
+
+def _method(method: Method) -> str:
+    facts = {
+        "Called": f"`{method.slug}`",
+        "Formula": f"`{method.formula}`",
+        **{f"Parameter `{one.name}`": _parameter(one) for one in method.parameters},
+        "How it misleads": _escaped(method.pitfall),
+        "Source": _escaped(method.citation),
+    }
+    lines = "".join(f"- {name}: {text}\n" for name, text in facts.items())
+    return f'\n### <a id="{method.slug}"></a>{method.name}\n\n{_escaped(method.meaning)}\n\n{lines}'
+
+
+def _parameter(parameter: Parameter) -> str:
+    default = "" if parameter.default is None else f", by default {parameter.default}"
+    return _escaped(f"{parameter.meaning} {parameter.range}{default}.")
 
 
 def _name(measure: Measure) -> str:
