@@ -33,6 +33,8 @@ def main() -> int:
     except IsoscopeError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130  # as the shell says of a command that SIGINT ended
     except SQLAlchemyError as error:
         sys.stderr.write(f"The databases cannot be used: {cause(error)}. To find out why: isoscope doctor\n")
         return 1
@@ -55,18 +57,30 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_score(command: argparse.ArgumentParser) -> None:
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors, in the order of their rows")
-    command.add_argument("--vectors", metavar="NAME", help="the array, or columns with commas, if not the likeliest")
+    command.add_argument(
+        "--vectors", type=_names, metavar="NAME", help="the array, or columns with commas, if not the likeliest"
+    )
     command.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
     command.add_argument("--annotations", type=Path, metavar="FILE", help="a file of labels, a row for each vector")
     command.add_argument("--transpose", action="store_true", help="take the columns as samples")
     command.add_argument("--measures", type=_measures, metavar="SLUGS", help="only these, with commas")
-    command.add_argument("--seed", type=int, default=0, help="of the sample that pairs are taken from")
+    command.add_argument("--seed", type=_seed, default=0, help="of the sample that pairs are taken from")
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.set_defaults(run=_score)
 
 
-def _measures(text: str) -> tuple[str, ...]:
-    slugs = tuple(slug.strip() for slug in text.split(","))
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
+    return int(text)
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _measures(text: str) -> list[str]:
+    slugs = _names(text)
     for slug in slugs:
         if slug not in MEASURES:
             raise argparse.ArgumentTypeError(f"there is no measure {slug!r}: choose among {', '.join(MEASURES)}")
@@ -79,7 +93,11 @@ def _score(given: argparse.Namespace) -> int:
     try:
         from isoscope.score import score  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise UnavailableError(f"Measuring needs {error.name}: pip install 'isoscope[worker]'.") from error
+        if str(error.name).partition(".")[0] in ("app", "isoscope", "isotropy", "workers"):
+            raise
+        raise UnavailableError(
+            f"Measuring needs {error.name}, which is not installed: pip install -e '.[worker]' in Isoscope's folder."
+        ) from error
     return score(given)
 
 

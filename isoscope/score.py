@@ -30,10 +30,15 @@ def score(given: Namespace) -> int:
     passes = 1 + (TWICE_READ in slugs)
     with tqdm(total=passes * matrix.n, unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
         bar.set_description("reading")
-        cloud = read_cloud(matrix, given.seed, progress=lambda rows: bar.update(rows) and None)
+        cloud = read_cloud(matrix, given.seed, progress=bar.update)
         found = measure(cloud, slugs, began=bar.set_description)
     write = _json if given.json else _table
-    sys.stdout.writelines(f"{line}\n" for line in write(cloud, found))
+    try:
+        sys.stdout.writelines(f"{line}\n" for line in write(cloud, found))
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stderr.write(f"The report could not be written: {error.strerror}.\n")
+        return 1
     return 0
 
 
@@ -52,9 +57,9 @@ def _open(given: Namespace) -> Matrix:
 
 def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
     """Return what was named, or else the likeliest: not the labels, though they may be numbers in a column."""
-    named: str | None = given.vectors
+    named: list[str] | None = given.vectors
     if named is not None:
-        return named if contents.parts else named.split(",")
+        return ",".join(named) if contents.parts else named
     vectors = propose(contents).vectors
     return vectors if isinstance(vectors, str) else [column for column in vectors if column != given.labels]
 
@@ -64,8 +69,9 @@ def _json(cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, dict[str, Any]] = {name: _entry(count) for name, count in counts.items()}
     for slug, finding in found.items():
-        document[slug] = _entry(finding.value, finding.score.se, finding.score.reason) | {"n": finding.n}
-    yield json.dumps(document, indent=2, allow_nan=False)
+        entry = _entry(finding.value, finding.score.se, finding.score.reason)
+        document[slug] = {**entry, "n": finding.n, "detail": finding.detail}
+    yield json.dumps(document, allow_nan=False)
 
 
 def _entry(value: object, se: float | None = None, reason: str | None = None) -> dict[str, Any]:

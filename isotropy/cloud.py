@@ -16,6 +16,7 @@ from isotropy.isoscore import isoscore_from_covariance, participation_ratio
 from isotropy.jackknife import Jackknife, blocks_within
 from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
 from isotropy.rows import Points, Progress, finite_rows, unheard
+from isotropy.sample import Sample
 from isotropy.score import Score
 from isotropy.spectrum import eigenvalues, scaled_identity, shrink
 from isotropy.topology import barcode
@@ -37,10 +38,7 @@ NEIGHBOURS = 10
 """Nearest neighbours of each row that the one pass finds."""
 
 
-LEFT_OUT = -1
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Labels:
     """The classes of a sample's rows."""
 
@@ -58,7 +56,7 @@ class Labels:
         return rows[labelled], codes[labelled]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cloud:
     """What one pass over the rows leaves: rows with NaN or infinity are counted and left out of all the rest.
 
@@ -153,30 +151,25 @@ def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
 
 
 def read_cloud(points: Points, seed: int = 0, progress: Progress = unheard) -> Cloud:
-    """Stream the rows once. The sample is drawn by ``seed``; a row of it that is left out is not replaced."""
+    """Stream the rows once; the sample is drawn by ``seed``."""
     blocks = Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
     cosine_blocks = Jackknife(lambda: CosineMoments(points.d), points.n)
-    turn = torch.from_numpy(np.random.default_rng(seed).permutation(points.n))
-    sample = torch.from_numpy(np.empty((min(points.n, SAMPLE_ROWS), points.d), points.dtype))
-    rows = torch.full((len(sample),), LEFT_OUT)
+    sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
     read = n_finite = 0
     for chunk, finite in finite_rows(points, progress):
         kept = chunk if finite.all() else chunk[finite]
         blocks.update(kept)
         cosine_blocks.update(kept)
+        sample.update(kept.numpy(), read + finite.nonzero().squeeze(1).numpy())
         n_finite += len(kept)
-        turns = turn[read : read + len(chunk)]
-        chosen = (finite & (turns < len(sample))).nonzero().squeeze(1)
-        sample[turns[chosen]] = chunk[chosen]
-        rows[turns[chosen]] = chosen + read
         read += len(chunk)
-    drawn = rows != LEFT_OUT
+    drawn, rows = sample.drawn()
     return Cloud(
         points=points,
         blocks=blocks,
         cosine_blocks=cosine_blocks,
-        sample=sample if drawn.all() else sample[drawn],
-        rows=rows[drawn],
+        sample=drawn,
+        rows=rows,
         n_left_out=read - n_finite,
         progress=progress,
     )

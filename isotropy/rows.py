@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isotropy.spectrum import CHUNK_ROWS
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 """Told the number of rows that were just read."""
 
 
@@ -53,6 +53,16 @@ class Rows:
     of_rows: Sequence[str] | None = None
     """The labels, n of them."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.x, np.ndarray) or self.x.ndim != 2 or self.x.dtype not in (np.float32, np.float64):
+            kind = f"{list(self.x.shape)} of {self.x.dtype}" if hasattr(self.x, "dtype") else type(self.x).__name__
+            raise ValueError(
+                f"Expected points as a numpy array [n, d] of float32 or float64, got {kind}: give one point a row, and "
+                "convert by numpy.asarray(x, dtype=numpy.float32)."
+            )
+        if self.of_rows is not None and len(self.of_rows) != self.n:
+            raise ValueError(f"Expected a label for each of {self.n} rows, got {len(self.of_rows)}: empty where none.")
+
     @property
     def n(self) -> int:
         """Number of rows."""
@@ -69,8 +79,10 @@ class Rows:
         return self.x.dtype
 
     def chunks(self) -> Iterator[NDArray[Any]]:
-        """Yield the rows in views."""
-        return (self.x[start : start + CHUNK_ROWS] for start in range(0, self.n, CHUNK_ROWS))
+        """Yield the rows in order."""
+        for start in range(0, self.n, CHUNK_ROWS):
+            # A copy where torch could not take a view: of rows in reverse, say, or of a file opened for reading only.
+            yield np.require(self.x[start : start + CHUNK_ROWS], requirements=["C", "W"])
 
     def labels(self) -> Sequence[str] | None:
         """The labels that were given."""

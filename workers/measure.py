@@ -53,7 +53,7 @@ def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
             se=found.score.se,
             reason=found.score.reason,
             n=found.n,
-            detail=None if found.score.value is None else found.detail,
+            detail=found.detail,
         )
         for slug, found in measure(cloud).items()
     ]

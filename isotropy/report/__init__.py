@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 
 from isotropy.catalog import MEASURES as CATALOG
 from isotropy.cloud import Cloud
@@ -15,21 +15,26 @@ MEASURES = spread.MEASURES | directions.MEASURES | neighbours.MEASURES | topolog
 
 
 def measure(
-    cloud: Cloud, slugs: Collection[str] = tuple(CATALOG), began: Callable[[str], None] = lambda _: None
+    cloud: Cloud, slugs: Iterable[str] | None = None, began: Callable[[str], object] = lambda _: None
 ) -> dict[str, Finding]:
     """Return what was found, by slug, in the order of the catalogue.
 
     Args:
         cloud: the points.
-        slugs: of the measures to take; all if not given.
+        slugs: of the measures to take, in any order; None takes all.
         began: told the slug of each measure when its turn comes.
 
     Raises:
-        KeyError: the catalogue has no measure of that slug.
+        ValueError: the catalogue has no measure of a slug.
 
     """
+    chosen = set(CATALOG if slugs is None else [slugs] if isinstance(slugs, str) else slugs)
+    if unknown := chosen - CATALOG.keys():
+        raise ValueError(f"There is no measure {min(unknown)!r}: choose among {', '.join(CATALOG)}.")
     found = {}
-    for slug in (slug for slug in CATALOG if slug in slugs):
-        began(slug)
-        found[slug] = MEASURES[slug](cloud)
+    for slug in CATALOG:
+        if slug in chosen:
+            began(slug)
+            finding = MEASURES[slug](cloud)
+            found[slug] = finding if finding.score.value is not None else finding._replace(detail=None)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,9 +21,7 @@ class Finding(NamedTuple):
     @property
     def value(self) -> float | list[float | None] | None:
         """The list of a measure that is a list, else its one value; None where undefined."""
-        if self.score.value is None or self.detail is None:
-            return self.score.value
-        values: list[float | None] = self.detail.get("values", self.score.value)
+        values: list[float | None] | float | None = (self.detail or {}).get("values", self.score.value)
         return values
 
 
@@ -34,8 +31,3 @@ Measuring = Callable[[Cloud], Finding]
 def many(scores: tuple[Score, ...], n: int) -> Finding:
     """Return the finding of a measure that is a list, headed by the first."""
     return Finding(scores[0], n, {"values": [score.value for score in scores]})
-
-
-def numbers(values: list[float]) -> list[float | None]:
-    """Return a list that JSON can hold."""
-    return [value if math.isfinite(value) else None for value in values]

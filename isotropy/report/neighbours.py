@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from isotropy.cloud import NEIGHBOURS, Cloud
 from isotropy.hubness import hubness
 from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
-from isotropy.neighbours import Neighbours
 from isotropy.report.finding import Finding, Measuring
-from isotropy.score import Score
 
 DISCARD = 0.1
-
-
-def _of_neighbours(measure: Callable[[Neighbours], Score]) -> Measuring:
-    return lambda cloud: Finding(measure(cloud.neighbours), len(cloud.neighbours.indices))
 
 
 def _twonn(cloud: Cloud) -> Finding:
@@ -24,19 +16,23 @@ def _twonn(cloud: Cloud) -> Finding:
     return Finding(fit.dimension, len(cloud.neighbours.indices), {"discard": DISCARD, **points})
 
 
+def _twonn_mle(cloud: Cloud) -> Finding:
+    return Finding(twonn_mle(cloud.neighbours), len(cloud.neighbours.indices))
+
+
 def _levina_bickel(cloud: Cloud) -> Finding:
-    return _of_neighbours(lambda found: levina_bickel(found, NEIGHBOURS))(cloud)._replace(detail={"k": NEIGHBOURS})
+    return Finding(levina_bickel(cloud.neighbours, NEIGHBOURS), len(cloud.neighbours.indices), {"k": NEIGHBOURS})
 
 
 def _hubness(cloud: Cloud) -> Finding:
     found = hubness(cloud.neighbours, NEIGHBOURS)
-    shares = {"robin_hood": found.robin_hood.value, "antihubs": found.antihubs.value, "greatest": found.greatest.value}
-    return Finding(found.skewness, len(cloud.neighbours.indices), {"k": NEIGHBOURS, **shares})
+    parts = {"robin_hood": found.robin_hood.value, "antihubs": found.antihubs.value, "greatest": found.greatest.value}
+    return Finding(found.skewness, len(cloud.neighbours.indices), {"k": NEIGHBOURS, "parts": parts})
 
 
 MEASURES: dict[str, Measuring] = {
     "twonn": _twonn,
-    "twonn_mle": _of_neighbours(twonn_mle),
+    "twonn_mle": _twonn_mle,
     "levina_bickel": _levina_bickel,
     "hubness": _hubness,
 }

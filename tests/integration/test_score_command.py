@@ -1,7 +1,9 @@
 """``isoscope score``: the measures of a file on the command line."""
 
 import json
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -129,6 +131,59 @@ def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch, arguments, e
     assert code == 1
     assert printed.err.startswith(expected)
     assert printed.out == ""
+
+
+def test_what_one_number_cannot_say_is_in_the_detail(scored, npy):
+    found = scored(npy)
+    assert len(found["spectrum"]["detail"]["eigenvalues"]) == 6
+    assert found["isoscore_star"]["detail"] == {"zeta": 0.2, "source": "identity"}
+    assert found["silhouette"]["detail"] is None
+
+
+def test_columns_are_named_with_spaces_and_a_seed_draws_another_sample(scored, score, tmp_path, x):
+    rows = np.random.default_rng(0).normal(size=(2500, 3))
+    lines = ["a,b,c", *(",".join(map(repr, map(float, row))) for row in rows)]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    arguments = tmp_path / "x.csv", "--vectors", "a, c", "--measures", "barcode,"
+    found = scored(*arguments)
+    assert found["d"]["value"] == 2
+    assert found["barcode"]["value"] == scored(*arguments, "--seed", "0")["barcode"]["value"]
+    assert found["barcode"]["value"] != scored(*arguments, "--seed", "1")["barcode"]["value"]
+
+
+def test_a_seed_below_zero(score, npy, capsys):
+    with pytest.raises(SystemExit):
+        score(npy, "--seed", "-1")
+    assert "expected a whole number from 0, got '-1'" in capsys.readouterr().err
+
+
+def test_a_package_that_is_missing_is_named(score, npy, monkeypatch):
+    monkeypatch.delitem(sys.modules, "isoscope.score", raising=False)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    printed, code = score(npy)
+    assert code == 1
+    assert (
+        printed.err
+        == "Measuring needs tqdm, which is not installed: pip install -e '.[worker]' in Isoscope's folder.\n"
+    )
+
+
+def test_an_interrupt_is_no_traceback(score, npy, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isoscope.score.read_cloud", interrupt)
+    printed, code = score(npy)
+    assert (printed.out, code) == ("", 130)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
+def test_a_report_that_cannot_be_written(npy):
+    command = [sys.executable, "-m", "isoscope", "score", str(npy), "--measures", "isoscore"]
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("The report could not be written: No space left on device.\n")
 
 
 def test_a_measure_that_does_not_exist(score, npy, capsys):

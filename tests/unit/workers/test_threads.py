@@ -4,7 +4,8 @@ from workers.threads import wait_briefly
 
 
 def test_threads_wait_briefly_unless_the_user_says_how_long(monkeypatch):
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "1")  # so that what follows is undone
+    monkeypatch.delenv("GOMP_SPINCOUNT")
     wait_briefly()
     assert os.environ["GOMP_SPINCOUNT"] == "10000"
     monkeypatch.setenv("GOMP_SPINCOUNT", "5")

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+import torch
+
+from isotropy import cloud
+from isotropy.cloud import read_cloud
+from isotropy.rows import Rows
+
+
+@pytest.fixture
+def x():
+    """400 points, three of them not finite, two of them zero."""
+    x = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
+    x[[3, 100, 399], [0, 1, 4]] = np.nan
+    x[[7, 8]] = 0
+    return x
+
+
+def test_what_is_not_finite_is_left_out_of_moments_cosines_and_sample(x):
+    points = read_cloud(Rows(x))
+    finite = np.isfinite(x).all(axis=1)
+    assert (points.n, points.d, points.n_left_out) == (397, 5, 3)
+    np.testing.assert_allclose(points.moments.mean, x[finite].astype(float).mean(0), rtol=1e-12)
+    assert (points.cosines.n, points.cosines.zero_rows) == (395, 2)
+    assert sorted(points.rows.tolist()) == finite.nonzero()[0].tolist()
+    np.testing.assert_array_equal(points.sample, x[points.rows])
+
+
+def test_a_sample_is_as_large_as_it_may_be_whatever_is_left_out(x, monkeypatch):
+    monkeypatch.setattr(cloud, "SAMPLE_ROWS", 397)
+    assert len(read_cloud(Rows(x)).sample) == 397
+    monkeypatch.setattr(cloud, "SAMPLE_ROWS", 50)
+    points = read_cloud(Rows(x), seed=1)
+    assert len(points.sample) == len(set(points.rows.tolist())) == 50
+    np.testing.assert_array_equal(points.sample, x[points.rows])
+
+
+def test_moments_of_float32_points_keep_what_float64_knows():
+    x = (1000 + np.random.default_rng(0).normal(size=(500, 3)) * [1, 1e-3, 0]).astype(np.float32)
+    expected = np.linalg.eigvalsh(np.cov(x.astype(float).T))[::-1]
+    np.testing.assert_allclose(read_cloud(Rows(x)).eigenvalues, expected, rtol=1e-7, atol=1e-13)
+
+
+def test_pairs_bars_and_neighbours_are_of_the_first_rows_of_the_sample(x, monkeypatch):
+    monkeypatch.setattr(cloud, "PAIR_ROWS", 30)
+    monkeypatch.setattr(cloud, "BARCODE_ROWS", 20)
+    points = read_cloud(Rows(x))
+    assert torch.equal(points.pairs, points.sample[:30])
+    assert len(points.neighbours.indices) == 30
+    assert len(points.bars) == 19
+
+
+def test_copies_of_a_point_are_one_point_among_neighbours():
+    x = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 3, axis=0)
+    assert len(read_cloud(Rows(x)).neighbours.indices) == 40
+
+
+def test_labels_follow_the_rows_of_the_sample(x):
+    names = ["even" if i % 2 == 0 else "odd" for i in range(400)]
+    points = read_cloud(Rows(x, names))
+    codes = points.labels.codes
+    assert [points.labels.names[code] for code in codes.tolist()] == [names[row] for row in points.rows.tolist()]
+    assert read_cloud(Rows(x)).labels is None
+
+
+def test_rows_without_a_label_belong_to_no_class(x):
+    names = ["" if i % 4 == 0 else "ab"[i % 2] for i in range(400)]
+    points = read_cloud(Rows(x, names))
+    rows, codes = points.labels.of(points.sample)
+    expected = [row for row in points.rows.tolist() if names[row]]
+    np.testing.assert_array_equal(rows, x[expected])
+    assert [points.labels.names[code] for code in codes.tolist()] == [names[row] for row in expected]
+    head, _ = points.labels.of(points.sample[:10])
+    assert len(head) == sum(bool(names[row]) for row in points.rows[:10].tolist())
+
+
+def test_rows_can_be_read_again_and_progress_is_told(x):
+    told = []
+    points = read_cloud(Rows(x), progress=told.append)
+    assert sum(told) == 400
+    again = torch.cat(list(points.chunks()))
+    np.testing.assert_array_equal(again, x[np.isfinite(x).all(axis=1)])
+    assert sum(told) == 800
+
+
+def test_no_rows_at_all_are_a_cloud_too():
+    points = read_cloud(Rows(np.empty((0, 3))))
+    assert (points.n, len(points.sample), points.moment_scores["isoscore"].value) == (0, 0, None)

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+import torch
+
+from isotropy.sample import Sample
+
+
+def drawn(n, size, cuts=(), seed=0):
+    """A sample of the numbers 0 to n - 1, given in pieces."""
+    sample = Sample(size, 1, np.dtype(np.float64), seed)
+    for rows in np.split(np.arange(n), cuts):
+        sample.update(rows[:, None].astype(np.float64), rows)
+    points, rows = sample.drawn()
+    assert points.squeeze(1).tolist() == rows.tolist()
+    return rows
+
+
+def test_no_row_is_drawn_twice_and_the_chunks_do_not_matter():
+    whole = drawn(1000, 40)
+    assert len(set(whole.tolist())) == 40
+    torch.testing.assert_close(drawn(1000, 40, cuts=(3, 39, 41, 500)), whole)
+
+
+def test_few_rows_are_all_drawn_in_random_order():
+    assert sorted(drawn(40, 40).tolist()) == list(range(40))
+    assert drawn(40, 40).tolist() != list(range(40))
+    assert sorted(drawn(25, 40).tolist()) == list(range(25))
+    assert drawn(0, 40).tolist() == []
+    assert drawn(0, 0).tolist() == []
+
+
+def test_another_seed_draws_other_rows():
+    assert drawn(1000, 40, seed=1).tolist() != drawn(1000, 40, seed=2).tolist()
+
+
+@pytest.mark.parametrize("head", [10, 3])
+def test_every_row_has_the_same_chance_also_in_the_head_of_the_sample(head):
+    counts = torch.zeros(30)
+    for seed in range(3000):
+        counts[drawn(30, 10, cuts=(4, 20), seed=seed)[:head]] += 1
+    expected = 3000 * head / 30
+    assert (counts - expected).abs().max() < 5 * expected**0.5
