@@ -1,6 +1,7 @@
 """``isoscope score``: the report of files, without a server."""
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -11,33 +12,38 @@ from tqdm import tqdm
 from app.errors import InvalidError
 from app.formats.contents import Contents
 from app.formats.matrix import Matrix, select
-from app.formats.proposal import propose
+from app.formats.proposal import doubtful, propose
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
+from app.formats.wording import listed
 from isotropy.catalog import GROUPS, MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
 from workers.points import require_measurable
 
-TWICE_READ = "partition"
-"""The measure that takes another pass over the rows."""
+WIDTH = max(len(measure.name) for measure in MEASURES.values())
 
 
 def score(given: Namespace) -> int:
     """Print the measures of the files that were named, as a table or as JSON."""
     matrix = _open(given)
-    slugs = given.measures or tuple(MEASURES)
-    passes = 1 + (TWICE_READ in slugs)
-    with tqdm(total=passes * matrix.n, unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
-        bar.set_description("reading")
-        cloud = read_cloud(matrix, given.seed, progress=bar.update)
-        found = measure(cloud, slugs, began=bar.set_description)
-    write = _json if given.json else _table
+    with tqdm(total=matrix.n, desc="reading", unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
+        cloud = read_cloud(matrix, given.seed, progress=rows.update)
+    if cloud.n == 0:
+        raise InvalidError(f"None of the {matrix.n:,} rows is finite, so nothing can be measured.")
+    found: dict[str, Finding] = {}
+    with tqdm(given.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
+        for slug in slugs:
+            slugs.set_description(f"{slug:{WIDTH}}")
+            found |= measure(cloud, [slug])
     try:
-        sys.stdout.writelines(f"{line}\n" for line in write(cloud, found))
+        sys.stdout.writelines(f"{line}\n" for line in (_json if given.json else _table)(matrix, cloud, found))
         sys.stdout.flush()
     except OSError as error:
-        sys.stderr.write(f"The report could not be written: {error.strerror}.\n")
+        # Or the interpreter would try, and complain, once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"The report could not be written: {error.strerror}.\n")
         return 1
     return 0
 
@@ -46,7 +52,8 @@ def _open(given: Namespace) -> Matrix:
     """Open the files as the page would propose to, but for what was named; rows have labels only if asked for."""
     for path in (*given.files, *([given.annotations] if given.annotations else [])):
         if not path.is_file():
-            raise InvalidError(f"There is no file {path}: name one that holds vectors.")
+            what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
+            raise InvalidError(f"{what}: name a file that holds vectors.")
     annotations = NamedFile(given.annotations, given.annotations.name) if given.annotations else None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in given.files), annotations))
     selection = Selection(vectors=_vectors(given, contents), labels=given.labels, transpose=given.transpose)
@@ -56,15 +63,14 @@ def _open(given: Namespace) -> Matrix:
 
 
 def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
-    """Return what was named, or else the likeliest: not the labels, though they may be numbers in a column."""
+    """Return what was named, or else the likeliest."""
     named: list[str] | None = given.vectors
-    if named is not None:
-        return ",".join(named) if contents.parts else named
-    vectors = propose(contents).vectors
-    return vectors if isinstance(vectors, str) else [column for column in vectors if column != given.labels]
+    if named is None:
+        return propose(contents).vectors
+    return ",".join(named) if contents.parts else named
 
 
-def _json(cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
+def _json(_: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
     """Yield one document: the measures by their slugs, and the numbers of rows and dimensions."""
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, dict[str, Any]] = {name: _entry(count) for name, count in counts.items()}
@@ -78,18 +84,26 @@ def _entry(value: object, se: float | None = None, reason: str | None = None) ->
     return {"value": value, "se": se, "status": "undefined" if value is None else "ok", "reason": reason}
 
 
-def _table(cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
+def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
     """Yield the lines of a table by group."""
-    yield f"{cloud.n:,} points of {cloud.d:,} dimensions"
+    yield f"points n = {cloud.n:,}, dimensions d = {cloud.d:,}"
     if cloud.n_left_out:
         yield f"rows left out for NaN or infinity: {cloud.n_left_out:,}"
-    width = max(len(MEASURES[slug].name) for slug in found)
+    for one in doubtful(matrix.contents, matrix.selection):
+        yield f"{one.name} is taken as a coordinate; if it is a label: --labels {one.name}"
+    yield f"labels: {matrix.selection.labels or _offered(matrix)}"
+    yield "± is one standard error; n stands in brackets where rows were sampled or left out"
     for group, heading in GROUPS.items():
         of_group = {slug: finding for slug, finding in found.items() if MEASURES[slug].group == group}
         if of_group:
             yield f"\n{heading}"
         for slug, finding in of_group.items():
-            yield f"  {MEASURES[slug].name:{width}}  {_cell(finding, cloud.n)}"
+            yield f"  {MEASURES[slug].name:{WIDTH}}  {_cell(finding, cloud.n)}"
+
+
+def _offered(matrix: Matrix) -> str:
+    names = [annotation.name for annotation in matrix.contents.annotations]
+    return f"none; for silhouettes choose a column by --labels: {listed(names)}" if names else "none"
 
 
 def _cell(finding: Finding, n: int) -> str:
@@ -98,4 +112,4 @@ def _cell(finding: Finding, n: int) -> str:
     values = finding.value if isinstance(finding.value, list) else [finding.value]
     text = ", ".join("-" if value is None else f"{value:.6g}" for value in values)
     error = "" if finding.score.se is None else f" ± {finding.score.se:.2g}"
-    return f"{text}{error}" + ("" if finding.n == n else f"  ({finding.n:,} of {n:,} rows)")
+    return f"{text}{error}" + ("" if finding.n == n else f"  (n = {finding.n:,})")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +15,7 @@ from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_covariance, participation_ratio
 from isotropy.jackknife import Jackknife, blocks_within
 from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
-from isotropy.rows import Points, Progress, finite_rows, unheard
+from isotropy.rows import Points, finite_rows
 from isotropy.sample import Sample
 from isotropy.score import Score
 from isotropy.spectrum import eigenvalues, scaled_identity, shrink
@@ -71,7 +71,6 @@ class Cloud:
     rows: Tensor
     """Places of the sample's rows among all, int64."""
     n_left_out: int
-    progress: Progress = field(default=unheard, repr=False)
 
     @property
     def n(self) -> int:
@@ -135,7 +134,7 @@ class Cloud:
 
     def chunks(self) -> Iterator[Tensor]:
         """Yield the finite rows once more, in order."""
-        for chunk, finite in finite_rows(self.points, self.progress):
+        for chunk, finite in finite_rows(self.points):
             yield chunk[finite]
 
 
@@ -150,19 +149,20 @@ def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
     }
 
 
-def read_cloud(points: Points, seed: int = 0, progress: Progress = unheard) -> Cloud:
-    """Stream the rows once; the sample is drawn by ``seed``."""
+def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] = lambda _: None) -> Cloud:
+    """Stream the rows once; the sample is drawn by ``seed``, and ``progress`` told of how many rows were just read."""
     blocks = Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
     cosine_blocks = Jackknife(lambda: CosineMoments(points.d), points.n)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
     read = n_finite = 0
-    for chunk, finite in finite_rows(points, progress):
+    for chunk, finite in finite_rows(points):
         kept = chunk if finite.all() else chunk[finite]
         blocks.update(kept)
         cosine_blocks.update(kept)
         sample.update(kept.numpy(), read + finite.nonzero().squeeze(1).numpy())
         n_finite += len(kept)
         read += len(chunk)
+        progress(len(chunk))
     drawn, rows = sample.drawn()
     return Cloud(
         points=points,
@@ -171,5 +171,4 @@ def read_cloud(points: Points, seed: int = 0, progress: Progress = unheard) -> C
         sample=drawn,
         rows=rows,
         n_left_out=read - n_finite,
-        progress=progress,
     )

@@ -13,9 +13,13 @@ def require_points(x: Tensor, d: int | None = None) -> None:
     """Check that ``x`` is a cloud of points [n, d] of a floating dtype.
 
     Raises:
-        ValueError: ``x`` is not a matrix, not floating, or has another number of dimensions than ``d``.
+        ValueError: ``x`` is no tensor, not a matrix, not floating, or has another number of dimensions than ``d``.
 
     """
+    if not isinstance(x, Tensor):
+        raise ValueError(
+            f"Expected points as a torch tensor, got {type(x).__name__}: of a numpy array give torch.from_numpy(x)."
+        )
     if x.ndim != 2 or not x.is_floating_point() or (d is not None and x.shape[1] != d):
         raise ValueError(
             f"Expected points as a floating tensor [n, {'d' if d is None else d}], got {list(x.shape)} of "

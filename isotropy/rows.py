@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.spectrum import CHUNK_ROWS
-
-Progress = Callable[[int], object]
-"""Told the number of rows that were just read."""
 
 
 class Points(Protocol):
@@ -49,16 +46,16 @@ class Rows:
     """Points that lie in memory."""
 
     x: NDArray[Any]
-    """[n, d], float32 or float64."""
+    """[n, d] of real numbers; of other types than float32 and float64 a chunk is converted at a time."""
     of_rows: Sequence[str] | None = None
     """The labels, n of them."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.x, np.ndarray) or self.x.ndim != 2 or self.x.dtype not in (np.float32, np.float64):
+        if not isinstance(self.x, np.ndarray) or self.x.ndim != 2 or self.dtype not in (np.float32, np.float64):
             kind = f"{list(self.x.shape)} of {self.x.dtype}" if hasattr(self.x, "dtype") else type(self.x).__name__
             raise ValueError(
-                f"Expected points as a numpy array [n, d] of float32 or float64, got {kind}: give one point a row, and "
-                "convert by numpy.asarray(x, dtype=numpy.float32)."
+                f"Expected points as a numpy array [n, d] of numbers, got {kind}: give one point a row, of a torch "
+                "tensor x.numpy()."
             )
         if self.of_rows is not None and len(self.of_rows) != self.n:
             raise ValueError(f"Expected a label for each of {self.n} rows, got {len(self.of_rows)}: empty where none.")
@@ -75,27 +72,23 @@ class Rows:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """That of the array."""
-        return self.x.dtype
+        """float32 where it holds every number of the array's type, else float64."""
+        return np.promote_types(self.x.dtype, np.float32)
 
     def chunks(self) -> Iterator[NDArray[Any]]:
         """Yield the rows in order."""
-        for start in range(0, self.n, CHUNK_ROWS):
-            # A copy where torch could not take a view: of rows in reverse, say, or of a file opened for reading only.
-            yield np.require(self.x[start : start + CHUNK_ROWS], requirements=["C", "W"])
+        return (
+            self.x[start : start + CHUNK_ROWS].astype(self.dtype, copy=False) for start in range(0, self.n, CHUNK_ROWS)
+        )
 
     def labels(self) -> Sequence[str] | None:
         """The labels that were given."""
         return self.of_rows
 
 
-def finite_rows(points: Points, progress: Progress) -> Iterator[tuple[Tensor, Tensor]]:
+def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield all rows in order with a flag for each that has neither NaN nor infinity."""
     for chunk in points.chunks():
-        rows = torch.from_numpy(chunk)
+        # A copy where torch can take no view: of rows in reverse, say, or of what is for reading only.
+        rows = torch.from_numpy(np.require(chunk, requirements=["C", "W"]))
         yield rows, rows.isfinite().all(dim=1)
-        progress(len(rows))
-
-
-def unheard(_: int) -> None:
-    """Take no note of progress."""

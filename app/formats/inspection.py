@@ -9,9 +9,10 @@ from app.formats.census import Census
 from app.formats.contents import Annotation, Block, Part
 from app.formats.detect import Format
 from app.formats.matrix import Matrix, select
-from app.formats.proposal import propose
+from app.formats.proposal import doubtful, propose
 from app.formats.selection import Selection
 from app.formats.upload import Upload, open_upload
+from app.formats.wording import shown
 
 PREVIEW_ROWS = 5
 PREVIEW_VALUES = 8
@@ -124,11 +125,14 @@ def _warnings(matrix: Matrix, census: Census) -> list[str]:
         "IsoScore★ instead, shrunk towards a covariance of more.": 1 < n < d,
         f"This looks transposed: {matrix.n:,} is a usual number of dimensions and {d:,} is not. If each column is a "
         "sample, swap rows and columns.": matrix.n < d and matrix.n in USUAL_DIMENSIONS and d not in USUAL_DIMENSIONS,
-        f"Rows of zeros: {census.n_zero:,}. They have no direction, so no cosine is defined for them.": (
-            census.n_zero > 0
-        ),
-        f"Rows that repeat an earlier one: {census.n_duplicate:,}. They weigh more in every measure.": (
-            census.n_duplicate > 0
-        ),
+        f"Rows of zeros: {census.n_zero:,}. They have no direction, so no cosine is defined for them; being near to "
+        "all others, they also lower intrinsic dimension and raise hubness.": census.n_zero > 0,
+        f"Rows that repeat an earlier one: {census.n_duplicate:,}. They weigh more in every measure but those of "
+        "neighbours, which leave them out.": census.n_duplicate > 0,
     }
-    return [sentence for sentence, applies in sentences.items() if applies]
+    found = [sentence for sentence, applies in sentences.items() if applies]
+    return found + [
+        f"{shown(one.name)} holds whole numbers, {one.n_distinct:,} different ones, and the other columns fractions. "
+        "If they are labels, choose them as the labels: then they are no coordinate."
+        for one in doubtful(matrix.contents, matrix.selection)
+    ]

@@ -8,6 +8,8 @@ from app.formats.selection import Selection
 VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id", "cluster", "group")
 
+MAX_DOUBTFUL = 2
+
 
 def propose(offer: Offer) -> Selection:
     """Return the array with a telling name or the largest, or all columns of numbers, and what fits beside it."""
@@ -19,6 +21,15 @@ def propose(offer: Offer) -> Selection:
         max(offer.parts, key=lambda part: part.n * part.d),
     )
     return _annotated(part.name, [each for each in offer.annotations if each.n == part.n])
+
+
+def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
+    """Return the one or two columns of whole numbers among coordinates that have fractions: they may be labels."""
+    if isinstance(selection.vectors, str):
+        return []
+    chosen = set(selection.vectors)
+    whole = [each for each in offer.annotations if each.name in chosen and each.n_distinct <= MAX_DISTINCT]
+    return whole if len(whole) <= MAX_DOUBTFUL < len(chosen) - len(whole) else []
 
 
 def _annotated(vectors: str | list[str], annotations: list[Annotation]) -> Selection:

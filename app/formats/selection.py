@@ -1,6 +1,8 @@
 """Which part of a file is the matrix of vectors, and which hold the names and the labels of its rows."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Offer
@@ -11,6 +13,7 @@ class Selection(BaseModel):
     """What a user chose of a file.
 
     ``vectors`` is the name of an array or of a column of lists, or the names of columns of numbers, in order.
+    A column that names or labels the rows is none of their coordinates, even if it is among those named.
     ``transpose`` takes the columns of that matrix as the samples: "rows are samples" switched off.
     """
 
@@ -20,6 +23,14 @@ class Selection(BaseModel):
     names: str | None = None
     labels: str | None = None
     transpose: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_annotations(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not isinstance(given.get("vectors"), list):
+            return given
+        annotations = given.get("names"), given.get("labels")
+        return {**given, "vectors": [column for column in given["vectors"] if column not in annotations]}
 
     def check(self, offer: Offer) -> None:
         """Raise InvalidError, with the field at fault, unless the file (an ``Inspection``, say) offers this."""

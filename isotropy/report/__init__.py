@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from isotropy.catalog import MEASURES as CATALOG
 from isotropy.cloud import Cloud
@@ -14,15 +14,12 @@ __all__ = ["MEASURES", "Finding", "measure"]
 MEASURES = spread.MEASURES | directions.MEASURES | neighbours.MEASURES | topology.MEASURES | labels.MEASURES
 
 
-def measure(
-    cloud: Cloud, slugs: Iterable[str] | None = None, began: Callable[[str], object] = lambda _: None
-) -> dict[str, Finding]:
+def measure(cloud: Cloud, slugs: Iterable[str] | None = None) -> dict[str, Finding]:
     """Return what was found, by slug, in the order of the catalogue.
 
     Args:
         cloud: the points.
         slugs: of the measures to take, in any order; None takes all.
-        began: told the slug of each measure when its turn comes.
 
     Raises:
         ValueError: the catalogue has no measure of a slug.
@@ -34,7 +31,6 @@ def measure(
     found = {}
     for slug in CATALOG:
         if slug in chosen:
-            began(slug)
             finding = MEASURES[slug](cloud)
             found[slug] = finding if finding.score.value is not None else finding._replace(detail=None)
     return found

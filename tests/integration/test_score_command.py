@@ -103,7 +103,7 @@ def test_rows_that_are_not_finite_are_left_out_and_counted(scored, score, tmp_pa
 def test_the_table_has_the_groups_and_names_of_the_catalogue(score, npy):
     printed, code = score(npy)
     assert code == 0
-    assert printed.out.startswith("300 points of 6 dimensions\n")
+    assert printed.out.startswith("points n = 300, dimensions d = 6\nlabels: none\n")
     assert all(heading in printed.out for heading in GROUPS.values())
     assert all(measure.name in printed.out for measure in MEASURES.values())
     assert "undefined: " in printed.out
@@ -112,13 +112,15 @@ def test_the_table_has_the_groups_and_names_of_the_catalogue(score, npy):
 
 def test_a_sample_is_said_where_it_was_used(score, tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(2500, 3)))
-    assert "(2,000 of 2,500 rows)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
+    assert "(n = 2,000)" in score(tmp_path / "x.npy", "--measures", "barcode")[0].out
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("missing.npy",), "There is no file missing.npy: name one that holds vectors."),
+        (("missing.npy",), "There is no file missing.npy: name a file that holds vectors."),
+        ((".",), ". is a folder: name a file that holds vectors."),
+        (("nan.npy",), "None of the 5 rows is finite, so nothing can be measured."),
         (("x.npy", "--labels", "side"), "The file has nothing called 'side' for the labels"),
         (("x.npy", "--vectors", "y"), "The file has no array 'y' that could hold the vectors"),
         (("text.npy",), "The file is named .npy, but its first bytes are not those of a npy file"),
@@ -127,10 +129,25 @@ def test_a_sample_is_said_where_it_was_used(score, tmp_path):
 def test_what_cannot_be_read_is_a_sentence(score, npy, monkeypatch, arguments, expected):
     monkeypatch.chdir(npy.parent)
     (npy.parent / "text.npy").write_text("hello")
+    np.save("nan.npy", np.full((5, 2), np.nan))
     printed, code = score(*arguments)
     assert code == 1
     assert printed.err.startswith(expected)
     assert printed.out == ""
+
+
+def test_what_could_be_the_labels_is_offered(score, tmp_path):
+    (tmp_path / "x.csv").write_text("a,b,c,side\n.1,2.,.5,1\n3.5,4.,.5,2\n5.,6.5,.5,1\n")
+    printed = score(tmp_path / "x.csv")[0].out
+    assert "dimensions d = 4\nside is taken as a coordinate; if it is a label: --labels side\n" in printed
+    assert "labels: none; for silhouettes choose a column by --labels: 'side'\n" in printed
+    assert "dimensions d = 3\nlabels: side\n" in score(tmp_path / "x.csv", "--labels", "side")[0].out
+
+
+def test_a_pipe_that_closes_early_is_no_traceback(npy):
+    command = f"{sys.executable} -m isoscope score {npy} --json | head -c 1"
+    ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("{", "")
 
 
 def test_what_one_number_cannot_say_is_in_the_detail(scored, npy):

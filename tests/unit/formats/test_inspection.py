@@ -90,8 +90,8 @@ def test_labels_with_too_many_values_are_refused(inspected):
         (X[:, :1], "There is one column only: isotropy compares dimensions, so it is not defined for one."),
         (X[:7], "7 rows are fewer than 10 dimensions: plain IsoScore is biased low. "),
         (WIDE, "This looks transposed: 50 is a usual number of dimensions and 529 is not. "),
-        (np.vstack([X, 0 * X[:2]]), "Rows of zeros: 2. They have no direction, so no cosine is defined for them."),
-        (np.vstack([X, X[:3]]), "Rows that repeat an earlier one: 3. They weigh more in every measure."),
+        (np.vstack([X, 0 * X[:2]]), "Rows of zeros: 2. They have no direction, so no cosine is defined for them; "),
+        (np.vstack([X, X[:3]]), "Rows that repeat an earlier one: 3. They weigh more in every measure but"),
         (np.vstack([X, [[np.nan] * 10]]), "Left out, because of NaN, infinity or an empty cell: 1 of 41 rows."),
         (X * np.nan, "None of the 40 rows is finite, so nothing can be measured."),
     ],
@@ -125,3 +125,15 @@ def test_the_reference_matrix_is_inspected():
     assert found.selection == Selection(vectors="vectors", names="words")
     assert (found.n_nonfinite, found.n_zero, found.n_duplicate, found.warnings) == (0, 0, 0, [])
     assert [row.name for row in found.preview] == ["in", "for", "that", "is", "on"]
+
+
+def test_whole_numbers_among_fractions_may_be_labels(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["a,b,c,gold", *(f"{i}.5,{i / 7},0.25,{i % 3}" for i in range(12))]))
+    upload = Upload((NamedFile(path, path.name),))
+    found = inspect(upload)
+    assert found.d == 4
+    assert found.warnings[-1].startswith("'gold' holds whole numbers, 3 different ones, and the other columns")
+    again = inspect(upload, Selection(vectors=found.selection.vectors, labels="gold"))
+    assert again.d == 3
+    assert not any("gold" in warning for warning in again.warnings)

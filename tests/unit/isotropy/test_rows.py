@@ -14,27 +14,39 @@ def test_rows_know_their_shape_and_type():
     assert Rows(X, list("aabbcc")).labels() == list("aabbcc")
 
 
-@pytest.mark.parametrize("x", [X[::-1], X[:, ::-1], np.asfortranarray(X)], ids=["rows", "columns", "fortran"])
-def test_views_in_any_order_come_as_they_are_meant(x):
-    (chunk,) = Rows(x).chunks()
-    np.testing.assert_array_equal(chunk, x)
-    assert torch.from_numpy(chunk).dtype == torch.float32
+@pytest.mark.parametrize(
+    ("x", "dtype"),
+    [
+        (X[::-1], "float32"),
+        (X[:, ::-1], "float32"),
+        (np.asfortranarray(X), "float32"),
+        (X.astype(">f4"), "float32"),
+        (X.astype("float16"), "float32"),
+        (X.astype(">f8"), "float64"),
+        (X.astype("int64"), "float64"),
+        (X.astype("uint8"), "float32"),
+    ],
+)
+def test_views_and_other_types_come_as_they_are_meant(x, dtype):
+    rows = Rows(x)
+    ((points, finite),) = finite_rows(rows)
+    assert rows.dtype == dtype
+    assert str(points.dtype) == f"torch.{dtype}"
+    np.testing.assert_array_equal(points, x)
+    assert finite.all()
 
 
 def test_a_file_opened_for_reading_only_is_read(tmp_path):
     np.save(tmp_path / "x.npy", X)
-    ((rows, finite),) = finite_rows(Rows(np.load(tmp_path / "x.npy", mmap_mode="r")), progress=lambda _: None)
-    assert rows.tolist() == X.tolist()
-    assert finite.all()
+    ((points, _),) = finite_rows(Rows(np.load(tmp_path / "x.npy", mmap_mode="r")))
+    assert points.tolist() == X.tolist()
 
 
-def test_rows_with_nan_or_infinity_are_flagged_and_progress_is_told():
+def test_rows_with_nan_or_infinity_are_flagged():
     x = X.copy()
     x[1, 0], x[4, 1] = np.nan, np.inf
-    told = []
-    ((_, finite),) = finite_rows(Rows(x), told.append)
+    ((_, finite),) = finite_rows(Rows(x))
     assert finite.tolist() == [True, False, True, True, False, True]
-    assert told == [6]
 
 
 @pytest.mark.parametrize(
@@ -42,16 +54,13 @@ def test_rows_with_nan_or_infinity_are_flagged_and_progress_is_told():
     [
         (torch.zeros(3, 2), r"\[3, 2\] of torch.float32"),
         (X[0], r"\[2\] of float32"),
-        (X.astype(int), r"\[6, 2\] of int64"),
-        (X.astype(">f4"), r"\[6, 2\] of >f4"),
+        (X.astype(complex), r"\[6, 2\] of complex128"),
         ([[1.0, 2.0]], "list"),
     ],
-    ids=["tensor", "one dimension", "integers", "bytes of another machine", "list"],
+    ids=["tensor", "one dimension", "complex", "list"],
 )
 def test_anything_but_an_array_of_points_is_refused(x, got):
-    with pytest.raises(
-        ValueError, match=rf"Expected points as a numpy array \[n, d\] of float32 or float64, got {got}"
-    ):
+    with pytest.raises(ValueError, match=rf"Expected points as a numpy array \[n, d\] of numbers, got {got}"):
         Rows(x)
 
 
