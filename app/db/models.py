@@ -193,8 +193,10 @@ class Measurement(Base):
     n: Mapped[int]
     """Rows behind the value."""
     detail: Mapped[dict[str, Any] | None]
-    """Lists that pages show: ``{"values": [number or null]}``, greatest or first at k = 1, or ``{"by_label": [{"label",
-    "value", "n", "reason"}]}``. Others are for figures."""
+    """Lists that pages show, one at most: ``{"values": [number or null]}``, greatest or first at k = 1;
+    ``{"by_label": [{"label", "value", "n", "reason"}]}``, each also with "unbiased", a number or null, where that is
+    measured; ``{"dimensions": [{"dimension", "value"}]}``; or ``{"parts": {name: number or null}}``. Others are for
+    figures."""
 
 
 class ZetaCurve(Base):

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from isotropy.catalog import GROUPS, METHODS, Measure, Method, Parameter, measures_of
 
@@ -12,7 +12,7 @@ INTRODUCTION = """\
 Everything that Isoscope computes of a cloud of points: what it says, how, and how it misleads. X is the cloud of n
 points in d dimensions, S its covariance, λ the eigenvalues of S, greatest first.
 
-What changes a cloud stands at the end, under post-processing.
+What changes a cloud stands at the end, under [post-processing](#post-processing).
 
 This page is made of the catalogue, `isotropy/catalog/`, by `python -m isotropy.catalog.document > docs/measures.md`.
 """
@@ -29,14 +29,19 @@ covariance of the points fitted on. `isotropy.postprocess.held_out` judges each 
 def document() -> str:
     """Return the page: its contents, every measure under the heading of its group, every method of post-processing."""
     groups = [(heading, measures) for group, heading in GROUPS.items() if (measures := measures_of(group))]
-    contents = (f"- {heading}: {', '.join(map(_link, measures))}\n" for heading, measures in groups)
+    contents = (_contents(heading, measures) for heading, measures in groups)
     sections = (f"\n## {heading}\n{''.join(map(_section, measures))}" for heading, measures in groups)
     methods = "".join(map(_method, METHODS.values()))
-    return f"{INTRODUCTION}\n{''.join(contents)}{''.join(sections)}{POSTPROCESSING}{methods}"
+    listed = _contents("Post-processing", METHODS.values())
+    return f"{INTRODUCTION}\n{''.join(contents)}{listed}{''.join(sections)}{POSTPROCESSING}{methods}"
 
 
-def _link(measure: Measure) -> str:
-    return f"[{_name(measure)}](#{measure.slug})"
+def _contents(heading: str, described: Iterable[Measure | Method]) -> str:
+    return f"- {heading}: {', '.join(map(_link, described))}\n"
+
+
+def _link(described: Measure | Method) -> str:
+    return f"[{_name(described)}](#{described.slug})"
 
 
 def _section(measure: Measure) -> str:
@@ -65,7 +70,7 @@ def _method(method: Method) -> str:
         "Source": _escaped(method.citation),
     }
     lines = "".join(f"- {name}: {text}\n" for name, text in facts.items())
-    return f'\n### <a id="{method.slug}"></a>{method.name}\n\n{_escaped(method.meaning)}\n\n{lines}'
+    return f'\n### <a id="{method.slug}"></a>{_name(method)}\n\n{_escaped(method.meaning)}\n\n{lines}'
 
 
 def _parameter(parameter: Parameter) -> str:
@@ -73,8 +78,8 @@ def _parameter(parameter: Parameter) -> str:
     return _escaped(f"{parameter.meaning} {parameter.range}{default}.")
 
 
-def _name(measure: Measure) -> str:
-    return measure.name.replace("*", "★")
+def _name(described: Measure | Method) -> str:
+    return described.name.replace("*", "★")
 
 
 def _escaped(text: str) -> str:

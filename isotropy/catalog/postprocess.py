@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
 
 from isotropy.catalog.sources import (
     BELL_1997,
@@ -34,6 +37,13 @@ class Parameter:
     def whole(self) -> bool:
         """Whether only whole numbers make sense."""
         return isinstance(self.low, int)
+
+    def takes(self, value: Any) -> bool:
+        """Whether a value is such a number within the bounds, or None where None is the default."""
+        if value is None:
+            return self.default is None
+        numeric = isinstance(value, Integral if self.whole else Real) and not isinstance(value, bool)
+        return numeric and self.low <= value < math.inf and (self.high is None or value <= self.high)
 
 
 @dataclass(frozen=True, kw_only=True)

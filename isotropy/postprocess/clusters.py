@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from isotropy.postprocess.removal import components_to_remove
 @dataclass(frozen=True, eq=False)
 class ClusterRemoval(Fitted):
     """Less the mean and the top components of the cluster of the nearest centroid; the first of equally near ones."""
+
+    SHAPES: ClassVar = {"mean": "clusters d", "centroids": "clusters d", "directions": "clusters D d"}
 
     centroids: Tensor
     """[clusters, d] float64, from k-means."""

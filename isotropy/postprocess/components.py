@@ -16,7 +16,8 @@ class Components:
     """Mean [d], variances [r] over n - 1, greatest first, and their orthonormal directions [r, d], all float64.
 
     r is the rank: directions whose variance is within rounding of zero, that of the points' dtype or of the
-    computation, are left out. Signs are fixed as in scikit-learn: the entry of greatest size is positive.
+    computation, are left out. A number is rounded relative to itself, so a dimension far from zero costs no direction
+    but those that it lies in. Signs are fixed as in scikit-learn: the entry of greatest size is positive.
     """
 
     mean: Tensor
@@ -44,14 +45,18 @@ def principal_components(points: Tensor) -> Components:
         mean, centred = centre(points.double())
         _, singular, directions = torch.linalg.svd(centred, full_matrices=False)
         variances = singular.square() / max(n - 1, 1)
+        of_dimensions = centred.square().sum(0) / max(n - 1, 1)
     else:
         moments = moments_of(points)
-        mean = moments.mean
-        ascending, vectors = torch.linalg.eigh(finite(moments.covariance()))
+        mean, S = moments.mean, finite(moments.covariance())
+        of_dimensions = S.diagonal()
+        ascending, vectors = torch.linalg.eigh(S)
         variances, directions = ascending.flip(0), vectors.T.flip(0)
     finite(variances)
     computed = max(n, d) * torch.finfo(torch.float64).eps * variances[0]
-    stored = torch.finfo(points.dtype).eps ** 2 * (mean.square().max() + variances[0])
+    # Where n < d, the rounding of d dimensions shares n directions.
+    rounding = max(1, d / n) * torch.finfo(points.dtype).eps ** 2 * (mean.square() + of_dimensions)
+    stored = directions.square() @ rounding
     kept = variances > torch.maximum(computed, stored)
     return Components(mean, variances[kept], _with_fixed_signs(directions[kept]))
 

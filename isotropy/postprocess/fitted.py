@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -18,8 +18,12 @@ from isotropy.spectrum import CHUNK_ROWS
 class Fitted(ABC):
     """A frozen map of points, where its tensors are. Subclasses are records of tensors alone: see ``state``."""
 
+    SHAPES: ClassVar[dict[str, str]]
+    """The sizes of each tensor, as ``"mean": "d"``; one letter is one size throughout, and "mean" comes first."""
+
     mean: Tensor
-    """[d] float64, of the points it was fitted on, which it maps to zero; [clusters, d] where there are clusters."""
+    """[d] float64, subtracted first: of the points, or that part of them, that it was fitted on; [clusters, d] where
+    there are clusters."""
 
     @torch.no_grad()
     def apply(self, points: Tensor) -> Tensor:
@@ -53,15 +57,29 @@ class Fitted(ABC):
         """Return the map whose ``state()`` this is.
 
         Raises:
-            ValueError: the tensors are not those of this kind of map.
+            ValueError: the tensors are not those of this kind of map, or their shapes do not fit together.
 
         """
-        expected = {field.name for field in fields(cls)}
-        if set(state) != expected:
+        if set(state) != set(cls.SHAPES):
             raise ValueError(
-                f"Expected the tensors {sorted(expected)}, got {sorted(state)}: give the state of a {cls.__name__}."
+                f"Expected the tensors {sorted(cls.SHAPES)}, got {sorted(state)}: give the state of a {cls.__name__}."
             )
+        sizes = cls._sizes(state["mean"].shape[-1] if state["mean"].ndim > 0 else 1)
+        for name, letters in cls.SHAPES.items():
+            shape, expected = list(state[name].shape), letters.split()
+            if len(shape) == len(expected):
+                sizes = dict(zip(expected, shape, strict=True)) | sizes
+            if shape != [sizes.get(letter) for letter in expected]:
+                known = ", ".join(str(sizes.get(letter, letter)) for letter in expected)
+                raise ValueError(
+                    f"Expected {name} as [{known}] beside the other tensors, got {shape}: give the state as it was."
+                )
         return cls(**state)
+
+    @classmethod
+    def _sizes(cls, d: int) -> dict[str, int]:
+        """Return the sizes that follow from d, by their letters."""
+        return {"d": d}
 
 
 def require_finite(points: Tensor, d: int | None = None) -> None:

@@ -1,40 +1,40 @@
-"""Gaussian calibration by a small normalising flow (after BERT-flow, Li et al. 2020).
+"""A small normalising flow: an invertible map f of points, and their density under it.
 
-A flow is an invertible map f. It is trained by maximum likelihood, log N(f(x); 0, I) + log |det df/dx|, so that the
-images of the points become Gaussian. This one begins as PCA whitening; then steps of Glow (Kingma & Dhariwal 2018) bend
-it: an affine of each dimension (actnorm), a permutation, and a coupling, in which half of the dimensions, through a
-network of one hidden layer, scale and shift the other half.
-
-Random permutations in place of learned 1x1 convolutions follow BERT-flow. The rest is ours: couplings are affine, as in
-Glow, not additive; there are no levels; whitening replaces the data-dependent start of actnorm; and a tenth of the
-points, on which nothing is trained, tells when to stop. A coupling sees how one dimension depends on others: skew of a
-dimension that depends on none is hardly mended.
+It begins as PCA whitening; then steps of Glow (Kingma & Dhariwal 2018) bend it: an affine of each dimension (actnorm),
+a permutation, and a coupling, in which half of the dimensions, through a network of one hidden layer, scale and shift
+the other half. Random permutations in place of learned 1x1 convolutions follow BERT-flow (Li et al. 2020). The rest is
+ours: couplings are affine, as in Glow, not additive; there are no levels. See ``isotropy.postprocess.flow_training``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from isotropy.postprocess.components import principal_components
-from isotropy.postprocess.fitted import Fitted, require_finite, require_to_fit
+from isotropy.postprocess.fitted import Fitted, require_finite
 from isotropy.spectrum import CHUNK_ROWS
-
-BATCH_ROWS = 256
-CHECK_STEPS = 20
-"""Steps between two looks at the points that tell when to stop."""
-PATIENT_CHECKS = 5
-"""Looks without a gain after which training stops."""
-TRAINED = ("log_scale", "shift", "inner", "inner_bias", "outer", "outer_bias")
 
 
 @dataclass(frozen=True, eq=False)
 class Flow(Fitted):
     """An invertible map of d dimensions in K steps; c = d // 2 of the dimensions move the other d - c."""
+
+    SHAPES: ClassVar = {
+        "mean": "d",
+        "rotation": "d d",
+        "scale": "d",
+        "permutations": "K d",
+        "log_scale": "K d",
+        "shift": "K d",
+        "inner": "K hidden c",
+        "inner_bias": "K hidden",
+        "outer": "K 2(d-c) hidden",
+        "outer_bias": "K 2(d-c)",
+    }
 
     rotation: Tensor
     """[d, d] float64: principal directions in columns, completed to a basis."""
@@ -55,12 +55,17 @@ class Flow(Fitted):
     outer_bias: Tensor
     """[K, 2 (d - c)]."""
 
+    @classmethod
+    def _sizes(cls, d: int) -> dict[str, int]:
+        c = d // 2
+        return {"d": d, "c": c, "2(d-c)": 2 * (d - c)}
+
     def _map(self, x: Tensor) -> Tensor:
         return self.transform(x)[0]
 
     def transform(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the images [m, d] of float64 points [m, d] and log |det df/dx| [m]; gradients flow through."""
-        z, log_det = self.bend(self._whitened(x))
+        z, log_det = self.bend(self.whitened(x))
         return z, log_det + self.scale.log().sum()
 
     @torch.no_grad()
@@ -83,9 +88,10 @@ class Flow(Fitted):
         """
         require_finite(points, len(self.mean))
         blocks = (self.transform(block.double()) for block in torch.split(points, CHUNK_ROWS))
-        return torch.cat([_gaussian(z) + log_det for z, log_det in blocks])
+        return torch.cat([gaussian_log_density(z) + log_det for z, log_det in blocks])
 
-    def _whitened(self, x: Tensor) -> Tensor:
+    def whitened(self, x: Tensor) -> Tensor:
+        """Return the whitened points [m, d] of float64 points [m, d], which ``bend`` takes."""
         return (x - self.mean) @ self.rotation * self.scale
 
     def bend(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,120 +120,6 @@ class Flow(Fitted):
         return log_scale.tanh(), shift
 
 
-def fit_flow(
-    points: Tensor,
-    steps: int = 500,
-    layers: int = 4,
-    hidden: int = 64,
-    rate: float = 1e-3,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> Flow:
-    """Fit a flow on points [n, d] by maximum likelihood; the same seed gives the same flow on a CPU.
-
-    Trained in float32 on nine tenths of the points, of which it takes the state most likely on the last tenth.
-
-    Args:
-        points: [n, d] to learn from, n at least 3 and d at least 2.
-        steps: most steps of training; 0 leaves the whitening of nine tenths of the points.
-        layers: steps of the flow, at least 1.
-        hidden: width of each coupling's network, at least 1.
-        rate: learning rate of Adam.
-        seed: of the parts, the batches, the permutations and the first weights.
-        progress: called after each step with the steps done and the most there will be; what it raises ends the fit.
-
-    Raises:
-        ValueError: an argument is out of range; ``points`` is no finite cloud with enough different rows.
-
-    """
-    require_to_fit(points)
-    n, d = points.shape
-    if n < 3 or d < 2:
-        raise ValueError(f"Expected at least 3 points of 2 dimensions to fit a flow on, got [{n}, {d}].")
-    if steps < 0 or layers < 1 or hidden < 1 or not 0 < rate < math.inf:
-        raise ValueError(
-            "Expected steps of at least 0, layers and hidden of at least 1 and a rate above 0, got "
-            f"steps = {steps}, layers = {layers}, hidden = {hidden}, rate = {rate}."
-        )
-    generator = torch.Generator().manual_seed(seed)
-    shuffled = torch.randperm(n, generator=generator).to(points.device)
-    watched, trained = points[shuffled[: max(n // 10, 1)]], points[shuffled[max(n // 10, 1) :]]
-    flow = _initial(trained, layers, hidden, generator)
-    with torch.no_grad():
-        z_trained, z_watched = (flow._whitened(part.double()).float() for part in (trained, watched))
-    return _trained(flow, z_trained, z_watched, steps, rate, generator, progress)
-
-
-def _initial(points: Tensor, layers: int, hidden: int, generator: torch.Generator) -> Flow:
-    """PCA whitening of the points, and steps that change nothing yet; what is trained in float32."""
-    components = principal_components(points)
-    if components.rank == 0:
-        raise ValueError("Expected points that differ to fit a flow on, got all equal: they have no density.")
-    d, r = points.shape[1], components.rank
-    rotation, _ = torch.linalg.qr(components.directions.T, mode="complete")
-    rotation[:, :r] = components.directions.T
-    variances = components.variances[:1].repeat(d)
-    variances[:r] = components.variances
-    c, device = d // 2, points.device
-    return Flow(
-        mean=components.mean,
-        rotation=rotation,
-        scale=variances.rsqrt(),
-        permutations=torch.stack([torch.randperm(d, generator=generator) for _ in range(layers)]).to(device),
-        log_scale=torch.zeros(layers, d, device=device),
-        shift=torch.zeros(layers, d, device=device),
-        inner=(torch.randn(layers, hidden, c, generator=generator) / math.sqrt(c)).to(device),
-        inner_bias=torch.zeros(layers, hidden, device=device),
-        outer=torch.zeros(layers, 2 * (d - c), hidden, device=device),
-        outer_bias=torch.zeros(layers, 2 * (d - c), device=device),
-    )
-
-
-def _trained(
-    flow: Flow,
-    points: Tensor,
-    watched: Tensor,
-    steps: int,
-    rate: float,
-    generator: torch.Generator,
-    progress: Callable[[int, int], None] | None,
-) -> Flow:
-    """The flow after training on whitened points, float64, at the step that was best on the watched ones."""
-    parameters = {name: getattr(flow, name).requires_grad_() for name in TRAINED}
-    optimizer = torch.optim.Adam(parameters.values(), lr=rate)
-    best, best_loss, checks = _copied(parameters), _value(flow, watched), 0
-    for step in range(1, steps + 1):
-        rows = torch.randint(len(points), (BATCH_ROWS,), generator=generator).to(points.device)
-        with torch.enable_grad():
-            optimizer.zero_grad()
-            _loss(flow, points[rows]).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        if progress is not None:
-            progress(step, steps)
-        if step % CHECK_STEPS == 0 or step == steps:
-            loss, checks = _value(flow, watched), checks + 1
-            if loss < best_loss:
-                best, best_loss, checks = _copied(parameters), loss, 0
-            elif checks >= PATIENT_CHECKS:
-                break
-    return replace(flow, **best)
-
-
-def _loss(flow: Flow, whitened: Tensor) -> Tensor:
-    """Negative log-likelihood by point and dimension, but for what whitening adds to it, 0-d."""
-    z, log_det = flow.bend(whitened)
-    return -(_gaussian(z) + log_det).mean() / z.shape[1]
-
-
-@torch.no_grad()
-def _value(flow: Flow, whitened: Tensor) -> float:
-    return _loss(flow, whitened).item()
-
-
-def _gaussian(z: Tensor) -> Tensor:
-    """Log-density [m] of points [m, d] under N(0, I)."""
+def gaussian_log_density(z: Tensor) -> Tensor:
+    """Return the log-density [m] of points [m, d] under N(0, I), in nats."""
     return -0.5 * (z.square().sum(1) + z.shape[1] * math.log(2 * math.pi))
-
-
-def _copied(parameters: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().double() for name, tensor in parameters.items()}

@@ -87,9 +87,18 @@ def _chosen(n: int, fit_rows: Tensor) -> Tensor:
         if fit_rows.shape != (n,):
             raise ValueError(f"Expected a mask [{n}] of rows to fit on, got {list(fit_rows.shape)}.")
         return fit_rows
-    valid = fit_rows.ndim == 1 and not fit_rows.is_floating_point() and ((fit_rows >= 0) & (fit_rows < n)).all()
-    if not valid or len(torch.unique(fit_rows)) < len(fit_rows):
-        raise ValueError(f"Expected different rows from 0 to {n - 1} to fit on, got {fit_rows.tolist()}.")
+    expected = f"Expected different rows from 0 to {n - 1} to fit on"
+    if fit_rows.ndim != 1 or fit_rows.is_floating_point() or fit_rows.is_complex():
+        raise ValueError(f"{expected}, got {fit_rows.dtype} {list(fit_rows.shape)}: give their indices, integers [k].")
+    outside = fit_rows[(fit_rows < 0) | (fit_rows >= n)]
+    if len(outside) > 0:
+        raise ValueError(f"{expected}, got {len(outside)} outside, the first {int(outside[0])}: leave them out.")
+    rows, counts = torch.unique(fit_rows, return_counts=True)
+    if len(rows) < len(fit_rows):
+        repeated = rows[counts > 1]
+        raise ValueError(
+            f"{expected}, got {len(repeated)} more than once, the least {int(repeated[0])}: give each once."
+        )
     mask = torch.zeros(n, dtype=torch.bool, device=fit_rows.device)
     mask[fit_rows] = True
     return mask

@@ -8,9 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
+from isotropy.catalog import METHODS, Parameter
 from isotropy.postprocess.clusters import ClusterRemoval, fit_cluster_based
 from isotropy.postprocess.fitted import Fitted
-from isotropy.postprocess.flow import Flow, fit_flow
+from isotropy.postprocess.flow import Flow
+from isotropy.postprocess.flow_training import fit_flow
 from isotropy.postprocess.removal import Removal, fit_all_but_the_top, fit_weighted_removal
 from isotropy.postprocess.scaling import Scaling, fit_centring, fit_standardisation
 from isotropy.postprocess.whitening import Whitening, fit_pca_whitening, fit_soft_zca, fit_zca_whitening
@@ -39,7 +41,8 @@ def fit(method: str, points: Tensor, **parameters: Any) -> Fitted:
             ``progress``.
 
     Raises:
-        ValueError: no such method or parameter; a parameter or the points do not suit the method.
+        ValueError: no such method or parameter; a parameter is not in the catalogue's range, or it or the points do
+            not suit the method.
 
     """
     function, _ = _known(method)
@@ -47,6 +50,9 @@ def fit(method: str, points: Tensor, **parameters: Any) -> Fitted:
     unknown = sorted(parameters.keys() - set(names))
     if unknown:
         raise ValueError(f"Expected parameters of {method} among {names}, got {unknown}: see isotropy.catalog.METHODS.")
+    for parameter in METHODS[method].parameters:
+        if parameter.name in parameters:
+            _require_in_range(method, parameter, parameters[parameter.name])
     return function(points, **parameters)
 
 
@@ -59,6 +65,15 @@ def restore(method: str, state: dict[str, Tensor]) -> Fitted:
     """
     _, kind = _known(method)
     return kind.from_state(state)
+
+
+def _require_in_range(method: str, parameter: Parameter, value: object) -> None:
+    if not parameter.takes(value):
+        numbers = "a whole number" if parameter.whole else "a number"
+        bounds = f"from {parameter.low}" + (" upwards" if parameter.high is None else f" to {parameter.high}")
+        raise ValueError(
+            f"Expected {parameter.name} of {method} as {numbers} {bounds}, got {value!r}: choose one, or leave it out."
+        )
 
 
 def _known(method: str) -> tuple[Callable[..., Fitted], type[Fitted]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -13,6 +14,8 @@ from isotropy.postprocess.fitted import Fitted
 @dataclass(frozen=True, eq=False)
 class Removal(Fitted):
     """y - sum_i weight_i (u_i . y) u_i of y = x - mean, u the directions."""
+
+    SHAPES: ClassVar = {"mean": "d", "directions": "D d", "weights": "D"}
 
     directions: Tensor
     """[D, d] float64, orthonormal; D is lower than asked for where the points have a lower rank."""

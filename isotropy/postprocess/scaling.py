@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from isotropy.postprocess.fitted import Fitted, require_to_fit
 @dataclass(frozen=True, eq=False)
 class Scaling(Fitted):
     """(x - mean) * scale."""
+
+    SHAPES: ClassVar = {"mean": "d", "scale": "d"}
 
     scale: Tensor
     """[d] float64."""

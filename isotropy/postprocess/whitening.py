@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ from isotropy.postprocess.fitted import Fitted
 @dataclass(frozen=True, eq=False)
 class Whitening(Fitted):
     """(x - mean) W."""
+
+    SHAPES: ClassVar = {"mean": "d", "matrix": "d d"}
 
     matrix: Tensor
     """W [d, d] float64."""

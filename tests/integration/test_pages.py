@@ -110,11 +110,16 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
                 setattr(row, name, value)
         former = Measurement(embedding_id=embedding_id, measure="former", status=MeasurementStatus.OK, value=1, n=1)
         session.add(former)
-    shown = " ".join(client.get(page).text.partition('id="all-measures"')[2].partition("</section>")[0].split())
+    whole = client.get(page).text
+    shown = " ".join(whole.partition('id="all-measures"')[2].partition("</section>")[0].split())
     headings = [shown.index(f"<caption><h3>{heading}</h3></caption>") for heading in list(GROUPS.values())[:2]]
     assert headings == sorted(headings)
     assert all(shown.count(f'href="/measures#{slug}"') == 1 for slug in MEASURES)
-    assert '0.500 <span class="soft error-bar">± 0.012</span><small>n = 200<br>of 400 rows</small>' in shown
+    of_rows = '<small>n = 200 <span class="of-rows">of 400 rows</span></small>'
+    assert f'0.500 <span class="soft error-bar">± 0.012</span>{of_rows}' in shown
+    cards = " ".join(whole.partition('<dl class="readings">')[2].partition("</dl>")[0].split())
+    assert '<dd class="value">0.500 <span class="soft error-bar">± 0.012</span></dd>' in cards
+    assert '0 to 1, n = 200 <span class="of-rows">of 400 rows</span>.' in cards
     assert '<span class="soft">undefined</span><small>All points are equal.</small>' in shown
     assert "&lt;rare&gt;" in shown
     assert "There is 1 point." in shown
@@ -124,8 +129,17 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     answer = client.get(f"{page}/measurements.csv")
     assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-measurements.csv"'
     lines = answer.text.splitlines()
-    assert lines[:2] == ["measure,item,value,se,n,reason", "isoscore,,0.5,0.0123,200,"]
-    assert "mean_share,good,0.25,,399," in lines
+    assert lines[:2] == ["measure,item,value,unbiased,se,n,reason", "isoscore,,0.5,,0.0123,200,"]
+    assert "mean_share,good,0.25,,,399," in lines
+
+
+def test_an_embedding_that_is_not_measured_has_no_measurements_to_download(client, cloud, work):
+    page = upload(client, npy(cloud), name="A cloud").headers["location"]
+    work()
+    answer = client.get(f"{page}/measurements.csv")
+    assert answer.status_code == 404
+    assert "There are no measurements of A cloud, whose state is draft: its page tells how to go on." in answer.text
+    assert client.get("/embeddings/none/measurements.csv").status_code == 404
 
 
 def test_the_measures_page_has_every_measure_under_its_group(client):

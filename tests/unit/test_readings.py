@@ -84,6 +84,29 @@ def test_values_of_labels_are_listed_with_their_rows_and_reasons():
     assert (defined.columns, defined.rows[1]) == (["label", "value", "n"], ["bad", 0.0, 19_999])
 
 
+def test_labels_that_were_also_scored_without_bias_have_a_column_for_it():
+    scored = [one | {"unbiased": unbiased} for one, unbiased in zip(BY_LABEL, (0.75, 0.125, None), strict=True)]
+    table = reading("isoscore_by_label", 0.25, detail={"by_label": scored}).table
+    assert table.columns == ["label", "value", "unbiased", "n", "reason"]
+    assert table.rows == [
+        ["good", 0.5, 0.75, 30_000, ""],
+        ["bad", 0.0, 0.125, 19_999, ""],
+        ["rare", None, None, 1, "A covariance needs at least 2 points; there is 1."],
+    ]
+
+
+def test_dimensions_are_listed_by_their_number():
+    detail = {"dimensions": [{"dimension": 0, "value": 0.25}, {"dimension": 63, "value": 0.125}]}
+    table = reading("rogue_dimensions", 0.25, detail=detail).table
+    assert (table.columns, table.rows) == (["dimension", "value"], [[0, 0.25], [63, 0.125]])
+
+
+def test_parts_are_listed_by_their_name():
+    detail = {"k": 10, "parts": {"robin_hood": 0.25, "antihubs": None}}
+    table = reading("hubness", 3.0, detail=detail).table
+    assert (table.columns, table.rows) == (["part", "value"], [["robin hood", 0.25], ["antihubs", None]])
+
+
 def test_what_has_one_value_lists_nothing():
     assert reading("isoscore", 0.5).items == []
     assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0]}).items == []
@@ -92,16 +115,23 @@ def test_what_has_one_value_lists_nothing():
 def test_the_table_has_every_measurement_and_its_items_below_it():
     rows = [
         measured("isoscore", reason="The covariance is zero: all points are equal."),
-        measured("isoscore_star", 0.5, se=0.01, detail={"by_label": BY_LABEL[1:]}),
+        measured("isoscore_star", 0.5, se=0.01, detail={"by_label": [BY_LABEL[1] | {"unbiased": 0.125}, BY_LABEL[2]]}),
         measured("anisotropy_raw", 0.4, n=20_000, detail={"values": [0.4, 0.1]}),
+        measured("rogue_dimensions", 0.25, detail={"dimensions": [{"dimension": 7, "value": 0.25}]}),
+        measured("hubness", 3.0, n=20_000, detail={"parts": {"robin_hood": 0.25, "antihubs": None}}),
     ]
     assert table_of(embedding(*rows)).csv().splitlines() == [
-        "measure,item,value,se,n,reason",
-        "isoscore,,,,50000,The covariance is zero: all points are equal.",
-        "isoscore_star,,0.5,0.01,50000,",
-        "isoscore_star,bad,0.0,,19999,",
-        "isoscore_star,rare,,,1,A covariance needs at least 2 points; there is 1.",
-        "anisotropy_raw,,0.4,,20000,",
-        "anisotropy_raw,1,0.4,,20000,",
-        "anisotropy_raw,2,0.1,,20000,",
+        "measure,item,value,unbiased,se,n,reason",
+        "isoscore,,,,,50000,The covariance is zero: all points are equal.",
+        "isoscore_star,,0.5,,0.01,50000,",
+        "isoscore_star,bad,0.0,0.125,,19999,",
+        "isoscore_star,rare,,,,1,A covariance needs at least 2 points; there is 1.",
+        "anisotropy_raw,,0.4,,,20000,",
+        "anisotropy_raw,1,0.4,,,20000,",
+        "anisotropy_raw,2,0.1,,,20000,",
+        "rogue_dimensions,,0.25,,,50000,",
+        "rogue_dimensions,7,0.25,,,50000,",
+        "hubness,,3.0,,,20000,",
+        "hubness,robin_hood,0.25,,,20000,",
+        "hubness,antihubs,,,,20000,",
     ]

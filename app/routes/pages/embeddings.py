@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.models import EmbeddingStatus
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
+from app.errors import InvalidError, IsoscopeError, NotFoundError
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.formats.selection import Selection
 from app.problems import status_of
@@ -147,7 +147,11 @@ def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKin
 @router.get("/{embedding_id}/measurements.csv")
 def show_measurements(context: ContextDep, embedding_id: str) -> Response:
     """All measurements of the report."""
-    return csv_file(table_of(get_embedding(context, embedding_id)), "measurements")
+    embedding = get_embedding(context, embedding_id)
+    if embedding.status is not EmbeddingStatus.READY:
+        state = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
+        raise NotFoundError(f"{state}: its page tells how to go on.")
+    return csv_file(table_of(embedding), "measurements")
 
 
 def _incoming(upload: UploadFile | str | None) -> Incoming | None:

@@ -27,13 +27,18 @@ STANDS_FOR = {
 }
 
 
+# The lists that a measurement's detail may hold, and what each of their values is of.
+LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
+
+
 class Item(NamedTuple):
-    """One of the many values of a measure: the k-th, or that of a label."""
+    """One of the many values of a measure: the k-th, or that of a label, a dimension or a part."""
 
     of: int | str
     value: float | None
     n: int
     reason: str = ""
+    unbiased: float | None = None
 
 
 class Reading(NamedTuple):
@@ -47,9 +52,20 @@ class Reading(NamedTuple):
     @property
     def items(self) -> list[Item]:
         """The values of a measure that has many."""
-        detail = self.found.detail or {}
-        labels = [Item(one["label"], one["value"], one["n"], one["reason"] or "") for one in detail.get("by_label", ())]
-        return labels or [Item(k, value, self.found.n) for k, value in enumerate(detail.get("values", ()), 1)]
+        n = self.found.n
+        match self.found.detail:
+            case {"by_label": labels}:
+                return [
+                    Item(one["label"], one["value"], one["n"], one["reason"] or "", one.get("unbiased"))
+                    for one in labels
+                ]
+            case {"dimensions": dimensions}:
+                return [Item(one["dimension"], one["value"], n) for one in dimensions]
+            case {"parts": parts}:
+                return [Item(name, value, n) for name, value in parts.items()]
+            case {"values": values}:
+                return [Item(k, value, n) for k, value in enumerate(values, 1)]
+        return []
 
     @property
     def at(self) -> str:
@@ -61,11 +77,21 @@ class Reading(NamedTuple):
 
     @property
     def table(self) -> Table:
-        """The items: k and value, or label, value, n and, where some have none, the reason."""
-        if "by_label" not in (self.found.detail or {}):
-            return Table(["k", "value"], [[one.of, one.value] for one in self.items])
-        columns = ["label", "value", "n", *(["reason"] if any(one.reason for one in self.items) else [])]
-        return Table(columns, [list(one[: len(columns)]) for one in self.items])
+        """The items: what each is of, its value and, of labels, all that is known beside it."""
+        of = next(word for name, word in LISTS.items() if name in (self.found.detail or {}))
+        columns: dict[str, list[Cell]] = {
+            of: [str(one.of).replace("_", " ") if of == "part" else one.of for one in self.items],
+            "value": [one.value for one in self.items],
+            "unbiased": [one.unbiased for one in self.items],
+            "n": [one.n for one in self.items],
+            "reason": [one.reason for one in self.items],
+        }
+        if of != "label":
+            del columns["n"]
+        for name in ("unbiased", "reason"):
+            if not any(cell not in (None, "") for cell in columns[name]):
+                del columns[name]
+        return Table(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
 
 def headlines_of(embedding: Embedding) -> list[Reading]:
@@ -86,9 +112,9 @@ def table_of(embedding: Embedding) -> Table:
     rows: list[list[Cell]] = []
     for reading in readings_of(embedding):
         slug, found = reading.measure.slug, reading.found
-        rows.append([slug, None, found.value, found.se, found.n, found.reason])
-        rows += [[slug, of, value, None, n, reason] for of, value, n, reason in reading.items]
-    return Table(["measure", "item", "value", "se", "n", "reason"], rows)
+        rows.append([slug, None, found.value, None, found.se, found.n, found.reason])
+        rows += [[slug, one.of, one.value, one.unbiased, None, one.n, one.reason] for one in reading.items]
+    return Table(["measure", "item", "value", "unbiased", "se", "n", "reason"], rows)
 
 
 def readings_of(embedding: Embedding) -> list[Reading]:

@@ -6,7 +6,18 @@ import sys
 
 import pytest
 
-from isotropy.catalog import GROUPS, MEASURES, Measure, directions, labels, measures_of, neighbours, spread, topology
+from isotropy.catalog import (
+    GROUPS,
+    MEASURES,
+    METHODS,
+    Measure,
+    directions,
+    labels,
+    measures_of,
+    neighbours,
+    spread,
+    topology,
+)
 from isotropy.catalog.document import document
 
 
@@ -94,17 +105,33 @@ def test_a_range_without_two_numbers_that_can_be_told_has_no_ends(text):
     assert isotropic(range=text).ends(1000, 50) is None
 
 
-def test_the_document_has_every_measure_under_its_group_with_all_it_says():
+def test_the_document_has_every_measure_and_method_under_its_heading_with_all_it_says():
+    described = {GROUPS[group]: measures_of(group) for group in GROUPS} | {"Post-processing": [*METHODS.values()]}
     parts = document().split("\n## ")[1:]
-    assert [part.partition("\n")[0] for part in parts] == [GROUPS[group] for group in GROUPS if measures_of(group)]
-    for part in parts:
-        for measure in measures_of(next(group for group, heading in GROUPS.items() if part.startswith(heading))):
-            said = part.partition(f'<a id="{measure.slug}"></a>')[2].partition("\n###")[0]
-            assert said.startswith(measure.name.replace("*", "★"))
-            plain = said.replace("\\", "")
-            for text in (measure.symbol, measure.formula, measure.range, measure.meaning, measure.pitfall):
-                assert text in plain
-            assert measure.citation in plain
+    assert [part.partition("\n")[0] for part in parts] == list(described)
+    for part, (heading, entries) in zip(parts, described.items(), strict=True):
+        assert re.findall(r'<a id="(.+?)">', part) == [entry.slug for entry in entries], heading
+        for entry in entries:
+            said = part.partition(f'<a id="{entry.slug}"></a>')[2].partition("\n###")[0]
+            assert said.startswith(entry.name.replace("*", "★"))
+            for text in texts_of(entry):
+                assert text in said.replace("\\", "")
+
+
+def texts_of(entry):
+    """All that the catalogue says of a measure or a method but its slug, its name and words for choices."""
+    if isinstance(entry, Measure):
+        return [entry.symbol, entry.formula, entry.range, entry.meaning, entry.pitfall, entry.citation]
+    parameters = [text for one in entry.parameters for text in (f"`{one.name}`: {one.meaning}", one.range)]
+    return [entry.formula, entry.meaning, entry.pitfall, entry.citation, *parameters]
+
+
+def test_the_document_begins_with_a_link_to_everything_in_it():
+    contents, _, rest = document().partition("\n## ")
+    linked = re.findall(r"\[(.+?)\]\(#(\w+)\)", contents.partition("\n- ")[2])
+    headed = re.findall(r'^### <a id="(\w+)"></a>(.+)$', rest, re.MULTILINE)
+    assert linked == [(name, slug) for slug, name in headed]
+    assert re.findall(r"^- (.+?): ", contents, re.MULTILINE) == [*GROUPS.values(), "Post-processing"]
 
 
 def test_the_catalog_imports_nothing_beyond_the_standard_library():

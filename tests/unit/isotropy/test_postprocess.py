@@ -5,6 +5,7 @@ import inspect
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load, save
@@ -53,9 +54,7 @@ def test_a_method_is_described_in_full_and_in_one_line_each(method):
     assert all(text.strip() and "\n" not in text for text in texts)
     assert "(20" in described.citation
     for parameter in described.parameters:
-        assert parameter.default is None or parameter.low <= parameter.default
-        assert parameter.default is None or parameter.high is None or parameter.default <= parameter.high
-        assert parameter.whole == isinstance(parameter.low, int)
+        assert parameter.takes(parameter.default)
 
 
 def test_every_parameter_but_rates_and_eps_is_a_whole_number():
@@ -178,8 +177,73 @@ def test_an_unknown_parameter_is_refused():
         fit("soft_zca", cloud(), zeta=1, D=2)
 
 
+A_WHOLE_NUMBER_FROM_0 = "a whole number from 0 upwards"
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value", "expected"),
+    [
+        ("all_but_the_top", "D", 1.5, A_WHOLE_NUMBER_FROM_0),
+        ("weighted_removal", "D", -1, A_WHOLE_NUMBER_FROM_0),
+        ("cluster_based", "D", "2", A_WHOLE_NUMBER_FROM_0),
+        ("cluster_based", "clusters", 2.5, "a whole number from 1 upwards"),
+        ("cluster_based", "clusters", None, "a whole number from 1 upwards"),
+        ("cluster_based", "seed", -1, "a whole number from 0 to 4294967295"),
+        ("flow", "seed", 2**32, "a whole number from 0 to 4294967295"),
+        ("flow", "steps", 100_001, "a whole number from 0 to 100000"),
+        ("flow", "layers", 33, "a whole number from 1 to 32"),
+        ("flow", "layers", True, "a whole number from 1 to 32"),
+        ("flow", "hidden", 4097, "a whole number from 1 to 4096"),
+        ("flow", "rate", 1.5, "a number from 1e-06 to 1.0"),
+        ("flow", "rate", float("nan"), "a number from 1e-06 to 1.0"),
+        ("soft_zca", "eps", float("inf"), "a number from 0.0 upwards"),
+        ("soft_zca", "eps", True, "a number from 0.0 upwards"),
+    ],
+)
+def test_a_parameter_out_of_the_range_of_the_catalogue_is_refused(method, name, value, expected):
+    with pytest.raises(ValueError, match=r"^Expected") as refused:
+        fit(method, cloud(), **{name: value})
+    assert str(refused.value) == (
+        f"Expected {name} of {method} as {expected}, got {value!r}: choose one, or leave it out."
+    )
+
+
+def test_the_ends_of_a_range_numbers_of_numpy_and_a_derived_default_are_taken():
+    assert fit("all_but_the_top", cloud(), D=None).directions.shape == (1, 5)
+    assert fit("all_but_the_top", cloud(), D=np.int64(2)).directions.shape == (2, 5)
+    assert not fit("weighted_removal", cloud(), D=0).weights.tolist()
+    zca = fit("zca_whitening", cloud()).matrix
+    assert torch.equal(fit("soft_zca", cloud(), eps=0).matrix, zca)
+    assert torch.equal(fit("soft_zca", cloud(), eps=np.float32(0)).matrix, zca)
+    assert fit("flow", cloud(), steps=1, layers=32, hidden=1, rate=1, seed=2**32 - 1).inner.shape == (32, 1, 2)
+
+
 def test_the_state_of_another_kind_of_map_is_refused():
     with pytest.raises(
         ValueError, match=r"Expected the tensors \['mean', 'scale'\], got \['matrix', 'mean'\]: give the state of a Sca"
     ):
         restore("centring", fit("zca_whitening", cloud()).state())
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "shape", "expected"),
+    [
+        ("centring", "scale", (4,), [5]),
+        ("centring", "mean", (), [1]),
+        ("all_but_the_top", "weights", (3,), [1]),
+        ("all_but_the_top", "directions", (5,), ["D", 5]),
+        ("zca_whitening", "matrix", (5, 4), [5, 5]),
+        ("cluster_based", "centroids", (3, 5), [2, 5]),
+        ("flow", "inner", (2, 4, 3), [2, 4, 2]),
+        ("flow", "outer", (2, 5, 4), [2, 6, 4]),
+        ("flow", "shift", (3, 5), [2, 5]),
+    ],
+)
+def test_tensors_of_shapes_that_do_not_fit_together_are_refused(method, name, shape, expected):
+    state = fitted(method, cloud()).state() | {name: torch.zeros(shape)}
+    wanted = f"[{', '.join(map(str, expected))}]"
+    with pytest.raises(ValueError, match=r"^Expected") as refused:
+        restore(method, state)
+    assert str(refused.value) == (
+        f"Expected {name} as {wanted} beside the other tensors, got {list(shape)}: give the state as it was."
+    )

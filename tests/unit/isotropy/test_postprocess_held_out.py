@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 
@@ -82,9 +84,18 @@ def test_rows_that_leave_a_part_empty_are_refused(rows, lacks):
         held_out(cloud(), fit_centring, fit_rows=rows)
 
 
-@pytest.mark.parametrize("rows", [[0, 20], [-1, 3], [2, 2], [[1], [2]], [0.5]])
-def test_rows_that_do_not_exist_or_come_twice_are_refused(rows):
-    with pytest.raises(ValueError, match=r"Expected different rows from 0 to 19 to fit on, got \["):
+@pytest.mark.parametrize(
+    ("rows", "got"),
+    [
+        ([0, 20, 21, 20], "got 3 outside, the first 20: leave them out."),
+        ([-1, 3], "got 1 outside, the first -1: leave them out."),
+        ([7, 2, 7, 2, 2, 1], "got 2 more than once, the least 2: give each once."),
+        ([[1], [2]], "got torch.int64 [2, 1]: give their indices, integers [k]."),
+        ([0.5], "got torch.float32 [1]: give their indices, integers [k]."),
+    ],
+)
+def test_rows_that_do_not_exist_or_come_twice_are_refused_without_telling_all(rows, got):
+    with pytest.raises(ValueError, match=re.escape(f"Expected different rows from 0 to 19 to fit on, {got}")):
         held_out(cloud(), fit_centring, fit_rows=torch.tensor(rows))
 
 

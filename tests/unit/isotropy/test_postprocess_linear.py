@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from isotropy.isoscore import isoscore
+from isotropy.postprocess.components import principal_components
 from isotropy.postprocess.removal import fit_all_but_the_top, fit_weighted_removal
 from isotropy.postprocess.scaling import fit_centring, fit_standardisation
 from isotropy.postprocess.whitening import fit_pca_whitening, fit_soft_zca, fit_zca_whitening
@@ -116,6 +117,28 @@ def test_whitening_of_float32_does_not_blow_up_what_is_rounding_alone():
     fitted = fit_zca_whitening((1000 + plane).float())
     assert torch.linalg.matrix_rank(fitted.matrix) == 2
     torch.testing.assert_close(fit_zca_whitening(1000 + plane).matrix, fitted.matrix, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [500, 60])
+@pytest.mark.parametrize(("dtype", "far"), [(torch.bfloat16, 70), (torch.float16, 1000)])
+def test_a_dimension_far_from_zero_in_half_precision_costs_no_direction_but_its_own(dtype, far, n):
+    points = 0.3 * gaussian(n, 40 if n == 500 else 128)
+    points[:, 5] = far
+    found = principal_components(points.to(dtype))
+    assert found.rank == (39 if n == 500 else 59)
+    assert found.directions[:, 5].abs().max() < 1e-6
+    points[:, 5] += 20 * gaussian(n, 1, seed=1)[:, 0]
+    found = principal_components(points.to(dtype))
+    assert found.rank == (40 if n == 500 else 59)
+    assert found.directions[0, 5] > 0.99
+
+
+@pytest.mark.parametrize("n", [6, 30, 1000])
+def test_directions_that_rounding_alone_has_made_are_dropped_however_few_points_share_it(n):
+    plane = gaussian(n, 2) @ gaussian(2, 300, seed=1)
+    for dtype in (torch.float32, torch.float16):
+        assert principal_components((100 + plane).to(dtype)).rank == 2
+        assert principal_components((plane + 100 * gaussian(1, 300, seed=2)).to(dtype)).rank == 2
 
 
 def test_soft_zca_gives_each_direction_its_variance_over_variance_plus_eps():
