@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from app.errors import InvalidError
-from app.formats.contents import Contents
+from app.formats.contents import MAX_DISTINCT, Contents
 from app.formats.matrix import Matrix, select
 from app.formats.proposal import doubtful, propose
 from app.formats.selection import Selection
@@ -102,7 +102,7 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[
 
 
 def _offered(matrix: Matrix) -> str:
-    names = [annotation.name for annotation in matrix.contents.annotations]
+    names = [each.name for each in matrix.contents.annotations if each.n_distinct <= MAX_DISTINCT]
     return f"none; for silhouettes choose a column by --labels: {listed(names)}" if names else "none"
 
 
