@@ -119,7 +119,7 @@ def test_isoscore_by_label_is_that_of_the_package_for_each_class(clustered, dtyp
     found = score_by_label(x, labels, isoscore)
     sizes = np.bincount(labels.numpy()).tolist()
     assert [(one.label, one.n) for one in found.classes] == list(enumerate(sizes))
-    # The package gives NaN for one point, and 0 for two; k-means makes classes of one and two of word2vec.
+    # Smaller classes have no score: k-means makes one of a single point of word2vec, for which the package gives NaN.
     expected = {
         label: float(IsoScore.IsoScore.IsoScore(x[labels == label].double().numpy()))
         for label, size in enumerate(sizes)
