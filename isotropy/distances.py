@@ -74,9 +74,10 @@ def measure_close(squares: Tensor, sums: Tensor, x: Tensor, y: Tensor) -> None:
 
     """
     close = squares <= sums.mul_(CLOSE)
+    if not close.any():
+        return
     rows = close.any(1).nonzero().squeeze(1)
-    if len(rows):
-        columns = close[rows].any(0).nonzero().squeeze(1)
-        exact = torch.cdist(x[rows], y[columns], compute_mode="donot_use_mm_for_euclid_dist").square()
-        block = rows[:, None], columns
-        squares[block] = torch.where(close[block], exact, squares[block])
+    columns = close.any(0).nonzero().squeeze(1)
+    block = rows[:, None], columns
+    exact = torch.cdist(x[rows], y[columns], compute_mode="donot_use_mm_for_euclid_dist").square()
+    squares[block] = torch.where(close[block], exact, squares[block])
