@@ -7,21 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy.score import Score
+from isotropy.score import Score, there_are
 from isotropy.spectrum import Moments
-
-OUTLIER_RULES = {
-    "mean_3sd": "mean over 3 standard deviations from the average mean (after Kovaleva et al. 2021)",
-    "std_3sd": "std over 3 standard deviations above the average std (after Kovaleva et al. 2021)",
-    "variance_5x": "variance at least 5 times the average variance (Rudman et al. 2023)",
-    "mean_mad": "mean with a robust z-score beyond 3.5 on either side (Iglewicz & Hoaglin 1993)",
-    "std_mad": "std with a robust z-score above 3.5 (Iglewicz & Hoaglin 1993)",
-}
-"""What each rule flags; averages, deviations and medians are over dimensions.
-
-The rules disagree, and the first three hide outliers that inflate the very scale they are judged by: with d
-dimensions no z-score exceeds sqrt(d - 1), so that 3 is out of reach below d = 11. Hence the robust ones.
-"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +20,7 @@ class ActivationProfile:
     mean: Tensor
     std: Tensor
     outliers: dict[str, Tensor]
-    """A flag for each dimension under each rule of ``OUTLIER_RULES``."""
+    """A flag for each dimension under each rule of ``isotropy.catalog.OUTLIER_RULES``."""
 
 
 def activation_profile(moments: Moments) -> ActivationProfile:
@@ -61,7 +48,7 @@ def activation_profile(moments: Moments) -> ActivationProfile:
 
 def _why_undefined(moments: Moments) -> str | None:
     if moments.n < 2:
-        return f"The activation profile needs at least 2 points; there is {moments.n}."
+        return f"The activation profile needs at least 2 points; {there_are(moments.n)}."
     if not moments.covariance().isfinite().all():
         return "The activation profile is not finite: some points are NaN, infinite or too large."
     return None

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from isotropy.score import Score
-from isotropy.spectrum import Moments, eigenvalues
+from isotropy.spectrum import Moments
 
 
-def anisotropy(moments: Moments, K: int, *, centred: bool) -> tuple[Score, ...]:
+def anisotropy(values: Tensor, K: int) -> tuple[Score, ...]:
     """Return the k-th anisotropy sigma_k^2 / sum_i sigma_i^2 for k = 1 to K, each in [0, 1].
 
     sigma are the singular values, in descending order, of the points as they are, or of the centred points
@@ -17,16 +17,9 @@ def anisotropy(moments: Moments, K: int, *, centred: bool) -> tuple[Score, ...]:
 
     Undefined where the points have no energy (all zero; if centred, all equal), and for NaN or infinity.
 
-    Raises:
-        ValueError: K is not between 1 and d.
-
-    """
-    S = moments.covariance() if centred else second_moment(moments)
-    return anisotropy_of_eigenvalues(eigenvalues(S, moments.n - centred), K)
-
-
-def anisotropy_of_eigenvalues(values: Tensor, K: int) -> tuple[Score, ...]:
-    """Return ``anisotropy`` from the eigenvalues [d], greatest first, of ``second_moment`` or of the covariance.
+    Args:
+        values: [d] eigenvalues, greatest first, of ``second_moment`` or of the covariance: sigma^2 but for a factor.
+        K: how many.
 
     Raises:
         ValueError: K is not between 1 and d.
@@ -34,8 +27,7 @@ def anisotropy_of_eigenvalues(values: Tensor, K: int) -> tuple[Score, ...]:
     """
     if not 1 <= K <= len(values):
         raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d directions.")
-    reason = _why_undefined(values)
-    if reason is not None:
+    if (reason := why_undefined(values)) is not None:
         return (Score.undefined(reason),) * K
     sizes = values / values[0]
     return tuple(Score.within(share, 0, 1) for share in (sizes / sizes.sum())[:K].tolist())
@@ -47,8 +39,7 @@ def mean_share(moments: Moments) -> Score:
     Undefined where all points are zero, and for NaN or infinity.
     """
     S = second_moment(moments)
-    reason = _why_undefined(S)
-    if reason is not None:
+    if (reason := why_undefined(S)) is not None:
         return Score.undefined(reason)
     return Score.within(float(moments.mean.square().sum() / S.trace()), 0, 1)
 
@@ -59,7 +50,8 @@ def second_moment(moments: Moments) -> Tensor:
     return within + torch.outer(moments.mean, moments.mean)
 
 
-def _why_undefined(S: Tensor) -> str | None:
+def why_undefined(S: Tensor) -> str | None:
+    """Return the sentence that says why nothing can be said of moments or their eigenvalues; None if it can."""
     if not S.isfinite().all():
         return "The moments are not finite: some points are NaN, infinite or too large."
     if not S.any():

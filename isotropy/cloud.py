@@ -15,6 +15,7 @@ from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_covariance, participation_ratio
 from isotropy.jackknife import Jackknife, blocks_within
 from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
+from isotropy.partition import PartitionFunction
 from isotropy.rows import Points, finite_rows
 from isotropy.sample import Sample
 from isotropy.score import Score
@@ -106,6 +107,16 @@ class Cloud:
     def energies(self) -> Tensor:
         """Eigenvalues of E[x x^T], float64 [d], greatest first: the mean counts."""
         return eigenvalues(second_moment(self.moments), rank=self.n)
+
+    @cached_property
+    def partition(self) -> PartitionFunction:
+        """Of all points, from a second pass: its directions are known only after the first."""
+        second = second_moment(self.moments)
+        # Of moments that are not finite there are no eigenvectors, and by themselves no finite sums either.
+        partition = PartitionFunction(torch.linalg.eigh(second).eigenvectors if second.isfinite().all() else second)
+        for chunk in self.chunks():
+            partition.update(chunk)
+        return partition
 
     @cached_property
     def pairs(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Labelled classes of a cloud: how well they are apart, and a score of each class.
+"""Silhouettes: how well the labelled classes of a cloud are apart.
 
 Labels are codes, one a point. Points without a label are left out by the caller.
 """
@@ -6,22 +6,23 @@ Labels are codes, one a point. Points without a label are left out by the caller
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from isotropy.points import require_points
-from isotropy.score import Score
-from isotropy.spectrum import centre
+from isotropy.distances import Located, centre_of, distances
+from isotropy.labels import classes_of
+from isotropy.points import scaled
+from isotropy.score import Score, there_are
 
 TILE_ROWS = 512
 """Points whose distances to as many others are held at once: 2 MB."""
 
-ROUNDING = 1e-7
-"""Distances below this part of the points' own length are 0 but for the rounding of float64, whose root it is."""
+ROUNDING = 1e-15
+"""Distances to a centroid below this part of the point's length are 0 but for the rounding of the centroid."""
 
 
 def silhouette(x: Tensor, labels: Tensor) -> Score:
@@ -30,8 +31,8 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
     The silhouette of a point is (b - a) / max(a, b): a is its mean Euclidean distance to the other points of its class,
     b that to the points of the class where it is least. It is 0 for the only point of a class and where a = b = 0.
 
-    Distances come from matrix products of the centred points, in float64 whatever their dtype, as float32 would lose
-    those within a tight class. Time grows with n^2 d; no more than a tile of distances is held.
+    Distances come from matrix products, in float64 whatever the dtype of the points, and those that products would
+    lose, as within a tight class, from differences. Time grows with n^2 d; no more than a tile of distances is held.
 
     Undefined for fewer than two classes, for as many classes as points, and for NaN or infinity.
 
@@ -43,14 +44,13 @@ def silhouette(x: Tensor, labels: Tensor) -> Score:
         ValueError: ``x`` is not a floating tensor [n, d], or ``labels`` not an integer tensor [n].
 
     """
-    _, codes, sizes = _classes(x, labels)
-    order = codes.argsort(stable=True)
-    points = _of_size_one(x[order])
-    if (reason := _why_undefined(points, sizes)) is not None:
-        return Score.undefined(f"The silhouette {reason}")
-    others = (sizes - 1)[codes[order]]
-    own, nearest = _distances_to_classes(points, sizes.tolist())
-    silhouettes = _silhouettes(points, own / others.clamp(min=1), nearest)
+    classes = _classes("silhouette", x, labels)
+    if isinstance(classes, str):
+        return Score.undefined(classes)
+    others = (classes.sizes - 1)[classes.codes]
+    points = Located.about(centre_of(classes.points), classes.points)
+    own, nearest = _distances_to_classes(points, classes.sizes.tolist())
+    silhouettes = _silhouettes(own / others.clamp(min=1), nearest)
     return Score.within(float(silhouettes.masked_fill(others == 0, 0).mean()), -1, 1)
 
 
@@ -60,107 +60,57 @@ def simplified_silhouette(x: Tensor, labels: Tensor) -> Score:
     As ``silhouette``, with distances to the centroids of the classes, so that time grows with n k d for k classes.
     The only point of a class lies on its centroid: a = 0, which makes its silhouette 1 (0 if b = 0 too).
     """
-    _, codes, sizes = _classes(x, labels)
-    points = _of_size_one(x)
-    if (reason := _why_undefined(points, sizes)) is not None:
-        return Score.undefined(f"The simplified silhouette {reason}")
-    centroids = points.new_zeros(len(sizes), points.shape[1]).index_add_(0, codes, points) / sizes[:, None]
-    total = points.new_zeros(())
-    for chunk, own_codes in zip(torch.split(points, TILE_ROWS), torch.split(codes, TILE_ROWS), strict=True):
-        own = torch.linalg.vector_norm(chunk - centroids[own_codes], dim=1)
-        others = _distances(chunk, centroids).scatter_(1, own_codes[:, None], math.inf)
-        total += _silhouettes(chunk, own, others.amin(1)).sum()
-    return Score.within(float(total / len(points)), -1, 1)
+    classes = _classes("simplified silhouette", x, labels)
+    if isinstance(classes, str):
+        return Score.undefined(classes)
+    centre, centroids = centre_of(classes.points), classes.centroids()
+    located = Located.about(centre, centroids)
+    total = centroids.new_zeros(())
+    for chunk, codes in zip(torch.split(classes.points, TILE_ROWS), torch.split(classes.codes, TILE_ROWS), strict=True):
+        own = torch.linalg.vector_norm(chunk - centroids[codes], dim=1)
+        others = distances(Located.about(centre, chunk), located, codes).amin(1)
+        total += _silhouettes(own, others, ROUNDING * torch.linalg.vector_norm(chunk, dim=1)).sum()
+    return Score.within(float(total / len(x)), -1, 1)
 
 
 @dataclass(frozen=True)
-class ClassScore:
-    """The score of the points of one class."""
+class _Classes:
+    """Labelled points in the order of their classes."""
 
-    label: int
-    n: int
-    """Points of the class."""
-    score: Score
+    points: Tensor
+    """float64 [n, d], scaled by a power of two."""
+    codes: Tensor
+    """The class of each point, int64 [n], from 0 to k - 1."""
+    sizes: Tensor
+    """Points of each class, int64 [k]."""
 
-
-@dataclass(frozen=True)
-class ScoreByLabel:
-    """The scores of the classes, in ascending order of their labels, and their mean."""
-
-    score: Score
-    """The mean over the classes that have a score, each with the same weight, in the range of the measure."""
-    classes: tuple[ClassScore, ...]
-
-
-def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]) -> ScoreByLabel:
-    """Return the score by ``measure``, such as ``isoscore``, of the points [n_c, d] of each class.
-
-    The mean is undefined where no class has a score.
-
-    Args:
-        x: [n, d].
-        labels: the class of each point, integers [n].
-        measure: a score of points.
-
-    Raises:
-        ValueError: as by ``silhouette``.
-
-    """
-    names, codes, sizes = _classes(x, labels)
-    members = torch.split(codes.argsort(stable=True), sizes.tolist())
-    classes = tuple(
-        ClassScore(int(name), len(rows), measure(x[rows])) for name, rows in zip(names.tolist(), members, strict=True)
-    )
-    values = [one.score.value for one in classes if one.score.value is not None]
-    if values:
-        return ScoreByLabel(Score(math.fsum(values) / len(values)), classes)
-    if not classes:
-        return ScoreByLabel(Score.undefined("A score by label needs labelled points; there is none."), classes)
-    reason = f"None of the {len(classes)} classes has a score. The first: {classes[0].score.reason}"
-    return ScoreByLabel(Score.undefined(reason), classes)
+    def centroids(self) -> Tensor:
+        """Return the mean of each class, [k, d]: exactly its points where these are all equal."""
+        firsts = self.points[self.sizes.cumsum(0) - self.sizes]
+        offsets = torch.zeros_like(firsts)
+        for points, codes in zip(torch.split(self.points, TILE_ROWS), torch.split(self.codes, TILE_ROWS), strict=True):
+            offsets.index_add_(0, codes, points - firsts[codes])
+        return firsts + offsets / self.sizes[:, None]
 
 
-def _classes(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the labels that occur, [k], the number of each point's among them, int64 [n], and their counts, [k]."""
-    require_points(x)
-    if labels.shape != (len(x),) or labels.is_floating_point() or labels.is_complex():
-        raise ValueError(
-            f"Expected labels as an integer tensor [{len(x)}], got {list(labels.shape)} of {labels.dtype}: "
-            "give each point the code of its class, and leave out points without one."
-        )
-    names, codes, sizes = torch.unique(labels.to(x.device), return_inverse=True, return_counts=True)
-    return names, codes, sizes
-
-
-def _of_size_one(x: Tensor) -> Tensor:
-    """Return points centred and scaled to size 1, float64 [n, d]: no silhouette depends on place or scale."""
-    points = x.detach().double()
-    if len(points) > 0:
-        _, points = centre(points)
-        points /= points.abs().max().clamp(min=torch.finfo(torch.float64).tiny)
-    return points
-
-
-def _why_undefined(points: Tensor, sizes: Tensor) -> str | None:
+def _classes(name: str, x: Tensor, labels: Tensor) -> _Classes | str:
+    """Return points [n, d] in the order of their classes, or the sentence that says why they have no silhouette."""
+    _, codes, sizes = classes_of(x, labels)
     if len(sizes) < 2:
-        return f"needs at least 2 classes; there is {len(sizes)}."
-    if len(sizes) == len(points):
-        return f"needs a class of at least 2 points; each of the {len(points)} points has a class of its own."
-    if not points.isfinite().all():
-        return "is not finite: some points are NaN, infinite or too large."
-    return None
+        return f"The {name} needs at least 2 classes; {there_are(len(sizes))}."
+    if len(sizes) == len(x):
+        return f"The {name} needs a class of at least 2 points; each of the {len(x)} points has a class of its own."
+    if not x.isfinite().all():
+        return f"The {name} is not finite: some points are NaN or infinite."
+    order = codes.argsort(stable=True)
+    points, _ = scaled(x.detach()[order].double())
+    return _Classes(points, codes[order], sizes)
 
 
-def _silhouettes(points: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Return (b - a) / max(a, b) for centred points [n, d], [n], 0 where both are 0."""
+def _silhouettes(a: Tensor, b: Tensor, least: Tensor | float = 0) -> Tensor:
+    """Return (b - a) / max(a, b) of distances [n], 0 where both are at most ``least``."""
     greater = torch.maximum(a, b)
-    return torch.where(greater > ROUNDING * torch.linalg.vector_norm(points, dim=1), (b - a) / greater, 0)
-
-
-def _distances(x: Tensor, y: Tensor) -> Tensor:
-    """Return the Euclidean distances of rows [n, d] to rows [m, d], [n, m]."""
-    squares = torch.addmm(y.square().sum(1), x, y.T, alpha=-2).add_(x.square().sum(1)[:, None])
-    return squares.clamp_(min=0).sqrt_()
+    return torch.where(greater > least, (b - a) / greater, 0)
 
 
 @dataclass(frozen=True)
@@ -176,15 +126,15 @@ class _Group:
         return self.members.sum(0)
 
 
-def _distances_to_classes(points: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _distances_to_classes(points: Located, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Return the sum of distances to the own class, [n], and the least mean distance to another, [n].
 
-    For points [n, d] in the order of their classes. Each pair of groups is met once, for both sides: no matrix [n, k]
+    For n points in the order of their classes. Each pair of groups is met once, for both sides: no matrix [n, k]
     is needed, as a group has all points of its classes.
     """
-    own = points.new_zeros(len(points))
-    nearest = points.new_full((len(points),), math.inf)
-    groups = _groups(points, sizes)
+    own = torch.zeros_like(points.norms)
+    nearest = torch.full_like(own, math.inf)
+    groups = _groups(sizes, own.device)
     for number, group in enumerate(groups):
         inside = slice(group.rows.start, group.rows.stop)
         sums, _ = _distance_sums(points, group, group)
@@ -199,38 +149,39 @@ def _distances_to_classes(points: Tensor, sizes: Sequence[int]) -> tuple[Tensor,
     return own, nearest
 
 
-def _groups(points: Tensor, sizes: Sequence[int]) -> list[_Group]:
+def _groups(sizes: Sequence[int], device: torch.device) -> list[_Group]:
     groups, start, together = [], 0, list[int]()
     for size, following in zip(sizes, [*sizes[1:], math.inf], strict=True):
         together.append(size)
         rows = sum(together)
         if rows + following > TILE_ROWS:
             codes = torch.arange(len(together)).repeat_interleave(torch.tensor(together))
-            groups.append(_Group(range(start, start + rows), one_hot(codes).to(points)))
+            groups.append(_Group(range(start, start + rows), one_hot(codes).to(device, torch.float64)))
             start, together = start + rows, []
     return groups
 
 
-def _distance_sums(points: Tensor, group: _Group, other: _Group) -> tuple[Tensor, Tensor]:
+def _distance_sums(points: Located, group: _Group, other: _Group) -> tuple[Tensor, Tensor]:
     """Return for each row of a group the sum of distances to each class of the other, and the reverse.
 
     Of a group and itself, the two are the same tensor.
     """
-    there = points.new_zeros(len(group.rows), other.members.shape[1])
-    back = there if group is other else points.new_zeros(len(other.rows), group.members.shape[1])
+    there = points.norms.new_zeros(len(group.rows), other.members.shape[1])
+    back = there if group is other else points.norms.new_zeros(len(other.rows), group.members.shape[1])
     for i in range(0, len(group.rows), TILE_ROWS):
         rows = slice(i, i + TILE_ROWS)
+        x = _part(points, group, rows)
         for j in range(i if group is other else 0, len(other.rows), TILE_ROWS):
             columns = slice(j, j + TILE_ROWS)
-            distances = _distances(_part(points, group, rows), _part(points, other, columns))
-            on_the_diagonal = group is other and i == j
-            if on_the_diagonal:
-                distances.fill_diagonal_(0)
-            there[rows] += distances @ other.members[columns]
-            if not on_the_diagonal:
-                back[columns] += distances.T @ group.members[rows]
+            if group is other and i == j:
+                itself = torch.arange(len(x.norms), device=x.norms.device)
+                there[rows] += distances(x, x, itself).fill_diagonal_(0) @ other.members[columns]
+                continue
+            tile = distances(x, _part(points, other, columns))
+            there[rows] += tile @ other.members[columns]
+            back[columns] += tile.T @ group.members[rows]
     return there, back
 
 
-def _part(points: Tensor, group: _Group, rows: slice) -> Tensor:
-    return points[group.rows.start : group.rows.stop][rows]
+def _part(points: Located, group: _Group, rows: slice) -> Located:
+    return points[group.rows.start + rows.start : min(group.rows.start + rows.stop, group.rows.stop)]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from isotropy.points import at_least_float32, require_points
-from isotropy.score import Score
+from isotropy.score import Score, there_are
 
 CHUNK_ROWS = 512
 """Rows scaled and summed at once, so few that they stay in the cache: 1.5 MB in float32 at d = 768."""
@@ -109,7 +109,7 @@ class CosineMoments:
 
     def _why_undefined(self) -> str | None:
         if self.n < 2:
-            return f"The mean cosine needs at least 2 rows that are not zero; there is {self.n}."
+            return f"The mean cosine needs at least 2 rows that are not zero; {there_are(self.n)}."
         if not self._sum.isfinite().all():
             return "The mean cosine is not finite: some points are NaN or infinite."
         return None
@@ -117,37 +117,23 @@ class CosineMoments:
 
 @dataclass(frozen=True)
 class CosineHistogram:
-    """How many pairs of rows have which cosine, among the rows that are not zero."""
+    """How many pairs of rows have which cosine."""
 
     edges: Tensor
     """[bins + 1] float64, from -1 to 1; a bin holds its left edge, the last one 1 too."""
     counts: Tensor
     """[bins] int64, pairs i < j."""
-    rows: int
-    """Rows that are not zero."""
-    rows_used: int
-    """Rows whose pairs were counted: fewer than ``rows`` if they were sampled."""
-    zero_rows: int
 
 
-def cosine_histogram(x: Tensor, bins: int = 100, *, max_rows: int = 2000, seed: int = 0) -> CosineHistogram:
-    """Return the histogram of the cosines of points [n, d] over pairs of rows.
-
-    All pairs are counted where at most ``max_rows`` rows are not zero, else all pairs of a sample of
-    ``max_rows`` rows, drawn without replacement by ``seed``.
+def cosine_histogram(x: Tensor, bins: int = 100) -> CosineHistogram:
+    """Return the histogram of the cosines of points [n, d], none of which is zero, over all pairs of rows.
 
     Raises:
         ValueError: ``x`` is not a floating tensor [n, d], or it holds NaN or infinity.
 
     """
     require_points(x)
-    x = x.detach()
-    present = x.any(dim=1).nonzero().squeeze(1)
-    rows = len(present)
-    if rows > max_rows:
-        generator = torch.Generator().manual_seed(seed)
-        present = present[torch.randperm(rows, generator=generator)[:max_rows].to(present.device)]
-    units = unit_rows(x[present])
+    units = unit_rows(x.detach())
     if not units.isfinite().all():
         raise ValueError("Expected finite points, got NaN or infinity: leave those rows out first.")
 
@@ -156,8 +142,7 @@ def cosine_histogram(x: Tensor, bins: int = 100, *, max_rows: int = 2000, seed: 
         cosines = units[start : start + PAIR_ROWS] @ units[start:].T
         later = torch.ones_like(cosines, dtype=torch.bool).triu(1)
         counts += torch.histc(cosines[later].clamp(-1, 1), bins, -1, 1).cpu().long()
-    edges = torch.linspace(-1, 1, bins + 1, dtype=torch.float64)
-    return CosineHistogram(edges, counts, rows, len(units), len(x) - rows)
+    return CosineHistogram(torch.linspace(-1, 1, bins + 1, dtype=torch.float64), counts)
 
 
 def unit_rows(x: Tensor) -> Tensor:

@@ -7,12 +7,14 @@ they are. Singular values of the points are their roots but for a factor, which 
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from isotropy.score import Score
+from isotropy.anisotropy import anisotropy, why_undefined
+from isotropy.score import Score, there_are
 
 RANKME_EPSILON = 1e-7
 """What RankMe adds to every weight, as its paper does for float32."""
@@ -32,7 +34,7 @@ def effective_rank(values: Tensor, weights: Literal["sigma", "lambda"]) -> Score
     Undefined where there is no spread, and for NaN or infinity.
 
     """
-    if (reason := _why_undefined(values)) is not None:
+    if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
     sizes = values / values[0]
     return Score.within(_exp_entropy(_shares(sizes.sqrt() if weights == "sigma" else sizes)), 1, len(values))
@@ -50,7 +52,7 @@ def rankme(values: Tensor, n: int) -> Score:
     Undefined where all points are zero, and for NaN or infinity.
 
     """
-    if (reason := _why_undefined(values)) is not None:
+    if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
     shares = _shares((values[:n] / values[0]).sqrt())
     return Score(_exp_entropy(shares + RANKME_EPSILON))
@@ -61,7 +63,7 @@ def stable_rank(values: Tensor) -> Score:
 
     That is ||X||_F^2 / ||X||_2^2 of the centred points. Undefined where there is no spread, and for NaN or infinity.
     """
-    if (reason := _why_undefined(values)) is not None:
+    if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
     return Score.within(float((values / values[0]).sum()), 1, len(values))
 
@@ -69,18 +71,15 @@ def stable_rank(values: Tensor) -> Score:
 def explained_variance(values: Tensor, K: int) -> tuple[Score, ...]:
     """Return the share of the k greatest eigenvalues in their sum for k = 1 to K, each in [0, 1] and none falling.
 
-    Undefined where there is no spread, and for NaN or infinity.
+    They are the sums of ``anisotropy``, and undefined where that is.
 
     Raises:
         ValueError: K is not between 1 and d.
 
     """
-    if not 1 <= K <= len(values):
-        raise ValueError(f"Expected 1 <= K <= d = {len(values)}, got {K}: there are d eigenvalues.")
-    if (reason := _why_undefined(values)) is not None:
-        return (Score.undefined(reason),) * K
-    shares = _shares(values / values[0]).cumsum(0)
-    return tuple(Score.within(share, 0, 1) for share in shares[:K].tolist())
+    shares = anisotropy(values, K)
+    known = [share.value for share in shares if share.value is not None]
+    return tuple(Score.within(share, 0, 1) for share in accumulate(known)) or shares
 
 
 def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
@@ -103,14 +102,14 @@ def alpha_req(values: Tensor, window: tuple[int, int] = ALPHA_WINDOW) -> Score:
     first, last = window
     if not 1 <= first < last:
         raise ValueError(f"Expected a window of ranks 1 <= first < last, got {window}: a slope needs two points.")
-    if (reason := _why_undefined(values)) is not None:
+    if (reason := why_undefined(values)) is not None:
         return Score.undefined(reason)
     fitted = values[first - 1 : last]
     fitted = fitted[fitted > 0]
     if len(fitted) < 2:
         return Score.undefined(
             f"alpha-ReQ fits eigenvalues {first} to {last} and needs at least 2 of them above 0; "
-            f"there {'is' if len(fitted) == 1 else 'are'} {len(fitted)}."
+            f"{there_are(len(fitted))}."
         )
     ranks = torch.arange(first, first + len(fitted)).to(fitted)
     weights = _shares(1 / ranks)
@@ -125,11 +124,3 @@ def _shares(sizes: Tensor) -> Tensor:
 
 def _exp_entropy(p: Tensor) -> float:
     return float(torch.special.entr(p).sum().exp())
-
-
-def _why_undefined(values: Tensor) -> str | None:
-    if not values.isfinite().all():
-        return "The eigenvalues are not finite: some points are NaN, infinite or too large."
-    if not values.any():
-        return "All eigenvalues are zero: the points are all equal or all zero, or there are none."
-    return None

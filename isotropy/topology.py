@@ -14,15 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.distances import measure_close
 from isotropy.points import require_points, scaled
-from isotropy.score import Score
+from isotropy.score import Score, there_are
 from isotropy.spectrum import gram
 
-CLOSE = 1e-7
-"""Share of ||x||^2 + ||y||^2 up to which ||x - y||^2 is taken from the difference, not from the product of x and y.
-
-The product leaves an error of at most some 1e-14 of that sum (at d = 4096), so that each bar is right to 5e-8.
-"""
+BLOCK_ROWS = 256
+"""Points whose distances to all are made of products at once."""
 
 
 def spanning_tree(x: Tensor) -> Tensor:
@@ -94,7 +92,7 @@ def persistent_entropy(lengths: Tensor, *, normalised: bool = False) -> Score:
     require_bars(lengths)
     m = len(lengths)
     if m < 2:
-        return Score.undefined(f"Persistent entropy needs at least 2 bars, those of 3 points; there is {m}.")
+        return Score.undefined(f"Persistent entropy needs at least 2 bars, those of 3 points; {there_are(m)}.")
     reason = why_undefined(lengths)
     if reason is not None:
         return Score.undefined(reason)
@@ -159,17 +157,14 @@ def _tree(x: Tensor) -> Tensor:
 
 
 def _squared_distances(x: Tensor) -> Tensor:
-    """Squared distances [n, n] of points float64 [n, d], n at least 1."""
-    products = gram((x - x.mean(0)).T)
-    norms = products.diagonal().clone()
-    sums = norms[:, None] + norms
-    squares = products.mul_(-2).add_(sums)
-    close = (squares <= sums.mul_(CLOSE)).fill_diagonal_(False)
-    rows = close.any(1).nonzero().squeeze(1)
-    if len(rows):
-        exact = torch.cdist(x[rows], x, compute_mode="donot_use_mm_for_euclid_dist").square()
-        squares[rows] = exact
-        squares[:, rows] = exact.T
+    """Squared distances [n, n] of points float64 [n, d], n at least 1; infinity from each to itself."""
+    squares = gram((x - x.mean(0)).T)
+    norms = squares.diagonal().clone()
+    squares.fill_diagonal_(-math.inf)
+    for start in range(0, len(x), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        sums = norms[rows, None] + norms
+        measure_close(squares[rows].mul_(-2).add_(sums), sums, x[rows], x)
     return squares
 
 

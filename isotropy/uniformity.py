@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotropy.cosine import unit_rows
 from isotropy.points import at_least_float32, require_points
-from isotropy.score import Score
+from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS
 
 T = 2
@@ -40,7 +40,7 @@ def uniformity(x: Tensor) -> Score:
         x = x[present]
     n = len(x)
     if n < 2:
-        return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; there is {n}.")
+        return Score.undefined(f"Uniformity needs at least 2 rows that are not zero; {there_are(n)}.")
     a, halves = _centred_directions(x)
     if not halves.isfinite().all():
         return Score.undefined("Uniformity is not finite: some points are NaN or infinite.")

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
 from app.numerals import count, plural
+from isotropy.catalog import OUTLIER_RULES
 
 MAX_NAMED = 8
 
@@ -24,15 +25,15 @@ def activation(profile: dict[str, Any], n: int) -> Figure:
         f"n = {count(n)} rows. {_name_outliers(list(outliers))}",
         table=Table(
             ["dimension", "mean", "standard_deviation", "outlier_by"],
-            [[i, mean[i], std[i], ", ".join(outliers.get(i, []))] for i in range(len(mean))],
+            [[i, mean[i], std[i], "; ".join(outliers.get(i, []))] for i in range(len(mean))],
         ),
         draw=partial(_draw_activation, mean, std, list(outliers)),
     )
 
 
 def outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
-    """The dimensions that stand out, each with the rules of ``isotropy.activation`` that flag it."""
-    return {outlier["dimension"]: outlier["rules"] for outlier in profile["outliers"]}
+    """The dimensions that stand out, each with the rules that flag it; a rule of another version by its slug."""
+    return {one["dimension"]: [OUTLIER_RULES.get(rule, rule) for rule in one["rules"]] for one in profile["outliers"]}
 
 
 def _name_outliers(outliers: list[int]) -> str:

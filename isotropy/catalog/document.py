@@ -54,6 +54,8 @@ def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
     yield "Called", f"`{measure.slug}`"
     yield "Symbol", f"`{measure.symbol}`"
     yield "Formula", f"`{measure.formula}`"
+    if measure.value:
+        yield "Its one number", _escaped(measure.value)
     yield "Range", f"`{measure.range}`"
     if measure.higher_means != "neither":
         yield "Higher means", measure.higher_means

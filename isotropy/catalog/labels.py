@@ -1,6 +1,6 @@
 """How the labelled classes lie."""
 
-from isotropy.catalog.measure import Measure
+from isotropy.catalog.measure import Measure, between
 from isotropy.catalog.sources import HRUSCHKA_2006, MICKUS_2024, ROUSSEEUW_1987, RUDMAN_2022
 
 MEASURES = (
@@ -10,6 +10,7 @@ MEASURES = (
         name="Silhouette",
         symbol="s",
         range="[−1, 1]",
+        bounds=between(-1, 1),
         formula="mean of (b − a) / max(a, b), mean distances a to the own class, b to the nearest other; 0 if alone",
         meaning="Whether points are nearer to their own class than to the next: 1 apart, 0 mingled, below 0 misplaced.",
         pitfall="Clusters, and so linear classification, conflict with isotropy (Mickus et al.): do not expect both.",
@@ -22,6 +23,7 @@ MEASURES = (
         name="Simplified silhouette",
         symbol="s̃",
         range="[−1, 1]",
+        bounds=between(-1, 1),
         formula="mean of (b − a) / max(a, b), distances a to the own centroid, b to the nearest other; a = 0 if alone",
         meaning="The silhouette with one distance to each class, that to its mean.",
         pitfall="Above the silhouette as a rule: a centroid is nearer than points are, most of all in small classes.",
@@ -33,10 +35,15 @@ MEASURES = (
         group="labels",
         name="IsoScore by label",
         symbol="mean IsoScore(X_c)",
+        value="mean over labels",
         range="[0, 1]",
-        formula="mean over the classes c of the IsoScore of their points X_c, each with the same weight",
+        bounds=between(0, 1),
+        formula="mean of the IsoScore of the points X_c of every class c of at least 4, each with the same weight",
         meaning="How evenly variance is spread within the classes, without the distances between them.",
-        pitfall="Classes have fewer points than the whole, and few points bias IsoScore low: compare equal sizes.",
+        pitfall=(
+            "Few points bias IsoScore low, and n_c ≤ d of them cannot exceed (n_c − 2)/(d − 1): compare classes of "
+            "equal sizes, or the bias-corrected values beside."
+        ),
         citation=f"{RUDMAN_2022} On classes: {MICKUS_2024}",
         higher_means="more isotropic",
     ),

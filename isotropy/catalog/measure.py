@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import math
-import operator
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 Group = Literal["spread", "directions", "neighbours", "topology", "labels"]
-
-INTERVAL = re.compile(r"[\[(]([^\];]+)(?:[\])]|\][;,][^\[]*)")
-OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-FUNCTIONS: dict[str, Callable[..., Any]] = {"log": math.log, "min": min, "max": max, "sqrt": math.sqrt}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +17,12 @@ class Measure:
     group: Group
     name: str
     symbol: str
+    value: str = ""
+    """Which number stands for a measure that is more than one; empty where the measure is the number."""
     range: str
+    """Of that number."""
+    bounds: Callable[[int, int], tuple[float, float]] | None = None
+    """The ends of ``range`` for n points, at least 1 dimension: for programs; None where an end is infinite."""
     formula: str
     meaning: str
     pitfall: str
@@ -38,32 +30,18 @@ class Measure:
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
 
     def ends(self, n: int, d: int) -> tuple[float, float] | None:
-        """Return the ends of ``range`` for n points in d dimensions.
-
-        None where the text is more than one interval, optionally with a remark after "]," or "];", or where that has
-        an infinite end, a symbol other than n and d, or no length.
-        """
-        interval = INTERVAL.fullmatch(self.range)
-        if interval is None:
+        """Return the ends of ``range`` for n points in d dimensions; None where one is infinite, or both are one."""
+        if self.bounds is None:
             return None
-        try:
-            pair = ast.parse(f"({interval[1].replace('−', '-')})", mode="eval").body
-            low, high = (_value(end, {"n": n, "d": d}) for end in getattr(pair, "elts", ()))
-        except (ArithmeticError, LookupError, SyntaxError, TypeError, ValueError):
-            return None
+        low, high = self.bounds(n, d)
         return (low, high) if low < high else None
 
 
-def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
-    match node:
-        case ast.Constant(value=int() | float() as value):
-            return float(value)
-        case ast.Name(id=name):
-            return float(symbols[name])
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, symbols)
-        case ast.BinOp(left=left, op=op, right=right):
-            return float(OPERATORS[type(op)](_value(left, symbols), _value(right, symbols)))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return float(FUNCTIONS[name](*(_value(argument, symbols) for argument in arguments)))
-    raise ValueError(f"{ast.unparse(node)} is no number")
+def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]]:
+    """Return the bounds of a measure whose range is the same for all clouds."""
+    return lambda n, d: (low, high)
+
+
+def up_to_rank(n: int, d: int) -> tuple[float, float]:
+    """Return 1 and the number of directions that n centred points can have."""
+    return 1, min(n - 1, d)

@@ -55,6 +55,10 @@ KOVALEVA_2021 = (
 RUDMAN_2023 = (
     "Rudman, Chen & Eickhoff (2023). Outlier Dimensions Encode Task Specific Knowledge. EMNLP 2023, 14596–14605."
 )
+IGLEWICZ_1993 = (
+    "Iglewicz & Hoaglin (1993). How to Detect and Handle Outliers. ASQC Basic References in Quality Control 16. "
+    "ASQC Quality Press."
+)
 CHEN_2010 = (
     "Chen, Zhang & Zhong (2010). Tests for High-Dimensional Covariance Matrices. Journal of the American "
     "Statistical Association 105(490), 810–819."

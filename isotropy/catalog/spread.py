@@ -1,6 +1,6 @@
 """How the variance is spread over the directions."""
 
-from isotropy.catalog.measure import Measure
+from isotropy.catalog.measure import Measure, between, up_to_rank
 from isotropy.catalog.sources import (
     AGRAWAL_2022,
     CHEN_2010,
@@ -24,6 +24,7 @@ MEASURES = (
         name="IsoScore",
         symbol="IsoScore",
         range="[0, 1]",
+        bounds=between(0, 1),
         formula="((tr S)² / tr(S S) − 1) / (d − 1)",
         meaning="How evenly variance is spread over all directions: 0 is a line, 1 is the same in each.",
         pitfall="Biased low unless n is many times d; does not see the mean of the points.",
@@ -38,7 +39,10 @@ MEASURES = (
         range="(−∞, ∞), about [0, 1]",
         formula="(tr(S)² / tr(S S) − 1) / (d − 1), both traces by U-statistics over four distinct rows",
         meaning="The IsoScore that many more points would have, estimated from few: at least four.",
-        pitfall="May leave [0, 1], being an estimate; rows must be independent, and a bias of order 1/n is left.",
+        pitfall=(
+            "May leave [0, 1], being an estimate, and below about 8 rows it may be anything; rows must be independent, "
+            "and a bias of order 1/n is left."
+        ),
         citation=f"{CHEN_2010} {HIMENO_2014} {CHUN_2026} IsoScore: {RUDMAN_2022}",
         higher_means="more isotropic",
     ),
@@ -48,9 +52,13 @@ MEASURES = (
         name="IsoScore*",
         symbol="IsoScore★",
         range="[0, 1]",
+        bounds=between(0, 1),
         formula="IsoScore of (1 − ζ) S_X + ζ S_S",
         meaning="IsoScore of few points, made stable by shrinking their covariance towards that of many.",
-        pitfall="Depends on ζ and on S_S: compare only values that share both. At ζ = 0 it is IsoScore.",
+        pitfall=(
+            "Depends on ζ and on S_S: compare only values that share both. The report has ζ = 0.2 and "
+            "S_S = (tr S / d) I, which raises every score. At ζ = 0 it is IsoScore."
+        ),
         citation=RUDMAN_2024,
         higher_means="more isotropic",
     ),
@@ -59,7 +67,8 @@ MEASURES = (
         group="spread",
         name="Participation ratio",
         symbol="PR",
-        range="[1, d]",
+        range="[1, min(n − 1, d)]",
+        bounds=up_to_rank,
         formula="(tr S)² / tr(S S) = (Σ λ)² / Σ λ²",
         meaning="How many dimensions the variance effectively uses.",
         pitfall="Biased low unless n is many times d, as IsoScore, of which it is the unscaled form.",
@@ -72,6 +81,7 @@ MEASURES = (
         name="Effective rank",
         symbol="erank σ",
         range="[1, min(n − 1, d)]",
+        bounds=up_to_rank,
         formula="exp(−Σ p log p), p = σ / Σ σ, σ the singular values of X minus its mean",
         meaning="How many directions the points effectively use, if each counts by its standard deviation.",
         pitfall="Small directions count for much, noise included; other authors do not centre, or weigh by λ.",
@@ -84,6 +94,7 @@ MEASURES = (
         name="Effective rank, by variance",
         symbol="erank λ",
         range="[1, min(n − 1, d)]",
+        bounds=up_to_rank,
         formula="exp(−Σ p log p), p = λ / Σ λ",
         meaning="How many directions the points effectively use, if each counts by its variance.",
         pitfall="Lower than by singular values: compare only values of one kind. Biased low for few points.",
@@ -96,6 +107,7 @@ MEASURES = (
         name="RankMe",
         symbol="RankMe",
         range="about [1, min(n, d)]",
+        bounds=lambda n, d: (1, min(n, d)),
         formula="exp(−Σ p log p), p = σ / Σ σ + 10⁻⁷, σ the min(n, d) singular values of X",
         meaning="The effective rank of the points as they are: a guess, without labels, at how useful they are.",
         pitfall="The mean counts as a direction, mostly the first; n should be many times d.",
@@ -108,6 +120,7 @@ MEASURES = (
         name="Stable rank",
         symbol="srank",
         range="[1, min(n − 1, d)]",
+        bounds=up_to_rank,
         formula="Σ σ² / σ_1² = Σ λ / λ_1, σ the singular values of X minus its mean",
         meaning="The variance of all directions in units of the strongest one's.",
         pitfall="One over the first centred anisotropy: says nothing of how the rest is spread.",
@@ -131,7 +144,9 @@ MEASURES = (
         group="spread",
         name="Explained variance",
         symbol="EV_k",
+        value="k = 1",
         range="[0, 1]; at least k/min(n − 1, d)",
+        bounds=between(0, 1),
         formula="Σ_{i ≤ k} λ_i / Σ λ_i",
         meaning="Share of the variance along the k strongest directions.",
         pitfall="Depends on k and on d; few points make the leading shares too large.",
@@ -143,7 +158,8 @@ MEASURES = (
         group="spread",
         name="Spectrum",
         symbol="λ",
-        range="[0, ∞) each, in squared units of the points",
+        value="greatest eigenvalue",
+        range="[0, ∞), in squared units of the points",
         formula="eigenvalues of S, greatest first",
         meaning="Variance along each principal component; a flat line is isotropic.",
         pitfall="From few points the large eigenvalues come out too large and the small ones too small.",

@@ -1,6 +1,8 @@
 """Which points hang together: bars of persistent homology in dimension 0."""
 
-from isotropy.catalog.measure import Measure
+from math import log
+
+from isotropy.catalog.measure import Measure, between
 from isotropy.catalog.sources import ATIENZA_2019, EDELSBRUNNER_2002, KUDRIASHOV_2025
 
 MEASURES = (
@@ -9,7 +11,8 @@ MEASURES = (
         group="topology",
         name="Barcode",
         symbol="ℓ",
-        range="[0, ∞) each, in units of the points; its value is the longest",
+        value="longest bar",
+        range="[0, ∞), in units of the points",
         formula="lengths of the n − 1 edges of the minimum spanning tree: Vietoris–Rips bars in dimension 0",
         meaning="At which distances groups of points join; at that of the longest bar all hang together.",
         pitfall="Bars shrink as n grows: compare only clouds of as many points. One outlier makes the longest bar.",
@@ -22,9 +25,23 @@ MEASURES = (
         name="Persistent entropy",
         symbol="H",
         range="[0, log(n − 1)], in nats",
+        bounds=lambda n, d: (0, log(max(n - 1, 1))),
         formula="−Σ p log p, p = ℓ / Σ ℓ over the n − 1 bars of the barcode",
         meaning="How even the bars are: greatest if all are equal, small if few long ones join tight groups.",
         pitfall="Grows with n, and is near its top in many dimensions; points evenly spaced on a line reach it too.",
+        citation=f"{ATIENZA_2019} As a penalty: {KUDRIASHOV_2025}",
+        higher_means="neither",
+    ),
+    Measure(
+        slug="persistent_entropy_normalised",
+        group="topology",
+        name="Persistent entropy, normalised",
+        symbol="H / log m",
+        range="[0, 1]",
+        bounds=between(0, 1),
+        formula="−Σ p log p / log m, p = ℓ / Σ ℓ over the m = n − 1 bars of the barcode",
+        meaning="Persistent entropy as a share of that of equal bars, for clouds of unlike sizes: 1 if all are equal.",
+        pitfall="Near 1 in many dimensions, and for points evenly spaced on a line; bars themselves still depend on n.",
         citation=f"{ATIENZA_2019} As a penalty: {KUDRIASHOV_2025}",
         higher_means="neither",
     ),
@@ -33,7 +50,8 @@ MEASURES = (
         group="topology",
         name="Prominent bars",
         symbol="#ℓ",
-        range="1 to n − 2",
+        range="1 to max(n − 2, 1)",
+        bounds=lambda n, d: (1, max(n - 2, 1)),
         formula="number of bars told from noise by how neutral lengths change the share of the longest",
         meaning="Bars that stand out from the noise: k of them separate k + 1 groups of points.",
         pitfall="Where all bars are about equal, as in many dimensions, many stand out even of one group.",

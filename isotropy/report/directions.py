@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from isotropy.activation import activation_profile
-from isotropy.anisotropy import anisotropy_of_eigenvalues, second_moment
+from isotropy.anisotropy import anisotropy
 from isotropy.cloud import Cloud
 from isotropy.cosine import CosineMoments, cosine_histogram
-from isotropy.partition import PartitionFunction
 from isotropy.report.finding import Finding, Measuring, many
 from isotropy.report.spread import of_moments
 from isotropy.uniformity import T, uniformity
@@ -32,23 +30,11 @@ def _rogue_dimensions(cloud: Cloud) -> Finding:
 
 
 def _anisotropy(cloud: Cloud, eigenvalues: Tensor) -> Finding:
-    return many(anisotropy_of_eigenvalues(eigenvalues, min(DIRECTIONS, cloud.d)), cloud.n)
-
-
-def _partition(cloud: Cloud) -> Finding:
-    """Read the rows a second time, since the directions are known only after the first."""
-    second = second_moment(cloud.moments)
-    if not second.isfinite().all():
-        return Finding(PartitionFunction(second).isotropy(), cloud.n)
-    partition = PartitionFunction(torch.linalg.eigh(second).eigenvectors)
-    for chunk in cloud.chunks():
-        partition.update(chunk)
-    return Finding(partition.isotropy(), cloud.n, {"log": partition.log_isotropy().value})
+    return many(anisotropy(eigenvalues, min(DIRECTIONS, cloud.d)), cloud.n)
 
 
 def _uniformity(cloud: Cloud) -> Finding:
-    rows = cloud.pairs[cloud.pairs.any(dim=1)]
-    return Finding(uniformity(rows), len(rows), {"t": T})
+    return Finding(uniformity(cloud.pairs), int(cloud.pairs.any(dim=1).sum()), {"t": T})
 
 
 def _activation_profile(cloud: Cloud) -> Finding:
@@ -65,7 +51,7 @@ def _cosine_histogram(cloud: Cloud) -> Finding:
     rows = cloud.pairs[cloud.pairs.any(dim=1)][:HISTOGRAM_ROWS]
     cosines = CosineMoments(cloud.d)
     cosines.update(rows)
-    histogram = cosine_histogram(rows, max_rows=HISTOGRAM_ROWS)
+    histogram = cosine_histogram(rows)
     detail = {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist(), "rows": len(rows)}
     return Finding(cosines.mean_cosine(), len(rows), detail)
 
@@ -76,7 +62,8 @@ MEASURES: dict[str, Measuring] = {
     "mean_share": of_moments("mean_share"),
     "anisotropy_raw": lambda cloud: _anisotropy(cloud, cloud.energies),
     "anisotropy_centred": lambda cloud: _anisotropy(cloud, cloud.eigenvalues),
-    "partition": _partition,
+    "partition": lambda cloud: Finding(cloud.partition.isotropy(), cloud.n),
+    "partition_log": lambda cloud: Finding(cloud.partition.log_isotropy(), cloud.n),
     "uniformity": _uniformity,
     "activation_profile": _activation_profile,
     "cosine_histogram": _cosine_histogram,

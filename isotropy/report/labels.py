@@ -7,8 +7,9 @@ from collections.abc import Callable
 from torch import Tensor
 
 from isotropy.cloud import Cloud
-from isotropy.clusters import score_by_label, silhouette, simplified_silhouette
+from isotropy.clusters import silhouette, simplified_silhouette
 from isotropy.isoscore import isoscore
+from isotropy.labels import score_by_label
 from isotropy.report.finding import Finding, Measuring
 from isotropy.score import Score
 from isotropy.unbiased import isoscore_unbiased
@@ -27,7 +28,7 @@ def _of_pairs(measure: Callable[[Tensor, Tensor], Score]) -> Measuring:
 
 
 def _isoscore_by_label(cloud: Cloud) -> Finding:
-    """Beside IsoScore the bias-corrected one, which classes of different sizes can be compared by."""
+    """Of the rows of classes that have a score; beside it the bias-corrected one, to compare unlike sizes."""
     if cloud.labels is None:
         return Finding(NO_LABELS, 0)
     x, codes = cloud.labels.of(cloud.sample)
@@ -43,7 +44,9 @@ def _isoscore_by_label(cloud: Cloud) -> Finding:
         }
         for one, other in zip(plain.classes, unbiased.classes, strict=True)
     ]
-    return Finding(plain.score, len(x), {"by_label": classes})
+    used = plain.used
+    detail = {"classes_used": len(used), "classes": len(classes), "by_label": classes}
+    return Finding(plain.score, sum(one.n for one in used), detail)
 
 
 MEASURES: dict[str, Measuring] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor
 
@@ -24,5 +25,6 @@ def _barcode(cloud: Cloud) -> Finding:
 MEASURES: dict[str, Measuring] = {
     "barcode": _barcode,
     "persistent_entropy": _of_bars(persistent_entropy),
+    "persistent_entropy_normalised": _of_bars(partial(persistent_entropy, normalised=True)),
     "prominent_bars": _of_bars(prominent_bars),
 }

@@ -1,12 +1,13 @@
 """The HTML pages as a browser without JavaScript uses them."""
 
+import html
 import io
 
 import numpy as np
 import pytest
 
 from app.db.models import Measurement, MeasurementStatus
-from isotropy.catalog import GROUPS, MEASURES
+from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
 
 TABLE = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 
@@ -149,6 +150,12 @@ def test_the_measures_page_has_every_measure_under_its_group(client):
     for group in {measure.group for measure in MEASURES.values()}:
         assert f'<a href="#group-{group}">{GROUPS[group]}</a>' in shown
         assert f'<h2 id="group-{group}-title">{GROUPS[group]}</h2>' in shown
+
+
+def test_the_measures_page_tells_which_number_stands_for_many_and_what_the_outlier_rules_flag(client):
+    shown = html.unescape(client.get("/measures").text)
+    assert "<dt>Its one number</dt><dd>greatest eigenvalue</dd>" in shown
+    assert all(rule in shown for rule in OUTLIER_RULES.values())
 
 
 def test_the_page_stops_asking_when_nothing_changes_any_more(client, cloud, work):

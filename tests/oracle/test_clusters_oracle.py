@@ -9,8 +9,9 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import silhouette_score
 
-from isotropy.clusters import score_by_label, silhouette, simplified_silhouette
+from isotropy.clusters import silhouette, simplified_silhouette
 from isotropy.isoscore import isoscore
+from isotropy.labels import score_by_label
 
 EXACT = (torch.float64, 1e-7)
 SINGLE = (torch.float32, 1e-4)
@@ -76,6 +77,23 @@ def test_two_tight_classes_beside_each_other_are_told_apart_with_a_third_far_off
     assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=rel)
 
 
+@pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
+def test_one_row_far_off_leaves_the_others_their_silhouettes(far):
+    x, labels = blobs(600, 3, 20, 3.0)
+    x[17] = far
+    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=1e-7)
+    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=1e-7)
+
+
+@pytest.mark.parametrize("most_at", range(3))
+def test_tight_classes_far_from_most_of_the_points_are_told_apart(most_at):
+    x, _ = blobs(700, 1, 20)
+    labels = torch.cat([torch.arange(600) % 3, torch.full((100,), most_at)])
+    x = 1e-3 * (x - x.mean(0)) + torch.tensor([0, 1e-2, 1e6]).double()[labels, None]
+    assert silhouette(x, labels).value == pytest.approx(of_scikit_learn(x, labels), rel=1e-7)
+    assert simplified_silhouette(x, labels).value == pytest.approx(of_centroids(x, labels), rel=1e-7)
+
+
 @pytest.mark.parametrize(("dtype", "rel"), [EXACT, SINGLE])
 def test_duplicates_and_classes_of_one_point_are_scored_as_by_scikit_learn(dtype, rel):
     x, labels = blobs(300, 4, 12, 3.0)
@@ -101,11 +119,11 @@ def test_isoscore_by_label_is_that_of_the_package_for_each_class(clustered, dtyp
     found = score_by_label(x, labels, isoscore)
     sizes = np.bincount(labels.numpy()).tolist()
     assert [(one.label, one.n) for one in found.classes] == list(enumerate(sizes))
-    # The package gives NaN for one point; k-means makes a class of one of word2vec.
+    # Smaller classes have no score: k-means makes one of a single point of word2vec, for which the package gives NaN.
     expected = {
         label: float(IsoScore.IsoScore.IsoScore(x[labels == label].double().numpy()))
         for label, size in enumerate(sizes)
-        if size > 1
+        if size >= 4
     }
     values = {one.label: one.score.value for one in found.classes if one.score.value is not None}
     assert values == pytest.approx(expected, rel=rel)

@@ -101,7 +101,7 @@ class TestPartition:
         partition.update(x)
         return partition
 
-    @pytest.mark.measure("partition")
+    @pytest.mark.measure("partition", "partition_log")
     @EACH_DTYPE
     @pytest.mark.parametrize("scale", [0.1, 1, 10])
     def test_the_ratio_is_that_of_scipys_logsumexp(self, points, scale, dtype, rel):

@@ -125,7 +125,7 @@ def test_bars_of_word2vec_stay_what_they_were(word2vec):
     assert prominent_bars(lengths).value == 22
 
 
-@pytest.mark.measure("persistent_entropy")
+@pytest.mark.measure("persistent_entropy", "persistent_entropy_normalised")
 def test_persistent_entropy_is_that_of_gudhi_and_scipy(x):
     lengths = barcode(x)
     diagram = np.stack([np.zeros(len(lengths)), lengths], axis=1)[lengths > 0]

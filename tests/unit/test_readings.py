@@ -61,8 +61,7 @@ def test_rows_that_no_measure_sees_are_not_counted():
 
 def test_a_number_says_which_of_many_it_is():
     assert reading("anisotropy_raw", 0.4, detail={"values": [0.4, 0.1]}).at == "k = 1"
-    assert reading("anisotropy_raw", 0.5, detail={"values": [0.4, 0.1]}).at == ""
-    assert reading("isoscore", 0.5, detail={"by_label": BY_LABEL}).at == ""
+    assert reading("isoscore_by_label", 0.5, detail={"by_label": BY_LABEL}).at == "mean over labels"
     assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0, 1.0]}).at == "greatest eigenvalue"
     assert reading("isoscore", 0.5).at == ""
 

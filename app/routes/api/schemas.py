@@ -1,7 +1,7 @@
 """What the API answers with, read off the rows. NaN does not occur: a missing number is null with its reason."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -16,13 +16,29 @@ from app.db.models import (
     RunStatus,
 )
 from app.db.types import RowId
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, Group
 
 
 class Row(BaseModel):
     """Base of all answers made from a row."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+class MeasureOut(Row):
+    """A measure of the catalogue, in its words."""
+
+    slug: str
+    group: Group
+    name: str
+    symbol: str
+    value: Annotated[str, Field(description="Which number stands for a measure that is more than one; else empty.")]
+    range: str
+    formula: str
+    meaning: str
+    pitfall: str
+    citation: str
+    higher_means: Literal["more isotropic", "less isotropic", "neither"]
 
 
 Slug = Annotated[

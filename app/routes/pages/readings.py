@@ -15,17 +15,6 @@ HEADLINES = (
     "twonn",
 )
 
-# Of what is more than a number: the one number that stands for it.
-STANDS_FOR = {
-    "spectrum": "greatest eigenvalue",
-    "activation_profile": "outlier dimensions",
-    "cosine_histogram": "their mean",
-    "rogue_dimensions": "greatest contribution",
-    "hubness": "skewness",
-    "barcode": "longest bar",
-    "isoscore_by_label": "mean over labels",
-}
-
 
 # The lists that a measurement's detail may hold, and what each of their values is of.
 LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
@@ -69,11 +58,8 @@ class Reading(NamedTuple):
 
     @property
     def at(self) -> str:
-        """Which of its values the number is; empty where there is one, or where it is none of them."""
-        first = next(iter(self.items), None)
-        if first is not None and (first.of, first.value) == (1, self.found.value):
-            return "k = 1"
-        return STANDS_FOR.get(self.measure.slug, "")
+        """Which of its values the number is; empty where there is one."""
+        return self.measure.value
 
     @property
     def table(self) -> Table:

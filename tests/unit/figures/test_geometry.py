@@ -4,6 +4,7 @@ from app.figures.activation import activation
 from app.figures.cosines import cosines
 from app.figures.geometry import anisotropy, cumulative, spectrum
 from app.figures.palette import MARKED
+from isotropy.catalog import OUTLIER_RULES
 
 PROFILE = {
     "mean": [0.0, 5.0, 0.0],
@@ -18,7 +19,13 @@ def test_outlier_dimensions_are_named_and_marked_above_the_band():
     assert "n = 100 rows" in figure.caption
     (mark,) = [trace for trace in figure.draw().data if trace.marker.color == MARKED]
     assert (mark.x[0], mark.y[0], mark.text[0]) == (1, 7.0, "1")
-    assert figure.table.rows[1] == [1, 5.0, 2.0, "mean_mad, std_mad"]
+    rules = f"{OUTLIER_RULES['mean_mad']}; {OUTLIER_RULES['std_mad']}"
+    assert figure.table.rows[1] == [1, 5.0, 2.0, rules]
+
+
+def test_an_outlier_rule_of_another_version_is_called_by_its_slug():
+    figure = activation(PROFILE | {"outliers": [{"dimension": 0, "rules": ["former_rule"]}]}, 100)
+    assert figure.table.rows[0] == [0, 0.0, 1.0, "former_rule"]
 
 
 def test_many_outliers_are_counted_rather_than_all_named():

@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from isotropy.activation import OUTLIER_RULES, activation_profile
+from isotropy.activation import activation_profile
+from isotropy.catalog import OUTLIER_RULES
 from isotropy.spectrum import Moments
 
 
@@ -73,7 +74,7 @@ def test_the_score_is_the_number_of_dimensions_that_some_rule_flags():
 @pytest.mark.parametrize(
     ("x", "reason"),
     [
-        (torch.ones(0, 3), "The activation profile needs at least 2 points; there is 0."),
+        (torch.ones(0, 3), "The activation profile needs at least 2 points; there are 0."),
         (torch.ones(1, 3), "The activation profile needs at least 2 points; there is 1."),
         (
             torch.tensor([[1.0, math.nan], [0.0, 0.0]]),

@@ -5,8 +5,8 @@ import torch
 
 from isotropy.rank import alpha_req, effective_rank, explained_variance, rankme, stable_rank
 
-NO_SPREAD = "All eigenvalues are zero: the points are all equal or all zero, or there are none."
-NOT_FINITE = "The eigenvalues are not finite: some points are NaN, infinite or too large."
+NO_SPREAD = "The points have no energy: all are zero or, once centred, equal; or there are none."
+NOT_FINITE = "The moments are not finite: some points are NaN, infinite or too large."
 
 
 def spectrum(*values):
@@ -103,5 +103,5 @@ def test_a_window_without_two_ranks_is_refused(window):
 
 @pytest.mark.parametrize("K", [0, 4])
 def test_explained_variance_of_more_directions_than_there_are_is_refused(K):
-    with pytest.raises(ValueError, match=f"Expected 1 <= K <= d = 3, got {K}: there are d eigenvalues"):
+    with pytest.raises(ValueError, match=f"Expected 1 <= K <= d = 3, got {K}: there are d directions"):
         explained_variance(spectrum(3, 2, 1), K)

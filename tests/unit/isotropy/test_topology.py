@@ -111,10 +111,10 @@ def test_anything_but_lengths_is_refused(function, lengths):
         function(lengths)
 
 
-@pytest.mark.parametrize("n", [1, 2])
-def test_persistent_entropy_is_undefined_below_three_points(n):
+@pytest.mark.parametrize(("n", "found"), [(1, "are 0"), (2, "is 1")])
+def test_persistent_entropy_is_undefined_below_three_points(n, found):
     lengths = barcode(torch.eye(n))
-    reason = f"Persistent entropy needs at least 2 bars, those of 3 points; there is {n - 1}."
+    reason = f"Persistent entropy needs at least 2 bars, those of 3 points; there {found}."
     assert persistent_entropy(lengths) == Score.undefined(reason)
 
 

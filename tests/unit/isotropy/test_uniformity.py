@@ -42,12 +42,12 @@ def test_duplicates_are_pairs_at_distance_zero():
     assert uniformity(x).value == pytest.approx(math.log((1 + 2 * math.exp(-4)) / 3), rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "rows"), [(0, 0), (3, 1), (3, 0)])
-def test_fewer_than_two_rows_that_are_not_zero_leave_it_undefined(n, rows):
+@pytest.mark.parametrize(("n", "rows", "found"), [(0, 0, "are 0"), (3, 1, "is 1"), (3, 0, "are 0")])
+def test_fewer_than_two_rows_that_are_not_zero_leave_it_undefined(n, rows, found):
     x = torch.zeros(n, 2)
     x[:rows] = 1
     assert uniformity(x).value is None
-    assert uniformity(x).reason == f"Uniformity needs at least 2 rows that are not zero; there is {rows}."
+    assert uniformity(x).reason == f"Uniformity needs at least 2 rows that are not zero; there {found}."
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

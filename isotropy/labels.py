@@ -1,0 +1,96 @@
+"""Classes of points by their labels, and a score of each class.
+
+Labels are codes, one a point. Points without a label are left out by the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.points import require_points
+from isotropy.score import Score, there_are
+
+LEAST_ROWS = 4
+"""Points of the smallest class that a score by label counts: two are always on a line, whatever their class is like."""
+
+
+@dataclass(frozen=True)
+class ClassScore:
+    """The score of the points of one class."""
+
+    label: int
+    n: int
+    """Points of the class."""
+    score: Score
+
+
+@dataclass(frozen=True)
+class ScoreByLabel:
+    """The scores of the classes, in ascending order of their labels, and their mean."""
+
+    score: Score
+    """The mean over the classes that have a score, each with the same weight, in the range of the measure."""
+    classes: tuple[ClassScore, ...]
+
+    @property
+    def used(self) -> tuple[ClassScore, ...]:
+        """The classes that have a score."""
+        return tuple(one for one in self.classes if one.score.value is not None)
+
+
+def score_by_label(x: Tensor, labels: Tensor, measure: Callable[[Tensor], Score]) -> ScoreByLabel:
+    """Return the score by ``measure``, such as ``isoscore``, of the points [n_c, d] of each class.
+
+    That of a class of fewer than ``LEAST_ROWS`` points is undefined. The mean is where no class has a score.
+
+    Args:
+        x: [n, d].
+        labels: the class of each point, integers [n].
+        measure: a score of points.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d], or ``labels`` not an integer tensor [n].
+
+    """
+    names, codes, sizes = classes_of(x, labels)
+    members = torch.split(codes.argsort(stable=True), sizes.tolist())
+    classes = tuple(
+        ClassScore(int(name), len(rows), _score(x[rows], measure))
+        for name, rows in zip(names.tolist(), members, strict=True)
+    )
+    values = [one.score.value for one in classes if one.score.value is not None]
+    if values:
+        return ScoreByLabel(Score(math.fsum(values) / len(values)), classes)
+    if not classes:
+        return ScoreByLabel(Score.undefined("A score by label needs labelled points; there is none."), classes)
+    first = classes[0].score.reason
+    reason = f"None of {len(classes)} classes has a score. The first: {first}" if len(classes) > 1 else first
+    return ScoreByLabel(Score(None, reason), classes)
+
+
+def classes_of(x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the labels that occur, [k], the number of each point's among them, int64 [n], and their counts, [k].
+
+    Raises:
+        ValueError: as by ``score_by_label``.
+
+    """
+    require_points(x)
+    if labels.shape != (len(x),) or labels.is_floating_point() or labels.is_complex():
+        raise ValueError(
+            f"Expected labels as an integer tensor [{len(x)}], got {list(labels.shape)} of {labels.dtype}: "
+            "give each point the code of its class, and leave out points without one."
+        )
+    names, codes, sizes = torch.unique(labels.to(x.device), return_inverse=True, return_counts=True)
+    return names, codes, sizes
+
+
+def _score(x: Tensor, measure: Callable[[Tensor], Score]) -> Score:
+    if len(x) < LEAST_ROWS:
+        return Score.undefined(f"The score of a class needs at least {LEAST_ROWS} points; {there_are(len(x))}.")
+    return measure(x)
