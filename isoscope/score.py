@@ -21,7 +21,11 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
 from workers.points import require_measurable
 
-WIDTH = max(len(measure.name) for measure in MEASURES.values())
+NAMES = {
+    slug: measure.name.replace("*", "★") + (f" ({measure.value})" if measure.value else "")
+    for slug, measure in MEASURES.items()
+}
+WIDTH = max(map(len, NAMES.values()))
 
 
 def score(given: Namespace) -> int:
@@ -34,7 +38,7 @@ def score(given: Namespace) -> int:
     found: dict[str, Finding] = {}
     with tqdm(given.measures or list(MEASURES), unit=" measures", disable=None, leave=False) as slugs:
         for slug in slugs:
-            slugs.set_description(f"{slug:{WIDTH}}")
+            slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
             found |= measure(cloud, [slug])
     try:
         sys.stdout.writelines(f"{line}\n" for line in (_json if given.json else _table)(matrix, cloud, found))
@@ -98,7 +102,7 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[
         if of_group:
             yield f"\n{heading}"
         for slug, finding in of_group.items():
-            yield f"  {MEASURES[slug].name:{WIDTH}}  {_cell(finding, cloud.n)}"
+            yield f"  {NAMES[slug]:{WIDTH}}  {_cell(finding, cloud.n)}"
 
 
 def _offered(matrix: Matrix) -> str:

@@ -18,7 +18,7 @@ class Measure:
     name: str
     symbol: str
     value: str = ""
-    """Which number stands for a measure that is more than one; empty where the measure is the number."""
+    """Which number it is in a report, where a measure is more than one or has settings; else empty."""
     range: str
     """Of that number."""
     bounds: Callable[[int, int], tuple[float, float]] | None = None

@@ -25,8 +25,12 @@ def _mean_cosine(cloud: Cloud) -> Finding:
 
 
 def _rogue_dimensions(cloud: Cloud) -> Finding:
+    """With the contributions of all dimensions, and the greatest of them by dimension."""
     rogue = cloud.cosines.rogue_dimensions()
-    return Finding(rogue.score, cloud.cosines.n, {"contributions": rogue.contributions.tolist()})
+    contributions = rogue.contributions.tolist()
+    greatest = rogue.contributions.argsort(descending=True)[:DIRECTIONS].tolist()
+    dimensions = [{"dimension": i, "value": contributions[i]} for i in greatest]
+    return Finding(rogue.score, cloud.cosines.n, {"contributions": contributions, "dimensions": dimensions})
 
 
 def _anisotropy(cloud: Cloud, eigenvalues: Tensor) -> Finding:

@@ -32,7 +32,7 @@ def _isoscore_by_label(cloud: Cloud) -> Finding:
     if cloud.labels is None:
         return Finding(NO_LABELS, 0)
     x, codes = cloud.labels.of(cloud.sample)
-    plain = score_by_label(x, codes, isoscore)
+    plain = score_by_label(x.double(), codes, isoscore)
     unbiased = score_by_label(x, codes, isoscore_unbiased)
     classes = [
         {
@@ -45,7 +45,8 @@ def _isoscore_by_label(cloud: Cloud) -> Finding:
         for one, other in zip(plain.classes, unbiased.classes, strict=True)
     ]
     used = plain.used
-    detail = {"classes_used": len(used), "classes": len(classes), "by_label": classes}
+    in_all = sum(bool(name) for name in cloud.labels.names)
+    detail = {"classes_used": len(used), "classes": in_all, "by_label": classes}
     return Finding(plain.score, sum(one.n for one in used), detail)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from torch import Tensor
 
-from isotropy.cloud import Cloud
+from isotropy.cloud import BARCODE_ROWS, Cloud
 from isotropy.prominence import prominent_bars
 from isotropy.report.finding import Finding, Measuring
 from isotropy.score import Score
@@ -15,11 +15,12 @@ from isotropy.topology import longest_bar, persistent_entropy
 
 
 def _of_bars(measure: Callable[[Tensor], Score]) -> Measuring:
-    return lambda cloud: Finding(measure(cloud.bars), min(len(cloud.bars) + 1, cloud.n))
+    return lambda cloud: Finding(measure(cloud.bars), len(cloud.sample[:BARCODE_ROWS]))
 
 
 def _barcode(cloud: Cloud) -> Finding:
-    return _of_bars(longest_bar)(cloud)._replace(detail={"lengths": cloud.bars.tolist()})
+    lengths = cloud.bars.tolist()
+    return Finding(longest_bar(cloud.bars), len(cloud.sample[:BARCODE_ROWS]), {"lengths": lengths})
 
 
 MEASURES: dict[str, Measuring] = {

@@ -1,0 +1,142 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy import cloud
+from isotropy.catalog import MEASURES as CATALOG
+from isotropy.cloud import ZETA, read_cloud
+from isotropy.isoscore import isoscore
+from isotropy.report import MEASURES, measure
+from isotropy.rows import Rows
+from isotropy.unbiased import isoscore_unbiased
+
+
+@pytest.fixture
+def x():
+    """300 points in 8 dimensions, one of them far from zero; five rows of zeros."""
+    x = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    x[:, 3] += 4
+    x[:5] = 0
+    return x
+
+
+def found(slug, x, labels=None):
+    return measure(read_cloud(Rows(x, labels)), [slug])[slug]
+
+
+def test_the_report_has_the_measures_of_the_catalogue_and_no_others():
+    assert set(MEASURES) == set(CATALOG)
+
+
+def test_measures_come_in_the_order_of_the_catalogue_whatever_is_asked(x):
+    points = read_cloud(Rows(x))
+    assert list(measure(points)) == list(CATALOG)
+    assert list(measure(points, ["twonn", "isoscore"])) == ["isoscore", "twonn"]
+    assert list(measure(points, "isoscore_star")) == ["isoscore_star"]
+
+
+def test_a_measure_that_there_is_not_is_refused(x):
+    with pytest.raises(ValueError, match="There is no measure 'typo': choose among isoscore, "):
+        measure(read_cloud(Rows(x)), ["isoscore", "typo"])
+
+
+@pytest.mark.parametrize("labels", [None, ["a", "b"] * 150])
+def test_whatever_is_found_can_be_stored_as_json(x, labels):
+    for slug, finding in measure(read_cloud(Rows(x, labels))).items():
+        json.dumps([finding.value, finding.detail], allow_nan=False)
+        assert (finding.score.value is None) == (labels is None and CATALOG[slug].group == "labels"), slug
+
+
+def test_what_is_undefined_has_a_reason_and_no_detail():
+    for slug, finding in measure(read_cloud(Rows(np.empty((0, 4))))).items():
+        assert (finding.value, finding.detail) == (None, None), slug
+        assert finding.score.reason.endswith("."), slug
+
+
+def test_lists_are_values_headed_by_the_first(x):
+    finding = found("explained_variance", x)
+    variances = np.linalg.eigvalsh(np.cov(x.T.astype(float)))[::-1]
+    assert finding.value == pytest.approx(variances.cumsum() / variances.sum())
+    assert finding.score.value == finding.value[0]
+
+
+def test_settings_stand_beside_the_value(x):
+    assert found("isoscore_star", x).detail == {"zeta": ZETA, "source": "identity"}
+    assert found("uniformity", x).detail == {"t": 2}
+    assert found("levina_bickel", x).detail == {"k": 10}
+    assert found("alpha_req", x).detail == {"window": (4, 100)}
+
+
+def test_rows_of_zeros_have_no_direction_and_are_not_counted_among_those_that_have(x):
+    for slug in ("mean_cosine", "rogue_dimensions", "uniformity", "cosine_histogram"):
+        assert found(slug, x).n == 295, slug
+    assert found("mean_cosine", x).detail == {"zero_rows": 5}
+    assert sum(found("cosine_histogram", x).detail["counts"]) == 295 * 294 / 2
+
+
+def test_contributions_add_up_and_the_greatest_are_named(x):
+    detail = found("rogue_dimensions", x).detail
+    assert sum(detail["contributions"]) == pytest.approx(found("mean_cosine", x).value)
+    assert detail["dimensions"][0] == {"dimension": 3, "value": found("rogue_dimensions", x).value}
+    assert [one["value"] for one in detail["dimensions"]] == sorted(detail["contributions"], reverse=True)
+
+
+def test_both_forms_of_the_partition_function_come_from_one_pass(x):
+    assert math.log(found("partition", x).value) == pytest.approx(found("partition_log", x).value)
+
+
+def test_moments_that_are_not_finite_are_told_as_such():
+    reason = found("partition", np.random.default_rng(0).normal(size=(60, 3)) * 1e200).score.reason
+    assert reason == "The partition function is not finite: some points are NaN, infinite or too large."
+
+
+def test_the_points_of_the_fit_lie_about_its_line(x):
+    finding = found("twonn", x)
+    log_mu, survival = np.array(finding.detail["log_mu"]), np.array(finding.detail["minus_log_survival"])
+    assert len(log_mu) == len(survival) > 100
+    assert (survival @ log_mu) / (log_mu @ log_mu) == pytest.approx(finding.value, rel=0.05)
+    assert finding.n == 296  # of the five equal rows, one
+
+
+def test_hubness_has_three_other_numbers(x):
+    parts = found("hubness", x).detail["parts"]
+    assert 0 < parts["robin_hood"] < 1
+    assert 0 <= parts["antihubs"] < 1
+    assert parts["greatest"] > 10
+
+
+def test_bars_are_as_many_as_rows_less_one(x):
+    finding = found("barcode", x)
+    assert len(finding.detail["lengths"]) == 299
+    assert finding.detail["lengths"][-1] == finding.value
+
+
+def test_classes_have_both_scores_and_rows_without_a_label_belong_to_none(x):
+    labels = ["" if i < 10 else "few" if i < 13 else "ab"[i % 2] for i in range(300)]
+    finding = found("isoscore_by_label", x, labels)
+    classes = {one["label"]: one for one in finding.detail["by_label"]}
+    assert set(classes) == {"few", "a", "b"}
+    rows = torch.from_numpy(x[[label == "a" for label in labels]]).double()
+    assert classes["a"]["value"] == pytest.approx(isoscore(rows).value)
+    assert classes["a"]["unbiased"] == pytest.approx(isoscore_unbiased(rows).value)
+    assert classes["few"]["value"] is None
+    assert "at least 4" in classes["few"]["reason"]
+    assert finding.score.value == pytest.approx((classes["a"]["value"] + classes["b"]["value"]) / 2)
+    assert (finding.n, finding.detail["classes_used"], finding.detail["classes"]) == (287, 2, 3)
+    assert found("silhouette", x, labels).n == 290
+
+
+def test_classes_that_no_row_of_the_sample_has_are_counted(x, monkeypatch):
+    monkeypatch.setattr(cloud, "SAMPLE_ROWS", 50)
+    finding = found("isoscore_by_label", x, [str(max(i, 100)) for i in range(300)])
+    assert finding.detail["classes"] == 200
+    assert len(finding.detail["by_label"]) < 50
+
+
+def test_scores_of_classes_do_not_overflow_where_that_of_all_does_not(x):
+    far = (x * np.float32(1e20)).astype(np.float32)
+    assert found("isoscore", far).value is not None
+    assert found("isoscore_by_label", far, ["a"] * 300).value == pytest.approx(found("isoscore", far).value)
