@@ -3,15 +3,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from isotropy import cloud
 from isotropy.catalog import MEASURES as CATALOG
 from isotropy.cloud import ZETA, read_cloud
-from isotropy.isoscore import isoscore
 from isotropy.report import MEASURES, measure
 from isotropy.rows import Rows
-from isotropy.unbiased import isoscore_unbiased
 
 
 @pytest.fixture
@@ -21,6 +18,10 @@ def x():
     x[:, 3] += 4
     x[:5] = 0
     return x
+
+
+def points(n, d, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
 
 
 def found(slug, x, labels=None):
@@ -89,8 +90,14 @@ def test_both_forms_of_the_partition_function_come_from_one_pass(x):
 
 
 def test_moments_that_are_not_finite_are_told_as_such():
-    reason = found("partition", np.random.default_rng(0).normal(size=(60, 3)) * 1e200).score.reason
+    reason = found("partition", 1e200 * points(60, 3)).score.reason
     assert reason == "The partition function is not finite: some points are NaN, infinite or too large."
+
+
+def test_the_partition_function_of_long_points_has_a_logarithm_alone():
+    far = 500 + points(50, 4)
+    assert found("partition", far).score.reason.startswith("The partition ratio is exp(-")
+    assert -2100 < found("partition_log", far).value < -1900
 
 
 def test_the_points_of_the_fit_lie_about_its_line(x):
@@ -108,25 +115,32 @@ def test_hubness_has_three_other_numbers(x):
     assert parts["greatest"] > 10
 
 
+def test_persistent_entropy_is_told_in_nats_and_as_a_share_of_that_of_equal_bars():
+    x = points(30, 3)
+    assert found("persistent_entropy_normalised", x).value == pytest.approx(
+        found("persistent_entropy", x).value / math.log(29)
+    )
+
+
 def test_bars_are_as_many_as_rows_less_one(x):
     finding = found("barcode", x)
     assert len(finding.detail["lengths"]) == 299
     assert finding.detail["lengths"][-1] == finding.value
 
 
-def test_classes_have_both_scores_and_rows_without_a_label_belong_to_none(x):
-    labels = ["" if i < 10 else "few" if i < 13 else "ab"[i % 2] for i in range(300)]
+def test_isoscore_by_label_is_of_the_rows_of_classes_that_have_a_score():
+    x = np.concatenate([points(40, 3), np.ones((5, 3)), points(3, 3, 1), points(9, 3, 2)])
+    labels = ["many"] * 40 + ["equal"] * 5 + ["few"] * 3 + [""] * 9
     finding = found("isoscore_by_label", x, labels)
-    classes = {one["label"]: one for one in finding.detail["by_label"]}
-    assert set(classes) == {"few", "a", "b"}
-    rows = torch.from_numpy(x[[label == "a" for label in labels]]).double()
-    assert classes["a"]["value"] == pytest.approx(isoscore(rows).value)
-    assert classes["a"]["unbiased"] == pytest.approx(isoscore_unbiased(rows).value)
-    assert classes["few"]["value"] is None
-    assert "at least 4" in classes["few"]["reason"]
-    assert finding.score.value == pytest.approx((classes["a"]["value"] + classes["b"]["value"]) / 2)
-    assert (finding.n, finding.detail["classes_used"], finding.detail["classes"]) == (287, 2, 3)
-    assert found("silhouette", x, labels).n == 290
+    assert (finding.n, finding.detail["classes_used"], finding.detail["classes"]) == (40, 1, 3)
+    by_label = {one["label"]: one for one in finding.detail["by_label"]}
+    assert {label: one["n"] for label, one in by_label.items()} == {"many": 40, "equal": 5, "few": 3}
+    assert finding.score.value == by_label["many"]["value"] is not None
+    assert by_label["many"]["unbiased"] > by_label["many"]["value"]
+    assert by_label["equal"]["reason"].startswith("The covariance is zero")
+    few = by_label["few"]
+    reason = "The score of a class needs at least 4 points; there are 3."
+    assert (few["value"], few["unbiased"], few["reason"]) == (None, None, reason)
 
 
 def test_classes_that_no_row_of_the_sample_has_are_counted(x, monkeypatch):
