@@ -17,9 +17,14 @@ class Score:
     @classmethod
     def within(cls, value: float, low: float, high: float) -> Score:
         """Return a score forced into [low, high], the range of the measure, which rounding may leave."""
-        return cls(min(max(value, low), high))
+        return cls(float(min(max(value, low), high)))
 
     @classmethod
     def undefined(cls, reason: str) -> Score:
         """Return a score without a value."""
         return cls(None, reason)
+
+
+def there_are(n: int) -> str:
+    """Return the words that end the reason why so few will not do: "there is 1", "there are 3"."""
+    return f"there {'is' if n == 1 else 'are'} {n}"
