@@ -33,7 +33,7 @@ def unit_roundoff(dtype: torch.dtype) -> float:
 
 def block_rows(n: int) -> int:
     """Return how many rows' bounds to n points are held at once."""
-    return max(BLOCK // max(n, 1), 1)
+    return max(min(BLOCK // max(n, 1), n), 1)
 
 
 class Products:
@@ -165,7 +165,8 @@ def _multiplies_exactly(points: Tensor, largest: float, precision: torch.dtype) 
     """
     bits = -math.log2(unit_roundoff(precision)) - 3
     power = min(int((bits - math.log2(largest)) // 2), GREATEST_POWER) if largest else GREATEST_POWER
-    return all(bool((units == units.round()).all()) for units in (x * 2.0**power for x in points.split(CHUNK_ROWS)))
+    chunks = (x * 2.0**power for x in torch.split(points, CHUNK_ROWS))
+    return all(bool((chunk == chunk.round()).all()) for chunk in chunks)
 
 
 def _first_least(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
