@@ -14,7 +14,7 @@ from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
 from isotropy.intrinsic import twonn
 from isotropy.neighbours import distinct_rows, nearest_neighbours
 
-N, D, INTRINSIC, THREADS = 10_000, 384, 20, 2
+N, D, INTRINSIC, ONES, THREADS = 10_000, 384, 20, 3, 2
 
 
 def curved(generator: torch.Generator) -> Tensor:
@@ -23,11 +23,15 @@ def curved(generator: torch.Generator) -> Tensor:
     return latent.tanh() + 0.01 * torch.randn(N, D, generator=generator)
 
 
-def ours(x: Tensor) -> float:
-    """Without duplicates, exact neighbours, regression: all that a report does."""
-    value = twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension.value
-    assert value is not None
-    return value
+def tied(generator: torch.Generator) -> Tensor:
+    """Points [N, D] of ``ONES`` ones and zeros else, which have only as many distances, so that very many tie."""
+    places = torch.rand(N, D, generator=generator).topk(ONES).indices
+    return torch.zeros(N, D).scatter_(1, places, 1.0)
+
+
+def ours(x: Tensor) -> float | None:
+    """Without duplicates, exact neighbours, regression: all that a report does; None where distances tie."""
+    return twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension.value
 
 
 def theirs(x: Tensor) -> float:
@@ -49,6 +53,8 @@ def main() -> None:
     for name, x in points.items():
         ways[f"Isoscope, {name}"] = partial(ours, x)
         ways[f"scikit-dimension, {name}"] = partial(theirs, x)
+    ties = tied(generator)
+    ways["Isoscope, three ones, float32"] = partial(ours, ties)
     product = f"`X @ X.T` in blocks, {next(iter(points))}"
     ways[product] = lambda: [block @ clouds["Gaussian"].T for block in torch.split(clouds["Gaussian"], 1000)]
     times = interleave(ways, rounds_asked())
@@ -60,10 +66,13 @@ def main() -> None:
     for name, x in points.items():
         gain = ratio(times[f"scikit-dimension, {name}"], times[f"Isoscope, {name}"])
         dimension = ours(x)
+        assert dimension is not None
         print(
             f"- {name}: {gain:.1f} times faster than scikit-dimension; dimension {dimension:.4f}, "
             f"relative difference {abs(dimension / theirs(x) - 1):.0e}."
         )
+    slower = ratio(times["Isoscope, three ones, float32"], times["Isoscope, Gaussian, float32"])
+    print(f"- three ones, float32, where distances tie: {slower:.1f} times the Gaussian cloud's.")
 
 
 if __name__ == "__main__":

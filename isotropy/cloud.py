@@ -36,7 +36,7 @@ ZETA = 0.2
 """Shrinkage of the report's IsoScore*, towards the identity scaled to the points."""
 
 NEIGHBOURS = 10
-"""Nearest neighbours of each row that the one pass finds."""
+"""Nearest neighbours of each row that measures look at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,8 @@ class Cloud:
     @cached_property
     def neighbours(self) -> Neighbours:
         """The nearest among the distinct of ``pairs``: a copy of a point tells nothing of its surroundings."""
-        return nearest_neighbours(self.pairs[distinct_rows(self.pairs)], NEIGHBOURS)
+        # One more, to know where the last of them is tied with it.
+        return nearest_neighbours(self.pairs[distinct_rows(self.pairs)], NEIGHBOURS + 1)
 
     @cached_property
     def bars(self) -> Tensor:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
 
 from isotropy.neighbours import Neighbours
-from isotropy.score import Score
+from isotropy.products import unit_roundoff
+from isotropy.score import Score, there_are
+
+TIED = 0.01
+"""Share of points with a tie up to which counts are told: in simulations so many moved the skewness by 5 %."""
 
 
 @dataclass(frozen=True)
@@ -22,26 +26,29 @@ class Hubness:
     """Share of the points that are nobody's neighbour, in [0, 1)."""
     greatest: Score
     """Places of the greatest hub, from k to n - 1."""
-    occurrences: Tensor
-    """[n] int64, how often each point is one of the k nearest of another."""
 
 
 def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
-    """Return the hubness of n points from their k nearest neighbours.
+    """Return the hubness of n points from their k nearest neighbours, of which k + 1 must have been searched.
 
-    Undefined for fewer than k + 2 points, of which each would be a neighbour of all; the skewness alone if all points
-    have the same count.
+    Undefined for fewer than k + 2 points, of which each would be a neighbour of all; where more than ``TIED`` of the
+    points have a (k + 1)-th neighbour as near as the k-th, within rounding, so that the order of the rows would make
+    the hubs; and the skewness alone if all points have the same count.
 
     Raises:
-        ValueError: fewer than k neighbours were searched although there are more points, or k is below 1.
+        ValueError: no more than k neighbours were searched although there are more points, or k is below 1.
 
     """
     n = len(neighbours.indices)
     if n < k + 2:
-        undefined = Score.undefined(f"Hubness with k = {k} needs at least {k + 2} points; there are {n}.")
-        empty = neighbours.indices.new_empty(0)
-        return Hubness(undefined, undefined, undefined, undefined, empty)
-    occurrences = neighbours.first(k).indices.flatten().bincount(minlength=n)
+        return _undefined(f"Hubness with k = {k} needs at least {k + 2} points; {there_are(n)}.")
+    nearest = neighbours.first(k)
+    if (share := _share_of_ties(neighbours.first(k + 1))) > TIED:
+        return _undefined(
+            f"Hubness is undefined: {share:.0%} of the points have a tie for their {k}-th nearest neighbour, "
+            "which the order of the rows or rounding would decide."
+        )
+    occurrences = nearest.indices.flatten().bincount(minlength=n)
     excess = occurrences.double() - k
     variance = float(excess.square().mean())
     return Hubness(
@@ -51,5 +58,17 @@ def hubness(neighbours: Neighbours, k: int = 10) -> Hubness:
         robin_hood=Score(float(excess.abs().sum()) / (2 * k * n)),
         antihubs=Score(float((occurrences == 0).double().mean())),
         greatest=Score(float(occurrences.max())),
-        occurrences=occurrences,
     )
+
+
+def _undefined(reason: str) -> Hubness:
+    score = Score.undefined(reason)
+    return Hubness(score, score, score, score)
+
+
+def _share_of_ties(neighbours: Neighbours) -> float:
+    """Return the share of points whose last two neighbours are equally far, within rounding."""
+    *_, last, beyond = neighbours.distances.unbind(1)
+    # Half precision is taken as exact: its rounding swaps some neighbours of most clouds, but makes no hubs.
+    error = neighbours.error(min(neighbours.roundoff, unit_roundoff(torch.float32)))[:, -2]
+    return float((beyond - last <= error).double().mean())

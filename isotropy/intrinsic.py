@@ -4,7 +4,11 @@ Search the neighbours of distinct points (``isotropy.neighbours.distinct_rows``)
 out, as by scikit-dimension 0.5; but a pair of duplicates would still count as two neighbours of others.
 
 Standard errors take the points as independent. They are not, since near points share distances: in simulations of 1,000
-uniform points in 2 to 10 dimensions the estimates spread 1.1 to 1.4 times as far.
+uniform points in 2 to 10 dimensions the estimates spread 1.1 to 1.4 times as far. There are none for fewer than
+``isotropy.score.FEWEST_FOR_SE`` points without a duplicate.
+
+Where most points are equally far from the neighbours that are compared, but for what rounding to their dtype may have
+moved them, there is no dimension: that of a lattice, of one-hot or of binary features would be one of its rounding.
 """
 
 from __future__ import annotations
@@ -15,13 +19,10 @@ import torch
 from torch import Tensor
 
 from isotropy.neighbours import Neighbours
-from isotropy.score import Score
+from isotropy.score import FEWEST_FOR_SE, Score, there_are
 
 FIGURE_POINTS = 400
 """Points of a fit that are kept to be drawn."""
-
-ROUNDING = 1e-12
-"""Logarithms of ratios of distances up to here are 0 but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def twonn(neighbours: Neighbours, discard: float = 0.1) -> TwoNNFit:
     """
     if not 0 < discard < 1:
         raise ValueError(f"Expected a fraction to discard between 0 and 1, got {discard}: 0.1 is the usual one.")
-    log_mu = _log_mu(neighbours)
+    log_mu, error = _log_mu(neighbours)
     N = len(log_mu)
     fitted = min(int(N * (1 - discard)), N - 1)
     if fitted < 2:
@@ -57,12 +58,13 @@ def twonn(neighbours: Neighbours, discard: float = 0.1) -> TwoNNFit:
     x = log_mu.sort().values[:fitted]
     y = -torch.log1p(-torch.arange(1, fitted + 1, dtype=torch.float64, device=x.device) / N)
     shown = torch.linspace(0, fitted - 1, min(fitted, FIGURE_POINTS), dtype=torch.float64).round().long().to(x.device)
-    if float(x[-1]) <= ROUNDING:
+    if _is_rounding(log_mu, error):
         return TwoNNFit(Score.undefined(_no_ratio("TwoNN")), x[shown], y[shown])
     dimension = float(x @ y / (x @ x))
     # Renyi: the i-th least of N exponentials is a sum of independent ones, the l-th of mean 1 / (N - l + 1).
     tails = y.flip(0).cumsum(0).flip(0) / torch.arange(N, N - fitted, -1, dtype=torch.float64, device=x.device)
-    return TwoNNFit(Score(dimension, se=dimension * float(tails.norm() / (y @ y))), x[shown], y[shown])
+    se = dimension * float(tails.norm() / (y @ y))
+    return TwoNNFit(_with_error(dimension, se, N), x[shown], y[shown])
 
 
 def twonn_mle(neighbours: Neighbours) -> Score:
@@ -75,15 +77,14 @@ def twonn_mle(neighbours: Neighbours) -> Score:
         ValueError: fewer than two neighbours were searched.
 
     """
-    log_mu = _log_mu(neighbours)
+    log_mu, error = _log_mu(neighbours)
     N = len(log_mu)
     if N < 3:
-        return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; there are {N}.")
-    total = float(log_mu.sum())
-    if total <= N * ROUNDING:
+        return Score.undefined(f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(N)}.")
+    if _is_rounding(log_mu, error):
         return Score.undefined(_no_ratio("TwoNN's likelihood"))
-    dimension = (N - 1) / total
-    return Score(dimension, se=dimension / (N - 2) ** 0.5)
+    dimension = (N - 1) / float(log_mu.sum())
+    return _with_error(dimension, dimension / (N - 2) ** 0.5, N)
 
 
 def levina_bickel(neighbours: Neighbours, k: int = 10) -> Score:
@@ -102,32 +103,51 @@ def levina_bickel(neighbours: Neighbours, k: int = 10) -> Score:
     if len(neighbours.distances) <= k:
         return Score.undefined(
             f"Levina and Bickel's estimate with k = {k} needs more than {k} distinct points; "
-            f"there are {len(neighbours.distances)}."
+            f"{there_are(len(neighbours.distances))}."
         )
-    distances = neighbours.first(k).distances
-    distances = distances[distances[:, 0] > 0]
+    neighbours = neighbours.first(k)
+    distinct = neighbours.distances[:, 0] > 0
+    distances = neighbours.distances[distinct]
     N = len(distances)
     if N < 2:
         return Score.undefined(
-            f"Levina and Bickel's estimate needs at least 2 points without a duplicate; there are {N}."
+            f"Levina and Bickel's estimate needs at least 2 points without a duplicate; {there_are(N)}."
         )
     inverses = (distances[:, -1:] / distances).log().sum(1) / (k - 1)
-    mean = float(inverses.mean())
-    if mean <= ROUNDING:
+    if _is_rounding(inverses, _error(neighbours)[distinct]):
         return Score.undefined(
-            "Levina and Bickel's estimate is undefined: the neighbours of every point are equally far from it."
+            f"Levina and Bickel's estimate is undefined: for most points the {k} nearest neighbours are equally far, "
+            "within rounding."
         )
-    return Score(1 / mean, se=float(inverses.std()) / N**0.5 / mean**2)
+    mean = float(inverses.mean())
+    return _with_error(1 / mean, float(inverses.std()) / N**0.5 / mean**2, N)
 
 
-def _log_mu(neighbours: Neighbours) -> Tensor:
-    """Return ln(mu) [N] of the points that have no duplicate; zeros for one or two points, which have no mu."""
+def _log_mu(neighbours: Neighbours) -> tuple[Tensor, Tensor]:
+    """Return ln(mu) [N] of the points that have no duplicate, and its error; zeros for one or two points."""
     if len(neighbours.distances) < 3:
-        return neighbours.distances.new_zeros(len(neighbours.distances))
+        nothing = neighbours.distances.new_zeros(len(neighbours.distances))
+        return nothing, nothing
     first, second = neighbours.first(2).distances.unbind(1)
     distinct = first > 0
-    return (second[distinct] / first[distinct]).log()
+    return (second[distinct] / first[distinct]).log(), _error(neighbours)[distinct]
+
+
+def _error(neighbours: Neighbours) -> Tensor:
+    """Return what rounding may make of the logarithm of a ratio to the first neighbour's distance, [n]."""
+    return neighbours.error(neighbours.roundoff)[:, 0] / neighbours.distances[:, 0]
+
+
+def _is_rounding(logarithms: Tensor, error: Tensor) -> bool:
+    """Return whether most of some logarithms of ratios [N] are 0, within their error [N]."""
+    return float((logarithms <= error).double().mean()) > 0.5
+
+
+def _with_error(dimension: float, se: float, n: int) -> Score:
+    return Score(dimension, se=se if n >= FEWEST_FOR_SE else None)
 
 
 def _no_ratio(name: str) -> str:
-    return f"{name} is undefined: every point is as far from its second neighbour as from its first."
+    return (
+        f"{name} is undefined: most points are as far from their second neighbour as from their first, within rounding."
+    )

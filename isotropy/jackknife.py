@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, Self, TypeVar
 
+import numpy as np
 from torch import Tensor
 
-from isotropy.score import Score
+from isotropy.score import FEWEST_FOR_SE, Score
 from isotropy.spectrum import CHUNK_ROWS
 
 BLOCKS = 10
@@ -19,6 +20,9 @@ MAX_BYTES = 512 * 2**20
 
 ROUNDS = 8
 """Turns of each block, if there are rows enough: of a file sorted by class each block gets a part of every class."""
+
+SEED = 0
+"""Of the orders in which the blocks take their turns: the same rows have the same standard errors."""
 
 
 class Part(Protocol):
@@ -41,15 +45,22 @@ def blocks_within(numbers: int) -> int:
 
     d^2 for a covariance: 10 blocks up to d = 2590, 2 up to 5792, and beyond that 1, which has no standard error.
     """
-    return max(1, min(BLOCKS, MAX_BYTES // (8 * numbers)))
+    return max(1, min(BLOCKS, MAX_BYTES // (8 * max(numbers, 1))))
 
 
 class Jackknife(Generic[P]):
     """Parts of a stream of points in blocks, each of which a statistic can be computed without.
 
-    Rows are dealt to the blocks in rotation, by slices: not in one run to each, which would put a class of a sorted
-    file into one block; nor one by one, as neighbours that depend on each other, such as tokens of a sentence, belong
-    into one block. Slices are taken to be independent. Blocks may be unequal.
+    Rows are dealt to the blocks in rounds, by slices: not in one run to each, which would put a class of a sorted file
+    into one block; nor one by one, as neighbours that depend on each other, such as tokens of a sentence, belong into
+    one block. In each round every block takes one slice, in a random order, so that nothing that recurs in the file
+    falls to one block; every second round in the reverse of the order before, against drifts. Blocks may be unequal.
+
+    So the unit taken as independent is the slice, and the order of the rows matters. Beside shuffled copies of the same
+    4,000 or 40,000 rows, the standard error of a mean was 0.8 to 1.3 times as great for two overlapping classes, sorted
+    or alternating in runs of any length; 0.4 to 1.4 times for classes four standard deviations apart, since each block
+    has nearly the same share of either; and for rows sorted by value itself 1.1 times (4,000) and 3 times (40,000).
+    Shuffle the rows if their order means nothing.
 
     Args:
         empty: makes a part without points, such as ``lambda: Moments(d)``.
@@ -80,7 +91,7 @@ class Jackknife(Generic[P]):
         while start < len(x):
             turn, within = divmod(self._seen, self._slice)
             end = min(start + self._slice - within, len(x))
-            self._parts[turn % len(self._parts)].update(x[start:end])
+            self._parts[self._block(turn)].update(x[start:end])
             self._seen += end - start
             start = end
 
@@ -97,20 +108,27 @@ class Jackknife(Generic[P]):
 
         The delete-m jackknife for blocks of unequal sizes (Busing, Meijer & van der Leeden 1999). For the mean of equal
         blocks it is the standard deviation of the blocks' means over sqrt(B). It assumes a statistic that changes
-        smoothly with the points. A score has no standard error where there are fewer than two blocks with points, or
-        where it is undefined for all points or without one of the blocks.
+        smoothly with the points. A score has no standard error where there are fewer than ``FEWEST_FOR_SE`` points,
+        which is two for each of ``BLOCKS``, or fewer than two blocks; nor where it is undefined for all points or
+        without one of the blocks.
         """
         whole = statistics(self.total())
         parts = [part for part in self._parts if part.n > 0]
-        if len(parts) < 2:
-            return dict(whole)
         n = sum(part.n for part in parts)
+        if n < FEWEST_FOR_SE or len(parts) < 2:
+            return dict(whole)
         shares = [part.n / n for part in parts]
         left = [statistics(rest) for rest in self._left_out(parts, self._empty())]
         return {
             name: replace(score, se=_standard_error(score, [rest[name] for rest in left], shares))
             for name, score in whole.items()
         }
+
+    def _block(self, turn: int) -> int:
+        """Return which block takes a slice."""
+        round_, place = divmod(turn, len(self._parts))
+        order = np.random.default_rng((SEED, round_ // 2)).permutation(len(self._parts))
+        return int(order[-1 - place if round_ % 2 else place])
 
     def _left_out(self, parts: Sequence[P], others: P) -> Iterator[P]:
         """Yield the merge of all parts but one, ``others`` with them, for each of the parts in their order.

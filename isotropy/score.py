@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FEWEST_FOR_SE = 20
+"""Points below which no standard error is told: it would be as good as unknown, or 0 where two happen to agree."""
+
 
 @dataclass(frozen=True)
 class Score:

@@ -24,8 +24,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from isotropy.points import require_points
-from isotropy.score import Score
+from isotropy.points import at_least_float32, require_points, scaled
+from isotropy.score import Score, there_are
 from isotropy.spectrum import CHUNK_ROWS, Moments, centre
 
 PAIR_ROWS = 256
@@ -33,6 +33,8 @@ PAIR_ROWS = 256
 
 ROUNDING = 1e-9
 """Part of tr(S)^2 below which an estimate has lost its digits to cancellation."""
+
+NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
 
 
 class FourthMoments(Moments):
@@ -127,10 +129,6 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
         raise ValueError(
             f"Expected groups [{n}], one of each point, got {list(groups.shape)}: number the points' groups."
         )
-    if groups is None and n >= d:
-        moments = FourthMoments(d)
-        moments.update(x)
-        return isoscore_unbiased_from_moments(moments)
     if groups is None:
         codes = torch.arange(n)
     else:
@@ -138,7 +136,14 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
     sizes = codes.bincount()
     if (reason := _why_too_few(len(sizes), d, "points" if groups is None else "groups")) is not None:
         return Score.undefined(reason)
-    _, y = centre(x.detach().cpu().double())
+    if not x.isfinite().all():
+        return Score.undefined(NOT_FINITE)
+    x, _ = scaled(at_least_float32(x.detach()))  # or fourth powers leave the range of float64
+    if groups is None and n >= d:
+        moments = FourthMoments(d)
+        moments.update(x)
+        return isoscore_unbiased_from_moments(moments)
+    _, y = centre(x.cpu().double())
     if (reason := _why_without_spread(y)) is not None:
         return Score.undefined(reason)
     y = y / y.abs().max()  # or products leave the range of float64
@@ -250,16 +255,16 @@ def _score(trace_squared: float, squares: float, d: int) -> Score:
 
 def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
     if n < 4:
-        return f"The bias-corrected IsoScore needs at least 4 {kind}; there {'is' if n == 1 else 'are'} {n}."
+        return f"The bias-corrected IsoScore needs at least 4 {kind}; {there_are(n)}."
     if d < 2:
-        return f"The bias-corrected IsoScore needs at least 2 dimensions; there is {d}."
+        return f"The bias-corrected IsoScore needs at least 2 dimensions; {there_are(d)}."
     return None
 
 
 def _why_without_spread(values: Tensor) -> str | None:
     """Return why nothing can be said of a covariance or of centred points."""
     if not values.isfinite().all():
-        return "The covariance is not finite: some points are NaN, infinite or too large."
+        return NOT_FINITE
     if not values.any():
         return "The covariance is zero: all points are equal."
     return None

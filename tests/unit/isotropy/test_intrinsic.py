@@ -5,6 +5,7 @@ import torch
 
 from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
 from isotropy.neighbours import Neighbours, nearest_neighbours
+from isotropy.score import there_are
 
 
 def randn(n, d, seed=0):
@@ -13,8 +14,13 @@ def randn(n, d, seed=0):
 
 def with_ratios(mu):
     """Neighbours of points whose second neighbour is mu times as far as the first."""
-    distances = torch.stack([torch.full_like(mu, 3.0), 3 * mu], dim=1)
-    return Neighbours(distances, torch.zeros_like(distances, dtype=torch.int64))
+    return at_distances(torch.stack([torch.full_like(mu, 3.0), 3 * mu], dim=1))
+
+
+def at_distances(distances):
+    """Neighbours so far from float64 points of the size 1; which they are is of no matter."""
+    indices, sizes = torch.zeros_like(distances, dtype=torch.int64), torch.ones_like(distances[:, 0])
+    return Neighbours(distances, indices, sizes, roundoff=2**-53)
 
 
 def pareto(n, dimension, seed):
@@ -36,16 +42,30 @@ def test_ratios_on_the_line_have_its_slope_as_dimension(dimension):
 
 
 def test_the_likelihood_of_equal_ratios_is_known_by_hand():
-    score = twonn_mle(with_ratios(torch.full((11,), 2.0, dtype=torch.float64)))
-    assert score.value == pytest.approx(10 / (11 * math.log(2)))
-    assert score.se == pytest.approx(score.value / 3)
+    score = twonn_mle(with_ratios(torch.full((27,), 2.0, dtype=torch.float64)))
+    assert score.value == pytest.approx(26 / (27 * math.log(2)))
+    assert score.se == pytest.approx(score.value / 5)
 
 
 def test_levina_bickel_of_equal_neighbourhoods_is_known_by_hand():
-    distances = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).expand(6, 3)
-    score = levina_bickel(Neighbours(distances, torch.zeros(6, 3, dtype=torch.int64)), k=3)
+    distances = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).expand(20, 3)
+    score = levina_bickel(at_distances(distances), k=3)
     assert score.value == pytest.approx(2 / math.log(8))
     assert score.se == pytest.approx(0, abs=1e-12)
+
+
+MEASURES = [lambda n: twonn(n).dimension, twonn_mle, lambda n: levina_bickel(n, 2)]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(("n", "has_one"), [(3, False), (19, False), (20, True)])
+def test_fewer_than_twenty_points_have_no_standard_error(measure, n, has_one):
+    score = measure(nearest_neighbours(randn(n, 4), 2))
+    assert score.value > 0
+    assert (score.se is not None) == has_one
+    # Points with a duplicate are left out of the estimate, so they do not count.
+    repeated = torch.cat([randn(n, 4), torch.full((30, 4), 50.0, dtype=torch.float64)])
+    assert (measure(nearest_neighbours(repeated, 2)).se is not None) == has_one
 
 
 @pytest.mark.parametrize("measure", [lambda n: twonn(n).dimension, twonn_mle])
@@ -89,7 +109,7 @@ def test_fewer_than_three_points_have_no_intrinsic_dimension(n):
     assert fit.dimension.reason == f"TwoNN needs at least 2 points to fit; of {n} without a duplicate it kept {n // 2}."
     assert len(fit.log_mu) == 0
     assert twonn_mle(neighbours).reason == (
-        f"TwoNN's likelihood needs at least 3 points without a duplicate; there are {n}."
+        f"TwoNN's likelihood needs at least 3 points without a duplicate; {there_are(n)}."
     )
 
 
@@ -113,25 +133,63 @@ def test_duplicates_alone_have_no_intrinsic_dimension():
     )
 
 
+def rotated(x):
+    """The points turned at random, in float64."""
+    return x.double() @ torch.linalg.qr(randn(x.shape[1], x.shape[1])).Q
+
+
+EQUALLY_FAR = "most points are as far from their second neighbour as from their first, within rounding."
+
+
 def test_points_equally_far_from_each_other_have_no_intrinsic_dimension():
     neighbours = nearest_neighbours(torch.eye(20), 10)
     fit = twonn(neighbours)
-    assert fit.dimension.reason == (
-        "TwoNN is undefined: every point is as far from its second neighbour as from its first."
-    )
+    assert fit.dimension.reason == f"TwoNN is undefined: {EQUALLY_FAR}"
     assert float(fit.log_mu.max()) == 0
-    assert twonn_mle(neighbours).reason == (
-        "TwoNN's likelihood is undefined: every point is as far from its second neighbour as from its first."
-    )
+    assert twonn_mle(neighbours).reason == f"TwoNN's likelihood is undefined: {EQUALLY_FAR}"
     assert levina_bickel(neighbours).reason == (
-        "Levina and Bickel's estimate is undefined: the neighbours of every point are equally far from it."
+        "Levina and Bickel's estimate is undefined: for most points the 10 nearest neighbours are equally far, "
+        "within rounding."
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shift", [0, 2])
+def test_a_rotated_code_has_no_dimension_in_any_precision(dtype, shift):
+    neighbours = nearest_neighbours((rotated(torch.eye(100)) + shift).to(dtype), 10)
+    for score in (twonn(neighbours).dimension, twonn_mle(neighbours), levina_bickel(neighbours)):
+        assert "within rounding" in score.reason
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("shift", [0, 100])
+def test_a_rotated_lattice_has_no_dimension_from_two_neighbours(dtype, shift):
+    lattice = torch.cartesian_prod(*[torch.arange(7.0)] * 4)
+    neighbours = nearest_neighbours((rotated(lattice) + shift).to(dtype), 2)
+    assert twonn(neighbours).dimension.reason == f"TwoNN is undefined: {EQUALLY_FAR}"
+    assert twonn_mle(neighbours).reason == f"TwoNN's likelihood is undefined: {EQUALLY_FAR}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_points_of_many_dimensions_off_the_origin_have_theirs_in_any_precision(dtype):
+    x = randn(1000, 300)
+    rounded, exact = nearest_neighbours((x + 3).to(dtype), 10), nearest_neighbours(x, 10)
+    assert twonn_mle(rounded).value == pytest.approx(twonn_mle(exact).value, rel=0.05)
+    assert levina_bickel(rounded).value == pytest.approx(levina_bickel(exact).value, rel=0.02)
+
+
+def test_near_duplicates_as_close_as_rounding_do_not_take_the_dimension_of_the_others_away():
+    x = randn(500, 5).float()
+    x[:40] = x[40:80] * (1 + 2**-22)
+    for measure in MEASURES:
+        single, double = (measure(nearest_neighbours(points, 2)).value for points in (x, x.double()))
+        assert single == pytest.approx(double, rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [0, 1, 10])
 def test_levina_bickel_of_no_more_points_than_neighbours_is_undefined(n):
     assert levina_bickel(nearest_neighbours(randn(n, 4), 10)).reason == (
-        f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; there are {n}."
+        f"Levina and Bickel's estimate with k = 10 needs more than 10 distinct points; {there_are(n)}."
     )
 
 

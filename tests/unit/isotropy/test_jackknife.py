@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from isotropy.cosine import CosineMoments
-from isotropy.isoscore import isoscore_from_covariance
+from isotropy.isoscore import isoscore, isoscore_from_covariance
 from isotropy.jackknife import Jackknife, blocks_within
 from isotropy.score import Score
 from isotropy.spectrum import Moments
-from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
+from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 
 
 def points(n, d, seed=0):
@@ -21,6 +21,33 @@ def dealt(x, blocks=10, kind=Moments, n=None):
     return jackknife
 
 
+class Rows:
+    """A part that keeps the rows themselves."""
+
+    def __init__(self):
+        self.rows = []
+
+    @property
+    def n(self):
+        return len(self.rows)
+
+    def update(self, x):
+        self.rows += x.squeeze(1).tolist()
+
+    def merge(self, other):
+        self.rows += other.rows
+
+
+def block_of_each_row(n, blocks=10, announced=None):
+    """Which block each of n rows is dealt to, int64 [n]."""
+    made = [Rows() for _ in range(blocks)]
+    Jackknife(iter(made).__next__, n if announced is None else announced, blocks).update(torch.arange(n)[:, None])
+    dealt_to = torch.full((n,), -1)
+    for block, part in enumerate(made):
+        dealt_to[part.rows] = block
+    return dealt_to
+
+
 def mean(moments):
     return Score(float(moments.mean[0]))
 
@@ -30,17 +57,17 @@ def spread(moments):
 
 
 def test_a_mean_of_equal_blocks_has_the_standard_deviation_of_their_means_over_the_root_of_their_number():
-    # 40 rows in 5 blocks: slices of 1 row, so that row i is dealt to block i mod 5.
-    x = points(40, 2)
-    of_blocks = [float(x[block::5, 0].mean()) for block in range(5)]
+    x, blocks = points(40, 2), block_of_each_row(40, 5)
+    of_blocks = [float(x[blocks == block, 0].mean()) for block in range(5)]
     assert dealt(x, 5).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 5**0.5, rel=1e-10)
 
 
 def test_a_mean_of_unequal_blocks_is_known_by_hand():
-    # Blocks {0, 3} and {6}: mean 3, block means 1.5 and 6, shares 2/3 and 1/3.
-    variance = (2 * (1.5 - 3) ** 2 + (6 - 3) ** 2 / 2) / 2
-    x = torch.tensor([[0.0], [6.0], [3.0]], dtype=torch.float64)
-    assert dealt(x, 2).standard_error(mean) == pytest.approx(variance**0.5, rel=1e-12)
+    # 160 rows were announced, so slices have 10. One block has the first, the other the second and the third, its turn
+    # in the second round being the first: mean 3, block means 0 and 4.5, shares 1/3 and 2/3.
+    variance = ((0 - 3) ** 2 / 2 + 2 * (4.5 - 3) ** 2) / 2
+    x = torch.tensor([0.0, 6.0, 3.0], dtype=torch.float64).repeat_interleave(10)[:, None]
+    assert dealt(x, 2, n=160).standard_error(mean) == pytest.approx(variance**0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("blocks", [2, 3, 7, 10])
@@ -55,7 +82,7 @@ def test_a_mean_of_unequal_blocks_is_known_by_hand():
 def test_the_standard_error_is_that_of_moments_made_anew_without_each_block(kind, statistic, blocks):
     x = 1 + points(101, 4)
     n = len(x)
-    block = torch.arange(n) // max(n // (8 * blocks), 1) % blocks
+    block = block_of_each_row(n, blocks)
     whole = kind(4)
     whole.update(x)
     pseudo, shares = [], []
@@ -84,18 +111,53 @@ def test_standard_errors_are_the_spread_of_the_scores_over_clouds():
         return {"mean": mean(part), "spread": spread(part), "unbiased": isoscore_unbiased_from_moments(part)}
 
     spreads = torch.arange(1, 9, dtype=torch.float64) ** -0.5
-    found = [dealt(points(150, 8, seed) * spreads, kind=FourthMoments).scores(measured) for seed in range(100)]
+    # 1,200 rows are announced, for one slice a block, which is quicker.
+    clouds = (points(150, 8, seed) * spreads for seed in range(200))
+    found = [dealt(x, kind=FourthMoments, n=1200).scores(measured) for x in clouds]
     for name in ("mean", "spread", "unbiased"):
         over_clouds = statistics.stdev(scores[name].value for scores in found)
-        # Each standard error is off by some 24 %, their mean square by 2 %, the spread of 100 clouds by 7 %.
+        # Each standard error is off by some 24 %, their mean square by 2 %, the spread of 200 clouds by 5 %.
         assert statistics.fmean(scores[name].se ** 2 for scores in found) ** 0.5 == pytest.approx(over_clouds, rel=0.2)
 
 
-def test_a_sorted_file_has_the_standard_error_of_a_shuffled_one():
-    x = points(4000, 3)
-    x[:, 0] = x[:, 0].sort().values
-    in_one_run = statistics.stdev(float(block[:, 0].mean()) for block in x.split(400)) / 10**0.5
-    assert dealt(x).standard_error(mean) < 0.3 * in_one_run
+def beside_shuffled(x):
+    """The standard error of the mean of ordered rows over that of shuffled ones, the root mean square of 20."""
+    generator = torch.Generator().manual_seed(1)
+    shuffled = [dealt(x[torch.randperm(len(x), generator=generator)]).standard_error(mean) for _ in range(20)]
+    return dealt(x).standard_error(mean) / statistics.fmean(error**2 for error in shuffled) ** 0.5
+
+
+def two_classes(gap, length):
+    """Rows [4000, 1] of classes that many standard deviations apart, alternating in runs of this length."""
+    x = points(4000, 1)
+    x[torch.arange(4000) // length % 2 == 1] += gap
+    return x
+
+
+# Any one standard error from 10 blocks is off by 24 %.
+def test_rows_sorted_by_value_have_about_the_standard_error_of_shuffled_ones():
+    assert 0.6 < beside_shuffled(points(4000, 1).sort(dim=0).values) < 1.8
+
+
+@pytest.mark.parametrize("length", [5, 17, 50, 100, 2000])
+def test_alternating_and_sorted_classes_have_about_the_standard_error_of_shuffled_ones(length):
+    assert 0.6 < beside_shuffled(two_classes(1, length)) < 1.5
+
+
+def test_classes_far_apart_count_as_fixed_shares():
+    # Within a class the deviation is 1, in all of the rows sqrt(1 + 4), but the blocks have the same share of either.
+    assert 0.3 < beside_shuffled(two_classes(4, 2000)) < 0.6
+
+
+@pytest.mark.parametrize(("n", "blocks"), [(160, 10), (4000, 10), (333, 7)])
+def test_in_each_round_every_block_takes_one_slice_and_every_second_order_is_reversed(n, blocks):
+    length = max(n // (8 * blocks), 1)
+    rounds = block_of_each_row(n, blocks)[: 8 * blocks * length].view(8, blocks, length)
+    assert torch.equal(rounds, rounds[:, :, :1].expand_as(rounds))
+    orders = rounds[:, :, 0].tolist()
+    assert [sorted(order) for order in orders] == [list(range(blocks))] * 8
+    assert orders[1::2] == [order[::-1] for order in orders[::2]]
+    assert len({tuple(order) for order in orders}) == 8
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1000])
@@ -113,7 +175,7 @@ def test_slices_are_an_eighth_of_a_block_from_one_row_to_a_chunk(n, length):
     parts = [CosineMoments(2) for _ in range(10)]
     jackknife = Jackknife(iter(parts).__next__, n)
     jackknife.update(points(length + 1, 2))
-    assert [part.n for part in parts] == [length, 1, *[0] * 8]
+    assert sorted(part.n for part in parts) == sorted([length, 1, *[0] * 8])
 
 
 def test_the_total_is_the_moments_of_all_points():
@@ -126,15 +188,21 @@ def test_the_total_is_the_moments_of_all_points():
         torch.testing.assert_close(total.covariance(), whole.covariance(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n", "blocks"), [(0, 10), (1, 10), (100, 1)])
-def test_fewer_than_two_blocks_with_points_have_no_standard_error(n, blocks):
+@pytest.mark.parametrize(("n", "blocks"), [(0, 10), (1, 10), (2, 10), (3, 10), (19, 10), (19, 2), (100, 1)])
+def test_fewer_than_twenty_points_or_two_blocks_have_no_standard_error(n, blocks):
     score = dealt(points(n, 2), blocks).scores(lambda part: {"it": Score(float(part.n))})["it"]
     assert score == Score(float(n))
 
 
+def test_twenty_points_are_enough_for_a_standard_error():
+    x, block = points(20, 2), block_of_each_row(20)
+    of_blocks = [float(x[block == b, 0].mean()) for b in range(10)]
+    assert dealt(x).standard_error(mean) == pytest.approx(statistics.stdev(of_blocks) / 10**0.5, rel=1e-10)
+
+
 def test_fewer_points_than_blocks_are_blocks_of_one_point():
-    x = points(6, 2)
-    assert dealt(x).standard_error(mean) == pytest.approx(float(x[:, 0].std()) / 6**0.5, rel=1e-10)
+    x = points(25, 2)
+    assert dealt(x, 30).standard_error(mean) == pytest.approx(float(x[:, 0].std()) / 25**0.5, rel=1e-10)
 
 
 def test_a_score_that_is_undefined_has_no_standard_error():
@@ -144,14 +212,15 @@ def test_a_score_that_is_undefined_has_no_standard_error():
 
 
 def test_a_score_that_is_undefined_without_one_block_has_no_standard_error():
-    x = points(4, 2)
-    score = dealt(x, kind=FourthMoments).scores(lambda part: {"it": isoscore_unbiased_from_moments(part)})["it"]
-    assert score.value == pytest.approx(isoscore_unbiased(x).value)
+    x = torch.ones(40, 2, dtype=torch.float64)
+    x[block_of_each_row(40) == 3] = points(4, 2)
+    score = dealt(x).scores(lambda part: {"it": spread(part)})["it"]
+    assert score.value == pytest.approx(isoscore(x).value)
     assert score.se is None
 
 
 @pytest.mark.parametrize(
-    ("d", "blocks"), [(2, 10), (768, 10), (2590, 10), (2591, 9), (4096, 4), (5792, 2), (5793, 1), (16_384, 1)]
+    ("d", "blocks"), [(2, 10), (768, 10), (2590, 10), (2591, 9), (4096, 4), (5792, 2), (5793, 1), (16_384, 1), (0, 10)]
 )
 def test_large_covariances_are_kept_in_fewer_blocks(d, blocks):
     assert blocks_within(d * d) == blocks

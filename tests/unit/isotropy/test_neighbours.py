@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from isotropy import neighbours as module
-from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
+from isotropy import products
+from isotropy.neighbours import distinct_rows, nearest_neighbours
 
 PRECISIONS = [torch.bfloat16, torch.float32, torch.float64]
 
@@ -14,17 +15,17 @@ def randn(n, d, seed=0):
 
 
 def brute_force(x, k):
-    """The definition: differences in float64, sorted, of equal distances the first row first."""
+    """The definition, [n, k] each: differences in float64, sorted, of equal distances the first row first."""
     distances = (x.double()[:, None] - x.double()).square().sum(2).sqrt()
     distances.fill_diagonal_(math.inf)
     distances, indices = distances.sort(dim=1, stable=True)
-    return Neighbours(distances[:, :k], indices[:, :k])
+    return distances[:, :k], indices[:, :k]
 
 
 def assert_exact(x, k, rtol=1e-12):
-    ours, exact = nearest_neighbours(x, k), brute_force(x, k)
-    torch.testing.assert_close(ours.distances, exact.distances, rtol=rtol, atol=0)
-    assert torch.equal(ours.indices, exact.indices)
+    ours, (distances, indices) = nearest_neighbours(x, k), brute_force(x, k)
+    torch.testing.assert_close(ours.distances, distances, rtol=rtol, atol=0)
+    assert torch.equal(ours.indices, indices)
 
 
 @pytest.fixture(params=PRECISIONS, ids=str)
@@ -39,19 +40,6 @@ def first_precision(request, monkeypatch):
 @pytest.mark.parametrize("d", [1, 3, 100])
 def test_every_precision_finds_the_neighbours_of_brute_force(d, k):
     assert_exact(randn(300, d), k)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("d", [2, 500])
-def test_no_bound_exceeds_the_squared_distance_that_it_bounds(precision, dtype, d):
-    x = (randn(60, d) * torch.logspace(-3, 3, 60, dtype=torch.float64)[:, None]).to(dtype)
-    x = torch.cat([x, x * (1 + 1e-6)])
-    rows = torch.arange(len(x))
-    bounds, columns = module._Products(x, precision, len(x) - 1)._candidates_of(rows)
-    squares = (x.double()[:, None] - x.double()).square().sum(2)
-    assert torch.equal(columns.sort(dim=1).values, torch.tensor([[j for j in rows if j != i] for i in rows]))
-    assert bool((bounds <= squares.gather(1, columns)).all())
 
 
 @pytest.mark.usefixtures("first_precision")
@@ -116,8 +104,53 @@ def test_of_equally_near_points_the_first_rows_come_first():
     assert_exact(square, 6)
 
 
-def test_points_all_equally_far_apart_are_settled_one_by_one():
-    assert_exact(torch.eye(60), 4)
+def ones(n, d, count):
+    """Rows [n, d] of zeros, with ones at random places."""
+    places = torch.rand(n, d, generator=torch.Generator().manual_seed(0)).topk(count).indices
+    return torch.zeros(n, d).scatter_(1, places, 1.0)
+
+
+TIED = {
+    "one-hot": torch.eye(60),
+    "three ones": ones(400, 30, 3),
+    "binary": (randn(400, 16) > 0).float(),
+    "a shifted lattice": torch.cartesian_prod(*[torch.arange(7.0)] * 3) / 8 + 1000,
+}
+
+
+@pytest.mark.usefixtures("first_precision")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("cloud", TIED)
+def test_very_many_points_at_the_same_distance_are_told_apart_by_their_rows(cloud, dtype):
+    assert_exact(TIED[cloud].to(dtype), 10, rtol=1e-15)
+
+
+@pytest.mark.usefixtures("first_precision")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_ties_that_rounded_products_cannot_see_are_measured(dtype):
+    # In float64 the order in which three coordinates are added up decides who of equals comes first.
+    x = (0.1 * ones(400, 30, 3) + 0.7 * ones(400, 30, 3).roll(1, 0)).to(dtype)
+    torch.testing.assert_close(nearest_neighbours(x, 10).distances, brute_force(x, 10)[0], rtol=1e-15, atol=0)
+
+
+def test_distances_of_float32_are_differences_in_float64():
+    # Differences of coordinates as unlike as these would be rounded in float32.
+    x = (randn(300, 5) * torch.logspace(-4, 4, 300, dtype=torch.float64)[:, None]).float()
+    assert_exact(x, 10, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_neighbours_know_the_roundoff_and_the_size_of_their_points(dtype):
+    x = (1e4 * randn(50, 8)).to(dtype)
+    found = nearest_neighbours(x, 5).first(3)
+    assert found.roundoff == torch.finfo(dtype).eps / 2
+    torch.testing.assert_close(found.sizes, x.double().square().mean(1).sqrt(), rtol=1e-12, atol=0)
+
+
+def test_equal_distances_may_be_four_roundings_apart():
+    found = nearest_neighbours(torch.tensor([[3.0, 5.0], [3.0, 6.0], [3.0, 8.0]]), 2)
+    expected = 4 * (2**-11 * torch.tensor([17.0, 22.5, 36.5]).sqrt()[:, None] + 2**-53 * found.distances)
+    torch.testing.assert_close(found.error(2**-11), expected.double())
 
 
 def test_duplicates_are_neighbours_at_distance_zero():
@@ -131,8 +164,8 @@ def test_duplicates_are_neighbours_at_distance_zero():
 def test_neighbours_do_not_depend_on_the_blocks(monkeypatch):
     x = randn(333, 17).float()
     whole = nearest_neighbours(x, 5)
-    monkeypatch.setattr(module, "BLOCK", 7 * 333)
-    monkeypatch.setattr(module, "PAIR_NUMBERS", 50)
+    monkeypatch.setattr(products, "BLOCK", 7 * 333)
+    monkeypatch.setattr(products, "PAIR_NUMBERS", 50)
     blocked = nearest_neighbours(x, 5)
     assert torch.equal(blocked.distances, whole.distances)
     assert torch.equal(blocked.indices, whole.indices)
@@ -148,16 +181,6 @@ def test_few_points_have_all_others_as_neighbours(n):
 
 def test_points_of_no_dimensions_are_all_equal():
     assert nearest_neighbours(torch.empty(40, 0), 1).distances.tolist() == [[0.0]] * 40
-
-
-@pytest.mark.parametrize("x", [randn(300, 5), torch.eye(40)], ids=["by products", "one by one"])
-def test_progress_counts_the_rows_up_to_all(monkeypatch, x):
-    monkeypatch.setattr(module, "BLOCK", 10 * len(x))
-    told = []
-    nearest_neighbours(x, 3, told.append)
-    assert len(told) > 3
-    assert told == sorted(told)
-    assert told[-1] == len(x)
 
 
 def test_the_first_of_several_neighbours_are_those_of_a_smaller_search():

@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from isotropy.score import there_are
 from isotropy.spectrum import CHUNK_ROWS
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
@@ -61,15 +62,22 @@ def test_half_precision_scores_as_float64(dtype, shape):
     assert isoscore_unbiased(x).value == pytest.approx(isoscore_unbiased(x.double()).value, rel=1e-9)
 
 
-def test_points_whose_fourth_powers_leave_float64_are_told_so():
+@pytest.mark.parametrize("scale", [1e-300, 1e-100, 1e-72, 1e100, 1e300])
+@pytest.mark.parametrize("shape", [(60, 8), (6, 8)])
+def test_points_score_the_same_at_every_scale_of_float64(scale, shape):
+    x = points(*shape)
+    expected = pytest.approx(isoscore_unbiased(x).value, rel=1e-9)
+    assert isoscore_unbiased(x * scale).value == expected
+    assert isoscore_unbiased(x * scale, torch.arange(len(x))).value == expected
+
+
+def test_moments_whose_fourth_powers_leave_float64_are_told_so():
     x = points(60, 8)
-    too_large, too_small = isoscore_unbiased(x * 1e100), isoscore_unbiased(x * 1e-100)
+    too_large, too_small = (isoscore_unbiased_from_moments(moments_of(x * scale)) for scale in (1e100, 1e-100))
     assert too_large.reason == "The fourth powers of the points are too large for float64: scale the points down."
     assert too_small.reason == "The fourth powers of the points are too small for float64: scale the points up."
-    expected = pytest.approx(isoscore_unbiased(x).value, rel=1e-9)
-    assert isoscore_unbiased(x * 1e-72).value == expected
-    assert isoscore_unbiased(x * 1e-100, torch.arange(60)).value == expected
-    assert isoscore_unbiased(x * 1e100, torch.arange(60)).value == expected
+    smaller = isoscore_unbiased_from_moments(moments_of(x * 1e-72))
+    assert smaller.value == pytest.approx(isoscore_unbiased(x).value, rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "are"), [(0, "are"), (1, "is"), (2, "are"), (3, "are")])
@@ -83,7 +91,7 @@ def test_fewer_than_four_points_have_no_score(n, are, d):
 @pytest.mark.parametrize("d", [0, 1])
 def test_fewer_than_two_dimensions_have_no_score(d):
     assert isoscore_unbiased(points(9, d)).reason == (
-        f"The bias-corrected IsoScore needs at least 2 dimensions; there is {d}."
+        f"The bias-corrected IsoScore needs at least 2 dimensions; {there_are(d)}."
     )
 
 
