@@ -13,8 +13,8 @@ from isotropy.spectrum import CHUNK_ROWS
 BLOCK = 10_000_000
 """Bounds held at once, those of 500 rows to all of 20,000: 40 MB in float32."""
 
-PAIR_NUMBERS = 1_000_000
-"""Numbers in the differences taken at once: more leave the caches, and with fewer threads wait for each other."""
+PAIR_NUMBERS = 100_000
+"""Numbers in the differences taken at once: more leave the caches."""
 
 GROUP = 20
 """Columns of which only the least is looked at first."""
@@ -141,7 +141,7 @@ class Products:
         take = partial(self._points.index_select, 0)
         pairs = max(PAIR_NUMBERS // max(self._points.shape[1], 1), 1)
         measured = [
-            _squares(take(i).double().sub_(take(j)))
+            _squares(take(i).double().sub_(take(j).double()))
             for i, j in zip(torch.split(rows[row], pairs), torch.split(columns[wanted], pairs), strict=True)
         ]
         squares[wanted] = torch.cat(measured)
