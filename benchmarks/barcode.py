@@ -1,16 +1,14 @@
-"""Bars in dimension 0 of a batch and of a sample, beside gudhi and ripser.
+"""Bars in dimension 0 of a batch and of a sample, beside gudhi.
 
 Run: python -m benchmarks.barcode
 """
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from gudhi.sklearn.rips_persistence import RipsPersistence
 from numpy.typing import NDArray
-from ripser import ripser
 from torch import Tensor
 
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
@@ -25,12 +23,6 @@ RIPS = RipsPersistence(homology_dimensions=0, input_type="point cloud")
 def gudhi_bars(points: NDArray[np.floating]) -> NDArray[np.float64]:
     """Deaths [n - 1] by gudhi's interface for scikit-learn, in dimension 0 alone; the last bar never ends."""
     deaths: NDArray[np.float64] = RIPS.fit_transform([points])[0][:-1, 1]
-    return deaths
-
-
-def ripser_bars(points: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Deaths [n - 1] by ripser, in dimension 0 alone; the last bar never ends."""
-    deaths: NDArray[np.float64] = ripser(points, maxdim=0)["dgms"][0][:-1, 1]
     return deaths
 
 
@@ -59,7 +51,6 @@ def compare(x: Tensor) -> None:
         ours: lambda: barcode(x),
         f"bars, their entropy and its gradient, {dtype}": lambda: gradient(x),
         gudhi: lambda: gudhi_bars(points),
-        f"ripser, {dtype}": lambda: ripser_bars(points),
     }
     times = interleave({name: repeated(way, REPEATS[n]) for name, way in ways.items()}, rounds_asked())
     difference = np.abs(barcode(x.double()).numpy() / np.sort(gudhi_bars(points.astype(np.float64))) - 1).max()
@@ -71,10 +62,9 @@ def compare(x: Tensor) -> None:
 
 def main() -> None:
     """Print the medians of interleaved rounds and their ratios, by size and dtype."""
-    warnings.filterwarnings("ignore", "The input point cloud has more columns than rows", module="ripser")
     torch.set_num_threads(THREADS)
     generator = torch.Generator().manual_seed(0)
-    print(machine("torch", "gudhi", "ripser", "scipy"))
+    print(machine("torch", "gudhi"))
     print(f"{THREADS} threads\n")
     for n in SIZES:
         single = torch.randn(n, D, generator=generator)
