@@ -3,5 +3,6 @@
 Points are always rows: a cloud of n points in d dimensions is a tensor [n, d].
 
 Nothing is imported here, so that ``isotropy.catalog`` can be read where torch is not installed. Start from
-``isotropy.spectrum`` (streaming moments), ``isotropy.isoscore`` or ``isotropy.regularizers.istar``.
+``isotropy.report`` (every measure of a cloud), ``isotropy.isoscore``, ``isotropy.postprocess.methods`` or
+``isotropy.regularizers.istar``.
 """

@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from isotropy.distances import centre_of
 from isotropy.spectrum import CHUNK_ROWS
 
 BLOCK = 10_000_000
@@ -18,9 +19,6 @@ PAIR_NUMBERS = 100_000
 
 GROUP = 20
 """Columns of which only the least is looked at first."""
-
-CENTRE_ROWS = 256
-"""Rows whose median all are shifted by."""
 
 GREATEST_POWER = 60
 """Units tried for exactness are no finer than 2^-60, whose squares are normal numbers of float32."""
@@ -61,8 +59,7 @@ class Products:
         n, d = points.shape
         exact = torch.promote_types(points.dtype, precision)
         sums = torch.promote_types(precision, torch.float32)
-        # The median of some rows lies among most of the points, however far away single ones are.
-        centre = points[:: -(-n // CENTRE_ROWS)].median(dim=0).values
+        centre = centre_of(points)
         self._kept = points.new_empty(n, d, dtype=precision)
         squares = points.new_empty(n, dtype=torch.float64)
         rho = 0.0
