@@ -6,6 +6,7 @@ from app.db.session import Sessions
 from app.queue import JobQueue
 from app.settings import Settings
 from app.storage import Storage
+from app.storage.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,11 @@ class Context:
     sessions: Sessions
     storage: Storage
     queue: JobQueue
+
+    @property
+    def ledger(self) -> Ledger:
+        """The files with their rows."""
+        return Ledger(self.sessions, self.storage)
 
     def close(self) -> None:
         """Close the connections."""

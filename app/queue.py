@@ -38,6 +38,9 @@ class JobKind(StrEnum):
     INSPECT = "inspect"
     MEASURE = "measure"
     CURVE = "curve"
+    POSTPROCESS = "postprocess"
+    MAKE = "make"
+    ENCODE = "encode"
     FINETUNE = "finetune"
 
 
@@ -60,8 +63,8 @@ class Job(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """Fine-tunes go one at a time to a device; measuring has a queue of its own, so it never waits for them."""
-        return "gpu" if self.kind is JobKind.FINETUNE else "measure"
+        """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it."""
+        return "gpu" if self.kind in (JobKind.FINETUNE, JobKind.ENCODE) else "measure"
 
 
 Execute = Callable[[Job], Awaitable[None]]

@@ -1,8 +1,10 @@
 """The curve job: a shrinkage-zeta curve towards the covariance of another embedding."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import update
 
-from app.db.models import CurveStatus, Embedding, ZetaCurve
+from app.db.models import Embedding, ResultStatus, ZetaCurve
 from app.errors import InvalidError
 from app.queue import Job
 from app.settings import Settings
@@ -13,23 +15,23 @@ from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
 
 
-def compute_curve(curve_id: str, settings: Settings, device: str) -> Job | None:
+def compute_curve(curve_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Write the lines of a curve into its row."""
     sessions = job_sessions(settings)
-    row = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == CurveStatus.QUEUED)
+    row = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == ResultStatus.QUEUED)
     with sessions() as session:
         curve = session.get(ZetaCurve, curve_id)
-        if curve is None or curve.status is not CurveStatus.QUEUED:
-            return None
+        if curve is None or curve.status is not ResultStatus.QUEUED:
+            return ()
         points = session.get_one(Embedding, curve.embedding_id)
         source = session.get_one(Embedding, curve.source_id)
     try:
         lines = _lines(points, source, settings, curve.seed)
         with sessions.begin() as session:
-            session.execute(row.values(status=CurveStatus.READY, lines=lines, error=None))
+            session.execute(row.values(status=ResultStatus.READY, lines=lines, error=None))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
-        record(error, sessions, row, status=CurveStatus.FAILED)
-    return None
+        record(error, sessions, row, status=ResultStatus.FAILED)
+    return ()
 
 
 def _lines(points: Embedding, source: Embedding, settings: Settings, seed: int) -> list[dict[str, object]]:

@@ -8,7 +8,18 @@ from typing import Any
 
 from sqlalchemy import update
 
-from app.db.models import UNFINISHED, CurveStatus, Embedding, EmbeddingStatus, Run, RunStatus, ZetaCurve
+from app.db.models import (
+    UNFINISHED,
+    Embedding,
+    EmbeddingStatus,
+    Encoding,
+    EncodingStatus,
+    PostProcessing,
+    ResultStatus,
+    Run,
+    RunStatus,
+    ZetaCurve,
+)
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job, JobKind
@@ -25,7 +36,10 @@ MAX_LOST_ATTEMPTS = 25
 ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
     JobKind.INSPECT: (Embedding, (EmbeddingStatus.INSPECTING,), EmbeddingStatus.FAILED),
     JobKind.MEASURE: (Embedding, (EmbeddingStatus.MEASURING,), EmbeddingStatus.FAILED),
-    JobKind.CURVE: (ZetaCurve, (CurveStatus.QUEUED,), CurveStatus.FAILED),
+    JobKind.CURVE: (ZetaCurve, (ResultStatus.QUEUED,), ResultStatus.FAILED),
+    JobKind.POSTPROCESS: (PostProcessing, (ResultStatus.QUEUED,), ResultStatus.FAILED),
+    JobKind.MAKE: (Embedding, (EmbeddingStatus.MAKING,), EmbeddingStatus.FAILED),
+    JobKind.ENCODE: (Encoding, (EncodingStatus.QUEUED, EncodingStatus.RUNNING), EncodingStatus.FAILED),
     JobKind.FINETUNE: (Run, UNFINISHED, RunStatus.FAILED),
 }
 
@@ -104,7 +118,8 @@ def _cause(exit_code: int) -> str:
 
 
 def _given_up(kind: JobKind, attempts: int, last_cause: str | None) -> str:
-    smaller = "a smaller batch, a smaller model" if kind is JobKind.FINETUNE else "fewer dimensions"
+    has_model = kind in (JobKind.FINETUNE, JobKind.ENCODE)
+    smaller = "a smaller batch, a smaller model" if has_model else "fewer dimensions"
     return (
         f"The process of this job ended {attempts} times without getting further (last by "
         f"{last_cause or 'the end of its whole worker'}). SIGKILL most often means that memory ran out: "

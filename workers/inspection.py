@@ -1,5 +1,7 @@
 """The inspect job: look into uploaded files, where looking can do no harm."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import update
 
 from app.db.models import Embedding, EmbeddingStatus
@@ -14,7 +16,7 @@ from workers.sessions import job_sessions
 from workers.upload import uploaded
 
 
-def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
+def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Write what the files hold into the embedding's row, a draft from then on; measuring follows if it was asked for.
 
     They are read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
@@ -24,12 +26,12 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Job
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
-        return None
+        return ()
     try:
         found = _look(embedding, settings)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, row, status=EmbeddingStatus.FAILED)
-        return None
+        return ()
     return _store(embedding_id, found, sessions)
 
 
@@ -44,11 +46,11 @@ def _look(embedding: Embedding, settings: Settings) -> Inspection:
     )
 
 
-def _store(embedding_id: str, found: Inspection, sessions: Sessions) -> Job | None:
+def _store(embedding_id: str, found: Inspection, sessions: Sessions) -> Sequence[Job]:
     with sessions.begin() as session:
         embedding = session.get(Embedding, embedding_id, with_for_update=True)
         if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
-            return None
+            return ()
         embedding.inspection = found.model_dump(mode="json")
         embedding.selection = found.selection.model_dump(mode="json")
         embedding.format = found.format.value
@@ -56,7 +58,7 @@ def _store(embedding_id: str, found: Inspection, sessions: Sessions) -> Job | No
         embedding.error = None
         if not embedding.commit_when_inspected:
             embedding.status = EmbeddingStatus.DRAFT
-            return None
+            return ()
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-        return Job(JobKind.MEASURE, embedding_id)
+        return (Job(JobKind.MEASURE, embedding_id),)

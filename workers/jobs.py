@@ -1,6 +1,6 @@
 """Which function does which kind of job. The fork server imports this once, and torch and transformers with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from app.queue import Job, JobKind
 from app.settings import Settings
@@ -9,8 +9,8 @@ from workers.finetune.job import fine_tune
 from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
 
-# Each takes a row's id and returns the job that follows, if any; what came of it is in the row.
-WORK: dict[JobKind, Callable[[str, Settings, str], Job | None]] = {
+# Each takes a row's id and returns the jobs that follow; what came of it is in the row.
+WORK: dict[JobKind, Callable[[str, Settings, str], Sequence[Job]]] = {
     JobKind.INSPECT: inspect_embedding,
     JobKind.MEASURE: measure_embedding,
     JobKind.CURVE: compute_curve,

@@ -1,13 +1,15 @@
 """The measure job: the file of a committed embedding in, its measurements and zeta curves out."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import delete, update
 
 from app.db.models import (
-    CurveStatus,
     Embedding,
     EmbeddingStatus,
     Measurement,
     MeasurementStatus,
+    ResultStatus,
     ZetaCurve,
 )
 from app.db.session import Sessions
@@ -26,20 +28,20 @@ SEED = 0
 OWN_SOURCES = ("identity", "sample")
 
 
-def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Job | None:
+def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Measure an embedding and make it ready, in one transaction; on the CPU, which leaves GPUs to the fine-tunes."""
     sessions = job_sessions(settings)
     row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.MEASURING)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
-        return None
+        return ()
     try:
         cloud = read_cloud(open_embedding(embedding, settings), SEED)
         _store(sessions, embedding_id, cloud, _measurements(embedding_id, cloud), _curves(embedding_id, cloud))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, row, status=EmbeddingStatus.FAILED)
-    return None
+    return ()
 
 
 def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
@@ -64,7 +66,7 @@ def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
     S = cloud.moments.covariance()
     lines = zeta_lines(cloud, [scaled_identity, lambda _: S])
     return [
-        ZetaCurve(embedding_id=embedding_id, source=source, status=CurveStatus.READY, seed=SEED, lines=own)
+        ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=own)
         for source, own in zip(OWN_SOURCES, lines, strict=True)
     ]
 

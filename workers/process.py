@@ -101,9 +101,10 @@ def _work(job: Job, settings: Settings, device: str) -> None:
 
     from workers.jobs import WORK  # noqa: PLC0415 - imported by the fork server already
 
-    if (following := WORK[job.kind](job.row_id, settings, device)) is not None:
+    if following := WORK[job.kind](job.row_id, settings, device):
         queue = JobQueue(settings.queue)
-        queue.enqueue(following)
+        for one in following:
+            queue.enqueue(one)
         queue.close()
 
 

@@ -14,7 +14,17 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.db.models import UNFINISHED, CurveStatus, Embedding, EmbeddingStatus, Run, ZetaCurve
+from app.db.models import (
+    UNFINISHED,
+    Embedding,
+    EmbeddingStatus,
+    Encoding,
+    EncodingStatus,
+    PostProcessing,
+    ResultStatus,
+    Run,
+    ZetaCurve,
+)
 from app.db.session import Sessions
 from app.errors import ConflictError
 from app.queue import Job, JobKind, JobQueue
@@ -103,13 +113,16 @@ def wanted(sessions: Sessions) -> list[Job]:
         return [
             *_jobs(session, JobKind.INSPECT, Embedding, EmbeddingStatus.INSPECTING),
             *_jobs(session, JobKind.MEASURE, Embedding, EmbeddingStatus.MEASURING),
-            *_jobs(session, JobKind.CURVE, ZetaCurve, CurveStatus.QUEUED),
+            *_jobs(session, JobKind.CURVE, ZetaCurve, ResultStatus.QUEUED),
+            *_jobs(session, JobKind.POSTPROCESS, PostProcessing, ResultStatus.QUEUED),
+            *_jobs(session, JobKind.MAKE, Embedding, EmbeddingStatus.MAKING),
+            *_jobs(session, JobKind.ENCODE, Encoding, EncodingStatus.QUEUED, EncodingStatus.RUNNING),
             *_runs(session),
         ]
 
 
-def _jobs(session: Session, kind: JobKind, table: Any, status: StrEnum) -> list[Job]:
-    ids = session.scalars(select(table.id).where(table.status == status).order_by(table.created_at))
+def _jobs(session: Session, kind: JobKind, table: Any, *states: StrEnum) -> list[Job]:
+    ids = session.scalars(select(table.id).where(table.status.in_(states)).order_by(table.created_at))
     return [Job(kind, row_id) for row_id in ids]
 
 

@@ -26,6 +26,9 @@ MARKED = "#c04688"
 QUIET = "#7c8186"
 """Context that stays behind."""
 
+SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
+"""Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
+
 
 def of_lambda(lam: float) -> str:
     """Colour of a λ: the same λ has the same colour in every figure, table and tag."""

@@ -10,7 +10,6 @@ from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.errors import ConflictError, IsoscopeError, NotFoundError
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
-from app.services import files
 from app.services.embeddings import base_name, clean_name
 from app.services.glue import TASKS, GlueName
 from app.storage import Stored
@@ -34,7 +33,7 @@ def create_dataset(
     names = base_name(train_filename), base_name(validation_filename)
     stored: list[Stored] = []
     try:
-        stored.extend(files.store(context, stream, settings.max_dataset_bytes) for stream in (train, validation))
+        stored.extend(context.ledger.store(stream, settings.max_dataset_bytes) for stream in (train, validation))
         paths = [context.storage.local(one.sha256) for one in stored]
         description = run_in_sandbox(
             describe_pair,
@@ -42,7 +41,7 @@ def create_dataset(
             memory_bytes=settings.parse_memory_bytes,
             seconds=settings.parse_seconds,
         )  # fmt: skip
-        with files.recording(context, *stored) as session:
+        with context.ledger.recording(*stored) as session:
             dataset = Dataset(
                 name=clean_name(name, names[0].rsplit(".", 1)[0]),
                 origin=origin,
@@ -56,7 +55,7 @@ def create_dataset(
             )
             session.add(dataset)
     except IsoscopeError:
-        files.release(context, *(one.sha256 for one in stored))
+        context.ledger.release(*(one.sha256 for one in stored))
         raise
     return dataset
 
@@ -106,4 +105,4 @@ def delete_dataset(context: Context, dataset_id: str) -> None:
                 "Delete the experiment first."
             )
         session.delete(dataset)
-    files.release(context, dataset.train_sha256, dataset.validation_sha256)
+    context.ledger.release(dataset.train_sha256, dataset.validation_sha256)

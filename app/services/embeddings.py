@@ -3,20 +3,28 @@
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, selectinload
 
 from app.context import Context
-from app.db.models import CurveStatus, Embedding, EmbeddingFile, EmbeddingStatus, FileRole, Measurement, ZetaCurve
+from app.db.models import (
+    Embedding,
+    EmbeddingFile,
+    EmbeddingStatus,
+    FigureData,
+    FileRole,
+    Measurement,
+    ResultStatus,
+    ZetaCurve,
+)
 from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError, TooLargeError
 from app.formats.inspection import Inspection
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, check_annotations, common_format
 from app.queue import Job, JobKind
-from app.services import files
 from app.storage import Stored
 
 MAX_NAME_CHARACTERS = 200
@@ -51,7 +59,7 @@ def create_embedding(
     stored: list[Stored] = []
     try:
         for _, one in given:
-            stored.append(files.store(context, one.stream, context.settings.max_upload_bytes))
+            stored.append(context.ledger.store(one.stream, context.settings.max_upload_bytes))
             _require_room(context, stored)
         named = [
             NamedFile(context.storage.local(kept.sha256), one.filename)
@@ -61,7 +69,7 @@ def create_embedding(
         for file in named[len(shards) :]:
             check_annotations(file)
         filename = together([one.filename for one in shards])
-        with files.recording(context, *stored) as session:
+        with context.ledger.recording(*stored) as session:
             embedding = Embedding(
                 name=clean_name(name, filename),
                 filename=filename,
@@ -74,7 +82,7 @@ def create_embedding(
             )
             session.add(embedding)
     except IsoscopeError:
-        files.release(context, *(kept.sha256 for kept in stored))
+        context.ledger.release(*(kept.sha256 for kept in stored))
         raise
     context.queue.enqueue(Job(JobKind.INSPECT, embedding.id))
     return get_embedding(context, embedding.id)
@@ -117,6 +125,15 @@ def get_embedding(context: Context, embedding_id: str) -> Embedding:
         return _find(session, embedding_id)
 
 
+def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
+    """What the figures of an embedding's report show beside its measurements, by slug; all, or of ``slugs``."""
+    wanted = select(FigureData).where(FigureData.embedding_id == embedding_id)
+    if slugs:
+        wanted = wanted.where(FigureData.slug.in_(slugs))
+    with context.sessions() as session:
+        return {one.slug: one.data for one in session.scalars(wanted)}
+
+
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
     """Choose other vectors, names or labels of a draft, and have the worker look again; ``commit`` measures then."""
     with context.sessions.begin() as session:
@@ -154,7 +171,7 @@ def delete_embedding(context: Context, embedding_id: str) -> None:
         session.delete(embedding)
     for job in jobs:
         context.queue.cancel(job)
-    files.release(context, *(file.file_sha256 for file in embedding.files))
+    context.ledger.release(*(file.file_sha256 for file in embedding.files))
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
@@ -183,7 +200,7 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
         curve = _find_curve(session, embedding_id, "embedding", source_id)
     if curve is None:
         _add_curve(context, embedding_id, source_id)
-    elif curve.status is CurveStatus.FAILED:
+    elif curve.status is ResultStatus.FAILED:
         _repeat_curve(context, curve.id)
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
@@ -229,8 +246,8 @@ def _add_curve(context: Context, embedding_id: str, source_id: str) -> None:
 
 
 def _repeat_curve(context: Context, curve_id: str) -> None:
-    failed = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == CurveStatus.FAILED)
-    queued = failed.values(status=CurveStatus.QUEUED, error=None, attempts=0)
+    failed = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == ResultStatus.FAILED)
+    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
         repeated = session.scalar(queued.returning(ZetaCurve.id))
     if repeated is not None:

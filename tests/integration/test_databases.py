@@ -15,12 +15,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app.db.migration import upgrade
-from app.db.models import CurveStatus, Embedding, EmbeddingFile, EmbeddingStatus, StoredFile, ZetaCurve
+from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
 from app.errors import ConflictError
 from app.main import create_app
 from app.queue import Job, JobKind
-from app.services import files
 from app.services.embeddings import Incoming, create_embedding, request_zeta_curve
 from app.settings import Settings
 from app.storage import Stored
@@ -85,9 +84,9 @@ def test_a_curve_that_failed_is_computed_again_when_asked_for(context, pair):
     first = request_zeta_curve(context, *pair)
     with context.sessions.begin() as session:
         curve = session.get_one(ZetaCurve, first.id)
-        curve.status, curve.error, curve.attempts = CurveStatus.FAILED, "no memory", 5
+        curve.status, curve.error, curve.attempts = ResultStatus.FAILED, "no memory", 5
     again = at_once(lambda: request_zeta_curve(context, *pair))[0]
-    assert (again.id, again.status, again.error, again.attempts) == (first.id, CurveStatus.QUEUED, None, 0)
+    assert (again.id, again.status, again.error, again.attempts) == (first.id, ResultStatus.QUEUED, None, 0)
     assert context.queue.active() == {Job(JobKind.CURVE, first.id).workflow_id}
 
 
@@ -100,11 +99,11 @@ def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(cont
         for embedding in made[1:]:
             session.delete(session.get_one(Embedding, embedding.id))
     sha256 = made[0].files[0].file_sha256
-    files.release(context, sha256)
+    context.ledger.release(sha256)
     assert context.storage.exists(sha256)
     with context.sessions.begin() as session:
         session.delete(session.get_one(Embedding, made[0].id))
-    files.release(context, sha256)
+    context.ledger.release(sha256)
     assert not context.storage.exists(sha256)
 
 
@@ -112,7 +111,7 @@ def test_bytes_that_go_before_their_row_is_written_are_a_conflict(context):
     gone = Stored("0" * 64, 1)
     with (
         pytest.raises(ConflictError, match="The same file was deleted at this moment; upload it again"),
-        files.recording(context, gone),
+        context.ledger.recording(gone),
     ):
         pytest.fail("there is nothing to record")
 

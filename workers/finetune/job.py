@@ -1,6 +1,7 @@
 """The fine-tune job: the row of a queued or interrupted run in, the row of a finished one out."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ class Task(NamedTuple):
     """Of the model on the Hub, where an interrupted run has found it out already."""
 
 
-def fine_tune(run_id: str, settings: Settings, device: str) -> Job | None:
+def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Train and evaluate a run, going on from its last checkpoint if it has one.
 
     A run that is final, gone or another worker's is left as it is. One killed at any moment and called again on the
@@ -64,7 +65,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Job | None:
             record(error, sessions, row, status=RunStatus.FAILED, finished_at=utcnow())
         if _is_over(sessions, run_id):
             folder.remove()
-    return None
+    return ()
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str) -> Task | None:

@@ -7,12 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.db.config import Regularizer
 from app.db.models import (
-    CurveStatus,
     DatasetOrigin,
     EmbeddingStatus,
     FileRole,
     MeasurementStatus,
     Phase,
+    ResultStatus,
     RunStatus,
 )
 from app.db.types import RowId
@@ -111,7 +111,7 @@ class ZetaCurveOut(BaseModel):
 
     source: str
     source_id: str | None
-    status: CurveStatus
+    status: ResultStatus
     error: str | None
     seed: int
     zetas: list[float]

@@ -8,12 +8,13 @@ from app.context import Context
 from app.db.models import EmbeddingStatus
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError, NotFoundError
+from app.figures.report import DRAWN, figures_of
+from app.figures.subject import Subject
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.formats.selection import Selection
 from app.problems import status_of
 from app.routes.pages.answers import FileKind, csv_file, figure_file, see
 from app.routes.pages.readings import groups_of, headlines_of, table_of
-from app.routes.pages.report import DRAWN, figures_of
 from app.routes.pages.shrinkage import ShrinkageDep, read_shrinkage
 from app.services.embeddings import (
     Incoming,
@@ -21,6 +22,7 @@ from app.services.embeddings import (
     create_embedding,
     delete_embedding,
     get_embedding,
+    get_figure_data,
     list_embeddings,
     select_embedding,
 )
@@ -139,9 +141,10 @@ def delete(context: ContextDep, embedding_id: str) -> Response:
 def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ShrinkageDep) -> Response:
     """A figure of the report."""
     embedding = get_embedding(context, embedding_id)
+    subject = Subject.of(embedding, get_figure_data(context, embedding_id))
     shrinkage = read_shrinkage(context, embedding, query)
     curve = [shrinkage.figure] if shrinkage.figure else []
-    return figure_file([*curve, *figures_of(embedding)], slug, kind)
+    return figure_file([*curve, *figures_of([subject])], slug, kind)
 
 
 @router.get("/{embedding_id}/measurements.csv")
@@ -175,7 +178,7 @@ def _page(
             "headlines": headlines_of(embedding),
             "groups": groups_of(embedding),
             "drawn": DRAWN,
-            "figures": figures_of(embedding),
+            "figures": figures_of([Subject.of(embedding, get_figure_data(context, embedding_id))]),
             "shrinkage": read_shrinkage(context, embedding, query),
         }
     status = status_of(problem) if problem else 200

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Query, Response
 
 from app.context import Context
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, ZetaCurve
+from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
 from app.db.types import RowId
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
@@ -58,7 +58,7 @@ class Shrinkage(NamedTuple):
     @property
     def waiting(self) -> bool:
         """Whether a worker still has to compute the curve."""
-        return self.curve is not None and self.curve.status is CurveStatus.QUEUED
+        return self.curve is not None and self.curve.status is ResultStatus.QUEUED
 
 
 @router.post("/curves")

@@ -14,7 +14,7 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
     runs = {}
     for lam in (-1.0, 0.0, 1.0):
         run_id = make_run(lam=lam, learning_rate=5e-3)
-        assert fine_tune(run_id, settings, "cpu") is None
+        assert fine_tune(run_id, settings, "cpu") == ()
         runs[lam] = get_run(run_id)
 
     for lam, run in runs.items():
@@ -39,8 +39,8 @@ def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, 
     run_id = make_run()
     with sessions.begin() as session:
         session.get(Run, run_id).status = RunStatus.CANCELLED
-    assert fine_tune(run_id, settings, "cpu") is None
-    assert fine_tune("no such run", settings, "cpu") is None
+    assert fine_tune(run_id, settings, "cpu") == ()
+    assert fine_tune("no such run", settings, "cpu") == ()
     assert (get_run(run_id).status, get_run(run_id).started_at) == (RunStatus.CANCELLED, None)
     assert list(settings.runs.iterdir()) == []
 
@@ -68,7 +68,7 @@ def test_a_run_that_is_another_workers_is_left_alone(settings, make_run, get_run
     run_id = make_run()
     with sessions.begin() as session:
         session.get(Run, run_id).worker = "there/cpu"
-    assert fine_tune(run_id, settings, "cpu") is None
+    assert fine_tune(run_id, settings, "cpu") == ()
     assert (get_run(run_id).status, get_run(run_id).started_at, get_run(run_id).steps) == (RunStatus.QUEUED, None, [])
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from IsoScore import IsoScore
 
-from app.db.models import CurveStatus, Embedding, EmbeddingStatus, MeasurementStatus, ZetaCurve
+from app.db.models import Embedding, EmbeddingStatus, MeasurementStatus, ResultStatus, ZetaCurve
 from app.queue import Job, JobKind
 from app.storage import open_storage
 from isotropy import cloud
@@ -34,7 +34,7 @@ def measured(settings, make_embedding, get):
         embedding_id = make_embedding(
             x, status=EmbeddingStatus.MEASURING, n=len(x), d=x.shape[1], selection={"vectors": "array"}
         )
-        assert measure_embedding(embedding_id, settings, "cpu") is None
+        assert measure_embedding(embedding_id, settings, "cpu") == ()
         return get(embedding_id)
 
     return measured
@@ -56,7 +56,7 @@ def clean(x):
 class TestInspecting:
     def test_a_file_becomes_a_draft_with_what_it_holds(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x)
-        assert inspect_embedding(embedding_id, settings, "cpu") is None
+        assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
         assert (row.status, row.n, row.d, row.format) == (EmbeddingStatus.DRAFT, 600, 6, "npy")
         assert row.inspection["n_nonfinite"] == 3
@@ -65,7 +65,7 @@ class TestInspecting:
     def test_measuring_follows_where_it_was_asked_for(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, commit_when_inspected=True, attempts=1)
         job = inspect_embedding(embedding_id, settings, "cpu")
-        assert job == Job(JobKind.MEASURE, embedding_id)
+        assert job == (Job(JobKind.MEASURE, embedding_id),)
         row, _, _ = get(embedding_id)
         assert (row.status, row.attempts) == (EmbeddingStatus.MEASURING, 0)
         measure_embedding(embedding_id, settings, "cpu")
@@ -84,7 +84,7 @@ class TestInspecting:
         embedding_id = make_embedding(x)
         (file,) = get(embedding_id)[0].files
         open_storage(settings).local(file.file_sha256).write_bytes(b"\x93NUMPY garbage")
-        assert inspect_embedding(embedding_id, settings, "cpu") is None
+        assert inspect_embedding(embedding_id, settings, "cpu") == ()
         row, _, _ = get(embedding_id)
         assert row.status is EmbeddingStatus.FAILED
         assert row.error
@@ -92,8 +92,8 @@ class TestInspecting:
 
     def test_a_row_that_is_no_longer_inspected_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.READY)
-        assert inspect_embedding(embedding_id, settings, "cpu") is None
-        assert inspect_embedding("gone", settings, "cpu") is None
+        assert inspect_embedding(embedding_id, settings, "cpu") == ()
+        assert inspect_embedding("gone", settings, "cpu") == ()
         assert get(embedding_id)[0].inspection is None
 
 
@@ -138,7 +138,7 @@ class TestMeasuring:
     def test_curves_have_lines_for_ever_more_rows_and_known_ends(self, measured, x):
         _, found, curves = measured(x)
         for curve in curves.values():
-            assert curve.status is CurveStatus.READY
+            assert curve.status is ResultStatus.READY
             assert [line["rows"] for line in curve.lines] == [32, 64, 128, 256, 512, 597]
             assert all(len(line["values"]) == 101 for line in curve.lines)
         own = found["isoscore"].value
@@ -192,8 +192,8 @@ class TestMeasuring:
 
     def test_a_row_that_no_longer_waits_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.DRAFT)
-        assert measure_embedding(embedding_id, settings, "cpu") is None
-        assert measure_embedding("gone", settings, "cpu") is None
+        assert measure_embedding(embedding_id, settings, "cpu") == ()
+        assert measure_embedding("gone", settings, "cpu") == ()
         assert get(embedding_id)[1] == {}
 
     def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
@@ -214,7 +214,7 @@ class TestCurve:
             row = ZetaCurve(embedding_id=points.id, source="embedding", source_id=source.id)
             with sessions.begin() as session:
                 session.add(row)
-            assert compute_curve(row.id, settings, "cpu") is None
+            assert compute_curve(row.id, settings, "cpu") == ()
             with sessions() as session:
                 return session.get(ZetaCurve, row.id)
 
@@ -224,7 +224,7 @@ class TestCurve:
         points, own, _ = measured(x)
         source, other, _ = measured(np.random.default_rng(1).normal(size=(300, 6)))
         found = curve(points, source)
-        assert (found.status, found.error) == (CurveStatus.READY, None)
+        assert (found.status, found.error) == (ResultStatus.READY, None)
         assert found.lines[-1]["values"][0] == pytest.approx(own["isoscore"].value)
         assert [line["values"][-1] for line in found.lines] == pytest.approx([other["isoscore"].value] * 6)
 
@@ -232,11 +232,11 @@ class TestCurve:
         points, _, _ = measured(x)
         source, _, _ = measured(x[:, :4])
         found = curve(points, source)
-        assert found.status is CurveStatus.FAILED
+        assert found.status is ResultStatus.FAILED
         assert "Expected a shrinkage covariance of 6 dimensions, as 'x' has, got 'x' with 4" in found.error
 
     def test_a_curve_that_is_done_or_gone_is_left_alone(self, settings, measured, curve, x):
         points, _, _ = measured(x)
         found = curve(points, points)
-        assert compute_curve(found.id, settings, "cpu") is None
-        assert compute_curve("gone", settings, "cpu") is None
+        assert compute_curve(found.id, settings, "cpu") == ()
+        assert compute_curve("gone", settings, "cpu") == ()

@@ -1,0 +1,52 @@
+"""What all tables share: names of constraints, and how types are stored."""
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, MetaData
+from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.types import TypeEngine
+
+from app.db.config import Regularizer
+from app.db.models.states import (
+    DatasetOrigin,
+    EmbeddingOrigin,
+    EmbeddingStatus,
+    EncodingStatus,
+    FileRole,
+    MeasurementStatus,
+    Phase,
+    Pooling,
+    ResultStatus,
+    RunStatus,
+)
+from app.db.types import UtcDateTime, stored_by_value
+
+
+class Base(DeclarativeBase):
+    """Names every constraint the same on both databases, so that migrations can name them too."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, TypeEngine[Any]]] = {
+        datetime: UtcDateTime(),
+        dict[str, Any]: JSON(none_as_null=True),
+        list[Any]: JSON(none_as_null=True),
+        EmbeddingStatus: stored_by_value(EmbeddingStatus),
+        EmbeddingOrigin: stored_by_value(EmbeddingOrigin),
+        EncodingStatus: stored_by_value(EncodingStatus),
+        FileRole: stored_by_value(FileRole),
+        Pooling: stored_by_value(Pooling),
+        ResultStatus: stored_by_value(ResultStatus),
+        MeasurementStatus: stored_by_value(MeasurementStatus),
+        RunStatus: stored_by_value(RunStatus),
+        Phase: stored_by_value(Phase),
+        DatasetOrigin: stored_by_value(DatasetOrigin),
+        Regularizer: stored_by_value(Regularizer),
+    }

@@ -1,0 +1,207 @@
+"""Embeddings: their files, what was measured of them, and what was made of them."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.db.models.base import Base
+from app.db.models.states import (
+    EmbeddingOrigin,
+    EmbeddingStatus,
+    FileRole,
+    MeasurementStatus,
+    Pooling,
+    ResultStatus,
+)
+from app.db.types import new_id, utcnow
+
+
+class StoredFile(Base):
+    """The bytes of an upload, kept once under their hash however often they are uploaded."""
+
+    __tablename__ = "files"
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+
+class Embedding(Base):
+    """A matrix of embeddings: where it is from, what was found in its files, what was chosen, how far it is."""
+
+    __tablename__ = "embeddings"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    name: Mapped[str] = mapped_column(String(200))
+    notes: Mapped[str] = mapped_column(Text, default="")
+    filename: Mapped[str] = mapped_column(String(255))
+    """What the files are called together."""
+    origin: Mapped[EmbeddingOrigin] = mapped_column(default=EmbeddingOrigin.UPLOAD)
+    provenance: Mapped[dict[str, Any] | None]
+    """How it was made here, null for an upload: of another embedding ``{"source", "method", "parameters", "fit_rows",
+    "seed"}``, of texts ``{"model", "texts"}`` and what else repeats it. Words and numbers, not references."""
+    source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="SET NULL"), index=True)
+    """The embedding that it was made of."""
+    postprocessing_id: Mapped[str | None] = mapped_column(String(32))
+    """The ``PostProcessing`` that it is to be made by, which goes with the source: no foreign key."""
+    encoding_id: Mapped[str | None] = mapped_column(ForeignKey("encodings.id", ondelete="CASCADE"), index=True)
+    """The encoding of texts that it is a layer of; the next two say which."""
+    layer: Mapped[int | None]
+    """0 is the embedding layer."""
+    pooling: Mapped[Pooling | None]
+    format: Mapped[str] = mapped_column(String(16))
+    status: Mapped[EmbeddingStatus] = mapped_column(default=EmbeddingStatus.INSPECTING, index=True)
+    commit_when_inspected: Mapped[bool] = mapped_column(default=False)
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(default=0)
+    inspection: Mapped[dict[str, Any] | None]
+    """What the files hold: see ``app.formats.inspection``."""
+    selection: Mapped[dict[str, Any] | None]
+    """Which part of it is the matrix, its names and its labels: see ``app.formats.selection``."""
+    n: Mapped[int | None]
+    d: Mapped[int | None]
+    n_left_out: Mapped[int | None]
+    """Rows with NaN or infinity, which no measure sees."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+    measured_at: Mapped[datetime | None]
+    trashed_at: Mapped[datetime | None] = mapped_column(index=True)
+
+    tags: Mapped[list["EmbeddingTag"]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by="EmbeddingTag.tag", lazy="selectin"
+    )
+    files: Mapped[list["EmbeddingFile"]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by="EmbeddingFile.position", lazy="selectin"
+    )
+    measurements: Mapped[list["Measurement"]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by="Measurement.measure"
+    )
+    curves: Mapped[list["ZetaCurve"]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, foreign_keys="ZetaCurve.embedding_id"
+    )
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+class EmbeddingTag(Base):
+    """A word that a user put on an embedding, to find it by."""
+
+    __tablename__ = "embedding_tags"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(String(40), primary_key=True, index=True)
+
+
+class EmbeddingFile(Base):
+    """A file of an embedding: its vectors, or a shard of them, or what names and labels the rows."""
+
+    __tablename__ = "embedding_files"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    """The rows of one shard lie below those of the one before."""
+    role: Mapped[FileRole] = mapped_column(default=FileRole.VECTORS)
+    filename: Mapped[str] = mapped_column(String(255))
+    file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
+
+    stored: Mapped[StoredFile] = relationship(lazy="joined", innerjoin=True)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the file."""
+        return self.stored.size_bytes
+
+
+class Measurement(Base):
+    """One measure of one embedding. ``detail`` holds what is not a single number: a spectrum, a profile."""
+
+    __tablename__ = "measurements"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    measure: Mapped[str] = mapped_column(String(40), primary_key=True)
+    """Slug of ``isotropy.catalog``."""
+    status: Mapped[MeasurementStatus]
+    value: Mapped[float | None]
+    se: Mapped[float | None]
+    """Standard error of the value, in its units, where one is known."""
+    reason: Mapped[str | None] = mapped_column(Text)
+    n: Mapped[int]
+    """Rows behind the value."""
+    detail: Mapped[dict[str, Any] | None]
+    """Lists that pages show, one at most: ``{"values": [number or null]}``, greatest or first at k = 1;
+    ``{"by_label": [{"label", "value", "n", "reason"}]}``, each also with "unbiased", a number or null, where that is
+    measured; ``{"dimensions": [{"dimension", "value"}]}``; or ``{"parts": {name: number or null}}``. Others are for
+    figures."""
+
+
+class FigureData(Base):
+    """What a figure of a report shows and no single measure holds; large, so that only that figure reads it.
+
+    ``sample_size``: ``{"n", "draws", "rows": [m], "full": {"isoscore", "isoscore_unbiased"}, "zetas", "isoscore":
+    {"mean": [], "sd": []}, "isoscore_unbiased": {...}, "isoscore_star": [{...} of each zeta]}``.
+    ``projection``: ``{"n", "x": [], "y": [], "shares": [2 shares of the variance], "labels": null or {"names": [],
+    "codes": [a place in names of each point]}, "density": null or {"x_edges": [], "y_edges": [], "counts": [rows of y,
+    of x each], "outside"}}``.
+    ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
+    "after": [...]}]}``.
+    """
+
+    __tablename__ = "figure_data"
+
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), primary_key=True)
+    slug: Mapped[str] = mapped_column(String(40), primary_key=True)
+    data: Mapped[dict[str, Any]]
+
+
+class ZetaCurve(Base):
+    """IsoScore* at 101 values of zeta, for each of several numbers of rows drawn from the embedding.
+
+    ``source`` is where the shrinkage covariance comes from: ``identity`` (scaled to the data), ``sample``
+    (all rows of the same file) or ``embedding`` (``source_id``).
+    """
+
+    __tablename__ = "zeta_curves"
+    # Of another embedding's covariance there is one curve, however often it is asked for at once.
+    __table_args__ = (UniqueConstraint("embedding_id", "source", "source_id"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    source: Mapped[str] = mapped_column(String(16))
+    source_id: Mapped[str | None] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(default=0)
+    seed: Mapped[int] = mapped_column(default=0)
+    lines: Mapped[list[Any] | None]
+    """One ``{"rows": m, "values": [101 numbers or null], "reason": str | null}`` for each number of rows."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+
+class PostProcessing(Base):
+    """A method of post-processing and its parameters: fitted on part of an embedding's rows, judged by the others."""
+
+    __tablename__ = "postprocessings"
+    # The same method with the same parameters is fitted once, however often it is asked for at once.
+    __table_args__ = (UniqueConstraint("embedding_id", "key"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    key: Mapped[str] = mapped_column(String(64))
+    """SHA-256 of method and parameters."""
+    method: Mapped[str] = mapped_column(String(40))
+    """Slug of ``isotropy.catalog.METHODS``."""
+    parameters: Mapped[dict[str, Any]]
+    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(default=0)
+    results: Mapped[dict[str, Any] | None]
+    """``{"rows", "fit_rows", "seed", "before": {slug: finding}, "after": {...}, "in_sample": {...}, "neighbours"}``:
+    a finding is a ``Measurement`` as a dict without its embedding; neighbours as in ``FigureData``, null without names.
+    Before and after are of the rows held out, in sample of those fitted on, after."""
+    state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
+    """The fitted map as safetensors, for ``isotropy.postprocess.methods.restore``."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow)

@@ -1,0 +1,44 @@
+"""Encodings: texts through a model, each layer an embedding of its own."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.db.models.base import Base
+from app.db.models.embeddings import Embedding
+from app.db.models.states import EncodingStatus
+from app.db.types import new_id, utcnow
+
+
+class Encoding(Base):
+    """A file of texts, the model they go through, how far they are, and the embeddings that came out."""
+
+    __tablename__ = "encodings"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    name: Mapped[str] = mapped_column(String(200))
+    filename: Mapped[str] = mapped_column(String(255))
+    file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
+    n_texts: Mapped[int]
+    """Texts in the file."""
+    columns: Mapped[list[Any]]
+    """One ``app.formats.tables.Column`` as a dict for each column of the file."""
+    config: Mapped[dict[str, Any] | None]
+    """``app.db.encoding.EncodingConfig``, null for a draft."""
+    status: Mapped[EncodingStatus] = mapped_column(default=EncodingStatus.DRAFT, index=True)
+    done: Mapped[int] = mapped_column(default=0)
+    total: Mapped[int | None]
+    """Texts encoded so far, and to be encoded."""
+    attempts: Mapped[int] = mapped_column(default=0)
+    error: Mapped[str | None] = mapped_column(Text)
+    environment: Mapped[dict[str, Any] | None]
+    """Model revision, hashes, package versions, device."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+    embeddings: Mapped[list[Embedding]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by="Embedding.layer"
+    )

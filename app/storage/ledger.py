@@ -1,0 +1,87 @@
+"""Stored bytes and the rows that refer to them, for whoever adds files or lets them go."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from sqlalchemy import ColumnElement, exists, or_, select
+from sqlalchemy.orm import Session
+
+from app.db.models import Dataset, EmbeddingFile, Encoding, PostProcessing, StoredFile
+from app.db.session import Sessions, hold
+from app.errors import ConflictError, UnavailableError
+from app.storage.storage import Storage, Stored
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Keeps the bytes in the storage and the rows of ``files`` in step."""
+
+    sessions: Sessions
+    storage: Storage
+
+    def store(self, stream: BinaryIO, max_bytes: int) -> Stored:
+        """Keep the bytes of ``stream``; they stay without a row until ``recording`` or ``release``."""
+        return self.storage.write(stream, max_bytes)
+
+    @contextmanager
+    def recording(self, *stored: Stored) -> Iterator[Session]:
+        """Open the transaction that adds the rows of stored bytes, where they have none, and what refers to them."""
+        with self.sessions.begin() as session:
+            hold(session.connection(), *{_lock_name(one.sha256) for one in stored})
+            for one in stored:
+                if not self.storage.exists(one.sha256):
+                    raise ConflictError("The same file was deleted at this moment; upload it again.")
+                session.merge(StoredFile(sha256=one.sha256, size_bytes=one.size_bytes))
+            session.flush()
+            yield session
+
+    def release(self, *hashes: str | None) -> int:
+        """Delete the bytes that no row needs any more, and return how many.
+
+        Where the storage is out of reach they stay, for the next time: what referred to them is gone or was never
+        made, and that is what the user asked for.
+        """
+        freed = 0
+        for sha256 in {found for found in hashes if found is not None}:
+            try:
+                freed += self._release(sha256)
+            except UnavailableError:
+                logger.warning("The bytes of %s stay in the storage, though no row needs them.", sha256)
+        return freed
+
+    def _release(self, sha256: str) -> int:
+        with self.sessions.begin() as session:
+            hold(session.connection(), _lock_name(sha256))
+            if session.scalar(select(needed(sha256))):
+                return 0
+            size_bytes = 0
+            if (row := session.get(StoredFile, sha256)) is not None:
+                size_bytes = row.size_bytes
+                session.delete(row)
+                session.flush()
+            self.storage.delete(sha256)
+        return size_bytes
+
+
+def needed(sha256: str) -> ColumnElement[bool]:
+    """Whether some row refers to these bytes."""
+    return or_(
+        exists().where(EmbeddingFile.file_sha256 == sha256),
+        exists().where(or_(Dataset.train_sha256 == sha256, Dataset.validation_sha256 == sha256)),
+        exists().where(Encoding.file_sha256 == sha256),
+        exists().where(PostProcessing.state_sha256 == sha256),
+    )
+
+
+def _lock_name(sha256: str) -> str:
+    """Of the lock on some bytes and their row, held until the commit.
+
+    Between the last row of some bytes going and the bytes going, or between two looks for their row, the same bytes
+    may be uploaded again.
+    """
+    return f"file:{sha256}"
