@@ -19,7 +19,7 @@ from isotropy.partition import PartitionFunction
 from isotropy.rows import Points, finite_rows
 from isotropy.sample import Sample
 from isotropy.score import Score
-from isotropy.spectrum import eigenvalues, scaled_identity, shrink
+from isotropy.spectrum import eigenvalues, scaled_identity, shrink, without_rounding
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 
@@ -41,7 +41,7 @@ NEIGHBOURS = 10
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The classes of a sample's rows."""
+    """The classes of rows."""
 
     codes: Tensor
     """int64 [rows], each a place in ``names``."""
@@ -49,7 +49,7 @@ class Labels:
     """Of the classes; an empty one is that of rows without a label."""
 
     def of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return those of the first rows [m, d] of the sample that have a label, and their codes."""
+        """Return those of the first rows [m, d] that have a label, and their codes."""
         codes = self.codes[: len(rows)]
         if "" not in self.names:
             return rows, codes
@@ -106,17 +106,24 @@ class Cloud:
     @cached_property
     def energies(self) -> Tensor:
         """Eigenvalues of E[x x^T], float64 [d], greatest first: the mean counts."""
-        return eigenvalues(second_moment(self.moments), rank=self.n)
+        return without_rounding(self._second_decomposed[0], rank=self.n)
 
     @cached_property
     def partition(self) -> PartitionFunction:
         """Of all points, from a second pass: its directions are known only after the first."""
-        second = second_moment(self.moments)
-        # Of moments that are not finite there are no eigenvectors, and by themselves no finite sums either.
-        partition = PartitionFunction(torch.linalg.eigh(second).eigenvectors if second.isfinite().all() else second)
+        partition = PartitionFunction(self._second_decomposed[1])
         for chunk in self.chunks():
             partition.update(chunk)
         return partition
+
+    @cached_property
+    def _second_decomposed(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues, ascending, and eigenvectors of E[x x^T]; of moments that are not finite NaN."""
+        second = second_moment(self.moments)
+        if not second.isfinite().all():
+            return torch.full_like(second[0], torch.nan), torch.full_like(second, torch.nan)
+        values, vectors = torch.linalg.eigh(second)
+        return values, vectors
 
     @cached_property
     def pairs(self) -> Tensor:
@@ -138,11 +145,18 @@ class Cloud:
     @cached_property
     def labels(self) -> Labels | None:
         """Classes of the rows of ``sample``; None where nothing is labelled."""
+        if (labels := self.all_labels) is None:
+            return None
+        return Labels(labels.codes[self.rows], labels.names)
+
+    @cached_property
+    def all_labels(self) -> Labels | None:
+        """Classes of all rows, in their order, those that are left out too; None where nothing is labelled."""
         if (values := self.points.labels()) is None:
             return None
         places: dict[str, int] = {}
         codes = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int64, self.points.n)
-        return Labels(torch.from_numpy(codes)[self.rows], list(places))
+        return Labels(torch.from_numpy(codes), list(places))
 
     def chunks(self) -> Iterator[Tensor]:
         """Yield the finite rows once more, in order."""

@@ -234,10 +234,15 @@ def eigenvalues(S: Tensor, rank: int | None = None) -> Tensor:
     S = S.double()
     if not S.isfinite().all():
         return torch.full_like(S[0], torch.nan)
-    values = torch.linalg.eigvalsh(S).flip(0)
+    return without_rounding(torch.linalg.eigvalsh(S), rank)
+
+
+def without_rounding(values: Tensor, rank: int | None = None) -> Tensor:
+    """Return eigenvalues, float64 [d], ascending as solvers give them, as ``eigenvalues`` does: see there."""
+    values = values.flip(0)
     # Sums of points in a subspace leave up to 20 eps where they should leave 0, and the solver up to d eps.
-    rounding = (len(S) + 32) * torch.finfo(S.dtype).eps * values[:1]
-    values = torch.where(values > rounding, values, 0)
+    rounding = (len(values) + 32) * torch.finfo(values.dtype).eps * values[:1]
+    values = torch.where(values <= rounding, 0, values)
     if rank is not None:
-        values[max(rank, 0) :] = 0
+        values[max(rank, 0) :] *= 0  # so that NaN stays NaN
     return values

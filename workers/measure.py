@@ -1,12 +1,14 @@
-"""The measure job: the file of a committed embedding in, its measurements and zeta curves out."""
+"""The measure job: the file of a committed embedding in, its measurements, zeta curves and data of figures out."""
 
 from collections.abc import Sequence
 
 from sqlalchemy import delete, update
 
 from app.db.models import (
+    Base,
     Embedding,
     EmbeddingStatus,
+    FigureData,
     Measurement,
     MeasurementStatus,
     ResultStatus,
@@ -20,6 +22,7 @@ from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import measure
 from isotropy.spectrum import scaled_identity
 from workers.failure import record
+from workers.figure_data import figure_data
 from workers.points import open_embedding
 from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
@@ -38,7 +41,8 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
         return ()
     try:
         cloud = read_cloud(open_embedding(embedding, settings), SEED)
-        _store(sessions, embedding_id, cloud, _measurements(embedding_id, cloud), _curves(embedding_id, cloud))
+        rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *_figure_data(embedding_id, cloud)]
+        _store(sessions, embedding_id, cloud, rows)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, row, status=EmbeddingStatus.FAILED)
     return ()
@@ -71,17 +75,23 @@ def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
     ]
 
 
-def _store(
-    sessions: Sessions, embedding_id: str, cloud: Cloud, rows: list[Measurement], curves: list[ZetaCurve]
-) -> None:
+def _figure_data(embedding_id: str, cloud: Cloud) -> list[FigureData]:
+    """What figures show beside measurements and curves."""
+    return [
+        FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figure_data(cloud, SEED).items()
+    ]
+
+
+def _store(sessions: Sessions, embedding_id: str, cloud: Cloud, rows: Sequence[Base]) -> None:
     with sessions.begin() as session:
         embedding = session.get(Embedding, embedding_id, with_for_update=True)
         if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
             return
         session.execute(delete(Measurement).where(Measurement.embedding_id == embedding_id))
+        session.execute(delete(FigureData).where(FigureData.embedding_id == embedding_id))
         own = ZetaCurve.embedding_id == embedding_id, ZetaCurve.source.in_(OWN_SOURCES)
         session.execute(delete(ZetaCurve).where(*own))
-        session.add_all([*rows, *curves])
+        session.add_all(rows)
         embedding.status = EmbeddingStatus.READY
         embedding.n_left_out = cloud.n_left_out
         embedding.measured_at = utcnow()

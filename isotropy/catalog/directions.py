@@ -112,8 +112,11 @@ MEASURES = (
         value="mean of the pairs counted",
         range="[−1/(n − 1), 1]",
         bounds=cosines,
-        formula="counts of x_i · x_j / (‖x_i‖ ‖x_j‖) over pairs i < j",
-        meaning="The distribution that the mean cosine summarises; around 0 the directions are balanced.",
+        formula="counts of x_i · x_j / (‖x_i‖ ‖x_j‖) over pairs i < j, of rows as they are and less the mean of all",
+        meaning=(
+            "The distribution that the mean cosine summarises; around 0 the directions are balanced. Cosines that "
+            "centring moves to 0 told of the mean alone."
+        ),
         pitfall="In many dimensions cosines crowd around their mean, whatever the covariance.",
         citation=ETHAYARAJH_2019,
         higher_means="neither",

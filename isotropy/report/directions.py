@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from isotropy.cloud import Cloud
 from isotropy.cosine import CosineMoments, cosine_histogram
 from isotropy.report.finding import Finding, Measuring, many
 from isotropy.report.spread import of_moments
+from isotropy.score import Score
 from isotropy.uniformity import T, uniformity
 
 DIRECTIONS = 10
@@ -51,13 +53,29 @@ def _activation_profile(cloud: Cloud) -> Finding:
 
 
 def _cosine_histogram(cloud: Cloud) -> Finding:
-    """Value: the mean over the pairs that were counted."""
+    """Value: the mean over the pairs that were counted; beside it the same rows less the mean of the cloud."""
     rows = cloud.pairs[cloud.pairs.any(dim=1)][:HISTOGRAM_ROWS]
-    cosines = CosineMoments(cloud.d)
-    cosines.update(rows)
+    score = _mean_over_pairs(rows)
+    if score.value is None:
+        return Finding(score, len(rows))
     histogram = cosine_histogram(rows)
     detail = {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist(), "rows": len(rows)}
-    return Finding(cosines.mean_cosine(), len(rows), detail)
+    return Finding(score, len(rows), detail | {"centred": _centred_cosines(rows - cloud.moments.mean)})
+
+
+def _centred_cosines(rows: Tensor) -> dict[str, Any] | None:
+    """Return the histogram of centred rows [m, d], less those that are the mean; None where no pair has a cosine."""
+    rows = rows[rows.any(dim=1)]
+    mean = _mean_over_pairs(rows).value
+    if mean is None:
+        return None
+    return {"counts": cosine_histogram(rows).counts.tolist(), "mean": mean, "rows": len(rows)}
+
+
+def _mean_over_pairs(rows: Tensor) -> Score:
+    cosines = CosineMoments(rows.shape[1])
+    cosines.update(rows)
+    return cosines.mean_cosine()
 
 
 MEASURES: dict[str, Measuring] = {

@@ -1,0 +1,143 @@
+"""A cloud seen in the plane of its two first principal components."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from torch import Tensor
+
+from isotropy.anisotropy import anisotropy
+from isotropy.cloud import Cloud
+from isotropy.rows import finite_rows
+from isotropy.sample import Sample
+from isotropy.spectrum import CHUNK_ROWS
+
+MAX_POINTS = 50_000
+"""Points that are drawn; of more rows there is a density too, which all of them are in."""
+
+MAX_NAMES = 1000
+"""Classes of the points drawn that keep their names, the greatest."""
+
+BINS = 100
+"""Bins of the density along each axis."""
+
+TAIL = 0.001
+"""Share of the rows on either side of an axis that the range of the density is found without."""
+
+
+def projection(cloud: Cloud, seed: int = 0) -> dict[str, Any]:
+    """Return where the points lie along the first two principal components, about their mean.
+
+    Each axis is signed so that its loading of greatest magnitude is positive. Where variances are equal, axes are
+    arbitrary. Along an axis without variance, the second of one dimension or of a line, all is 0.
+
+    Args:
+        cloud: the points, which are read once more.
+        seed: of the points that are drawn, at most ``MAX_POINTS``, in random order.
+
+    Returns:
+        ``{"n", "x": [], "y": [], "shares": [of the variance, 2], "labels", "density", "reason"}``, coordinates to five
+        digits. ``labels`` is ``{"names": [], "codes": []}`` of the points drawn, greatest classes first, then an empty
+        name for the points without a label or of a class beyond ``MAX_NAMES``; None where nothing is labelled.
+        ``density`` is ``{"x_edges", "y_edges", "counts": [rows of y, of x each], "outside"}`` of all rows; None where
+        all are drawn. Where nothing varies, there are no points but a ``reason``.
+
+    """
+    if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
+        return {
+            "n": cloud.n, "x": [], "y": [], "shares": [None, None], "labels": None, "density": None, "reason": reason,
+        }  # fmt: skip
+    plane = _Plane(cloud)
+    drawn = Sample(min(cloud.n, MAX_POINTS), 2, np.dtype(np.float64), seed)
+    density = _Density(plane.of(cloud.sample)) if cloud.n > MAX_POINTS else None
+    read = 0
+    for chunk, finite in finite_rows(cloud.points):
+        at = plane.of(chunk[finite])
+        drawn.update(at, read + finite.nonzero().squeeze(1).numpy())
+        if density is not None:
+            density.update(at)
+        read += len(chunk)
+    points, rows = drawn.drawn()
+    return {
+        "n": cloud.n,
+        "x": _rounded(points[:, 0]),
+        "y": _rounded(points[:, 1]),
+        "shares": plane.shares,
+        "labels": _labels(cloud, rows),
+        "density": density and density.found(),
+        "reason": None,
+    }
+
+
+class _Plane:
+    """The plane of the two greatest variances of a cloud, of which one at least is not zero."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        d = cloud.d
+        S = cloud.moments.covariance().numpy()
+        # Only two eigenvectors, written over the matrix, whose transpose is what LAPACK reads without a copy.
+        _, vectors = eigh(S.T, subset_by_index=(max(d - 2, 0), d - 1), overwrite_a=True, check_finite=False)
+        axes = torch.from_numpy(vectors.copy()).flip(1)
+        shares = [share.value or 0.0 for share in anisotropy(cloud.eigenvalues, min(d, 2))]
+        self.shares = shares if d > 1 else [*shares, 0.0]
+        """Of the variance."""
+        self._mean = cloud.moments.mean
+        self._axes = torch.zeros(d, 2, dtype=torch.float64)
+        for i, axis in enumerate(axes.T):
+            if self.shares[i] > 0:
+                self._axes[:, i] = axis * axis[axis.abs().argmax()].sign()
+
+    def of(self, x: Tensor) -> NDArray[np.float64]:
+        """Return the coordinates [n, 2] of points [n, d]."""
+        chunks = [(x[start : start + CHUNK_ROWS] - self._mean) @ self._axes for start in range(0, len(x), CHUNK_ROWS)]
+        return torch.cat(chunks).numpy() if chunks else np.empty((0, 2))
+
+
+class _Density:
+    """How many points lie where; the range is that of a sample of them [n, 2] but for its tails."""
+
+    def __init__(self, sample: NDArray[np.float64]) -> None:
+        self._edges = [_edges(sample[:, 1]), _edges(sample[:, 0])]
+        self._counts = np.zeros((BINS, BINS), np.int64)
+        self._n = 0
+
+    def update(self, at: NDArray[np.float64]) -> None:
+        """Add points [n, 2]."""
+        counts, _, _ = np.histogram2d(at[:, 1], at[:, 0], bins=self._edges)
+        self._counts += counts.astype(np.int64)
+        self._n += len(at)
+
+    def found(self) -> dict[str, Any]:
+        """Return edges, counts, and how many points lie outside."""
+        y_edges, x_edges = (edges.tolist() for edges in self._edges)
+        outside = self._n - int(self._counts.sum())
+        return {"x_edges": x_edges, "y_edges": y_edges, "counts": self._counts.tolist(), "outside": outside}
+
+
+def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the edges [BINS + 1] of bins over all values but the tails, and a tenth more on either side."""
+    low, high = np.quantile(values, (TAIL, 1 - TAIL))
+    margin = (high - low) / 10 or 4 * values.std() or 1.0
+    return np.linspace(low - margin, high + margin, BINS + 1)
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [float(f"{value:.5g}") for value in values.tolist()]
+
+
+def _labels(cloud: Cloud, rows: Tensor) -> dict[str, Any] | None:
+    """Return the names and codes of rows, given by their places among all."""
+    if (labels := cloud.all_labels) is None:
+        return None
+    codes = labels.codes[rows]
+    counts = torch.bincount(codes, minlength=len(labels.names))
+    greatest = counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())].tolist()
+    kept = [code for code in greatest if labels.names[code]][:MAX_NAMES]
+    places = torch.full_like(counts, len(kept))
+    places[kept] = torch.arange(len(kept))
+    names = [labels.names[code] for code in kept]
+    return {"names": names if len(kept) == len(greatest) else [*names, ""], "codes": places[codes].tolist()}

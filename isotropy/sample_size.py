@@ -1,0 +1,140 @@
+"""Isotropy of ever more rows of a cloud: how many it takes until a score no longer depends on their number.
+
+The curve of Figure 4 of the poster of I-STAR (Rudman & Eickhoff 2024), with the bias-corrected IsoScore beside it.
+IsoScore* is shrunk towards the covariance of all rows, by (1 - zeta) S_X + zeta S_S as in ``isotropy.spectrum.shrink``.
+
+A draw is a run of consecutive rows of the cloud's sample, which is in random order: drawn by seed, without
+replacement. No two draws of one size share a row, so that their spread is that of independent draws; a draw of 2 m rows
+is made of two draws of m. The greatest sizes have few draws, and one has no spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isotropy.cloud import Cloud
+from isotropy.isoscore import ZetaCurve, isoscore, isoscore_from_covariance
+from isotropy.spectrum import centre
+from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
+
+FIRST_ROWS = 8
+"""Of the smallest draws, each of which may be at most as large as the sample; sizes double."""
+
+DRAWS = 10
+"""Draws of one size where the rows are enough; even, as draws are halved. The spread is uncertain by a quarter."""
+
+MAX_WORK = 2**36
+"""Rows of all draws of one size, times d^2: 32,768 rows up to d = 1448, 4096 at d = 4096, 256 at d = 16,384."""
+
+ZETAS = (0.2, 0.4, 0.6, 0.8)
+
+Values = tuple[float | None, ...]
+"""Of one draw: IsoScore, the bias-corrected one, then IsoScore* at each zeta."""
+
+
+def sample_size(cloud: Cloud) -> dict[str, Any]:
+    """Return the scores of 8 rows, 16, 32 and so on, and of all, each as mean and standard deviation over draws.
+
+    Returns:
+        ``{"n", "draws", "rows": [m], "drawn": [draws of each], "full", "zetas", "isoscore", "isoscore_unbiased",
+        "isoscore_star": [of each zeta], "reason"}``. A curve is ``{"mean": [], "sd": []}``; a mean is None where any
+        of the draws has no value, a standard deviation also where there is one draw. ``full`` holds the scores of all
+        rows, ``draws`` the most draws of one size. Where all rows have no IsoScore, there is no size but a ``reason``.
+
+    """
+    whole, unbiased = (cloud.moment_scores[slug] for slug in ("isoscore", "isoscore_unbiased"))
+    draws: dict[int, list[Values]] = {}
+    if whole.value is not None:
+        draws = _Draws(cloud).scores()
+        # All rows are one draw, and the target itself: to shrink them changes nothing.
+        draws[cloud.n] = [(whole.value, unbiased.value, *[whole.value] * len(ZETAS))]
+    drawn = [len(of_size) for of_size in draws.values()]
+    plain, corrected, *stars = (
+        _curve([[values[i] for values in of_size] for of_size in draws.values()]) for i in range(2 + len(ZETAS))
+    )
+    return {
+        "n": cloud.n,
+        "draws": max(drawn, default=0),
+        "rows": list(draws),
+        "drawn": drawn,
+        "full": {"isoscore": whole.value, "isoscore_unbiased": unbiased.value},
+        "zetas": list(ZETAS),
+        "isoscore": plain,
+        "isoscore_unbiased": corrected,
+        "isoscore_star": stars,
+        "reason": whole.reason,
+    }
+
+
+def _curve(draws: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
+    """Return mean and standard deviation of the values of each size."""
+    # A mean of those draws alone that have a value would be biased.
+    known = [[value for value in values if value is not None] if None not in values else [] for values in draws]
+    return {
+        "mean": [fmean(values) if values else None for values in known],
+        "sd": [stdev(values) if len(values) > 1 else None for values in known],
+    }
+
+
+class _Draws:
+    """The draws of a cloud whose covariance is not zero."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        n, d = min(len(cloud.sample), MAX_WORK // cloud.d**2), cloud.d
+        self._rows = cloud.sample[:n]
+        sizes = [m for m in (FIRST_ROWS * 2**power for power in range(n.bit_length())) if m <= n and m < cloud.n]
+        # By products of rows, n^2 d, or by moments, n d^2, of which those of halves are added.
+        self._few, self._many = [m for m in sizes if m < d], [m for m in sizes if m >= d]
+        S = cloud.moments.covariance()
+        self._unit = S.trace()
+        self._target = S.div_(self._unit)
+        self._target_squares = float(self._target.square().sum())
+
+    def scores(self) -> dict[int, list[Values]]:
+        """Return the scores of each draw, by size."""
+        found = {
+            m: [self._of_rows(self._draw(m, k)) for k in range(min(DRAWS, len(self._rows) // m))] for m in self._few
+        }
+        found |= {m: [] for m in self._many}
+        if self._many:
+            for k in range(len(self._rows) // self._many[-1]):
+                self._moments(self._many, k, found)
+        return found
+
+    def _draw(self, m: int, k: int) -> Tensor:
+        return self._rows[k * m : (k + 1) * m]
+
+    def _moments(self, sizes: Sequence[int], k: int, found: dict[int, list[Values]]) -> FourthMoments:
+        """Return the moments of draw ``k`` of the last of the sizes, and note its scores and those of its halves."""
+        moments = FourthMoments(self._rows.shape[1])
+        if len(sizes) == 1 or 2 * k >= DRAWS:
+            moments.update(self._draw(sizes[-1], k))
+        else:
+            for half in (2 * k, 2 * k + 1):
+                moments.merge(self._moments(sizes[:-1], half, found))
+        found[sizes[-1]].append(self._of_moments(moments))
+        return moments
+
+    def _of_rows(self, x: Tensor) -> Values:
+        _, y = centre(x.double())
+        y = y / (self._unit * (len(y) - 1)).sqrt()
+        gram = y @ y.T
+        star = self._star(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
+        return isoscore(x).value, isoscore_unbiased(x).value, *star
+
+    def _of_moments(self, moments: FourthMoments) -> Values:
+        S = moments.covariance().div_(self._unit)
+        star = self._star(S.trace(), S.square().sum(), (S * self._target).sum())
+        return isoscore_from_covariance(S).value, isoscore_unbiased_from_moments(moments).value, *star
+
+    def _star(self, trace: Tensor, squares: Tensor, product: Tensor) -> Values:
+        """IsoScore* of a draw whose covariance, in units of the target's trace, has these inner products."""
+        curve = ZetaCurve(len(self._target), float(trace), 1, float(squares), float(product), self._target_squares)
+        values = curve.isoscore_star(torch.tensor(ZETAS, dtype=torch.float64))
+        return tuple(value if isfinite(value) else None for value in values.tolist())
