@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 from IsoScore import IsoScore
+from sqlalchemy import select
 
-from app.db.models import Embedding, EmbeddingStatus, MeasurementStatus, ResultStatus, ZetaCurve
+from app.db.models import Embedding, EmbeddingStatus, FigureData, MeasurementStatus, ResultStatus, ZetaCurve
 from app.queue import Job, JobKind
 from app.storage import open_storage
 from isotropy import cloud
@@ -24,6 +25,18 @@ def get(sessions):
             return row, measured, {curve.source: curve for curve in row.curves}
 
     return get
+
+
+@pytest.fixture
+def get_data(sessions):
+    """Read the data of an embedding's figures by slug."""
+
+    def get_data(embedding_id):
+        with sessions() as session:
+            rows = session.scalars(select(FigureData).where(FigureData.embedding_id == embedding_id))
+            return {row.slug: row.data for row in rows}
+
+    return get_data
 
 
 @pytest.fixture
@@ -148,20 +161,40 @@ class TestMeasuring:
         assert [line["values"][100] for line in curves["sample"].lines] == pytest.approx([own] * 6)
         assert curves["sample"].lines[0]["values"][0] != pytest.approx(own)
 
-    def test_measuring_again_replaces_what_was_there(self, settings, sessions, measured, get, x):
+    def test_figures_find_scores_by_the_number_of_rows_and_the_plane_of_the_greatest_variances(
+        self, measured, get_data, x
+    ):
+        row, found, _ = measured(x)
+        data = get_data(row.id)
+        assert data["sample_size"]["rows"] == [8, 16, 32, 64, 128, 256, 512, 597]
+        assert data["sample_size"]["isoscore"]["mean"][-1] == found["isoscore"].value
+        assert data["sample_size"]["full"] == {slug: found[slug].value for slug in ("isoscore", "isoscore_unbiased")}
+        variances = found["spectrum"].detail["eigenvalues"]
+        assert len(data["projection"]["x"]) == data["projection"]["n"] == 597
+        assert np.var(data["projection"]["x"], ddof=1) == pytest.approx(variances[0], rel=1e-3)
+        assert data["projection"]["shares"] == pytest.approx(found["anisotropy_centred"].detail["values"][:2])
+
+    def test_measuring_again_replaces_what_was_there(self, settings, sessions, measured, get, get_data, x):
         row, first, _ = measured(x)
+        data = get_data(row.id)
         with sessions.begin() as session:
             session.get(Embedding, row.id).status = EmbeddingStatus.MEASURING
+            session.get(FigureData, (row.id, "projection")).data = {"n": 1}
+            session.add(FigureData(embedding_id=row.id, slug="of_old", data={}))
         measure_embedding(row.id, settings, "cpu")
         _, second, curves = get(row.id)
         assert {slug: one.value for slug, one in second.items()} == {slug: one.value for slug, one in first.items()}
         assert set(curves) == {"identity", "sample"}
+        assert get_data(row.id) == data
+        assert set(data) >= {"sample_size", "projection"}
 
     @pytest.mark.parametrize(
         "x", [np.full((50, 3), np.nan), np.ones((1, 3)), np.ones((20, 3)), np.zeros((20, 3)), np.arange(20.0)[:, None]]
     )
-    def test_what_has_no_value_has_a_reason(self, measured, x):
+    def test_what_has_no_value_has_a_reason(self, measured, get_data, x):
         row, found, curves = measured(x)
+        size = get_data(row.id)["sample_size"]
+        assert (size["rows"], size["reason"]) == ([], found["isoscore"].reason)
         assert row.status is EmbeddingStatus.READY
         assert found["isoscore"].status is MeasurementStatus.UNDEFINED
         for one in found.values():

@@ -78,6 +78,27 @@ def test_rows_of_zeros_have_no_direction_and_are_not_counted_among_those_that_ha
     assert sum(found("cosine_histogram", x).detail["counts"]) == 295 * 294 / 2
 
 
+def test_cosines_are_counted_once_more_less_the_mean(x):
+    detail = found("cosine_histogram", x).detail
+    # The same rows, without those of zeros.
+    centred = x[5:].astype(float) - x.astype(float).mean(0)
+    units = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    cosines = (units @ units.T)[np.triu_indices(295, 1)]
+    counts, _ = np.histogram(cosines, detail["edges"])
+    assert detail["centred"] == {
+        "counts": counts.tolist(), "mean": pytest.approx(cosines.mean(), abs=1e-9), "rows": 295,
+    }  # fmt: skip
+    assert abs(detail["centred"]["mean"]) < 0.01 < found("mean_cosine", x).value
+
+
+def test_the_row_that_is_the_mean_has_no_direction_once_centred():
+    detail = found("cosine_histogram", np.array([[4.0, 1], [5, 1], [6, 1]])).detail
+    assert (detail["rows"], detail["centred"]["rows"], detail["centred"]["mean"]) == (3, 2, -1)
+    assert detail["centred"]["counts"] == [1] + [0] * 99
+    equal = found("cosine_histogram", np.full((30, 4), 0.1))
+    assert (equal.score.value, equal.detail["centred"]) == (pytest.approx(1), None)
+
+
 def test_contributions_add_up_and_the_greatest_are_named(x):
     detail = found("rogue_dimensions", x).detail
     assert sum(detail["contributions"]) == pytest.approx(found("mean_cosine", x).value)

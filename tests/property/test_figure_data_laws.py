@@ -1,0 +1,34 @@
+"""What figures show keeps the laws of what it is made of."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from isotropy.cloud import read_cloud
+from isotropy.isoscore import isoscore
+from isotropy.projection import projection
+from isotropy.rows import Rows
+from isotropy.sample_size import sample_size
+from tests.property.clouds import clouds, rotation, seeds, solved_clouds
+
+
+@given(solved_clouds())
+def test_the_projection_has_the_two_greatest_variances(solved):
+    points, spectrum = solved
+    data = projection(read_cloud(Rows(points.numpy())))
+    variances = [np.var(data["x"], ddof=1), np.var(data["y"], ddof=1)]
+    assert variances == pytest.approx(spectrum[:2].tolist(), rel=1e-3, abs=1e-9 * float(spectrum[0]))
+    assert data["shares"] == pytest.approx((spectrum[:2] / spectrum.sum()).tolist(), abs=1e-9)
+
+
+@given(clouds(max_n=80), seeds)
+def test_the_curve_ends_in_the_isoscore_of_all_and_sees_neither_shift_nor_scale_nor_rotation(points, seed):
+    data = sample_size(read_cloud(Rows(points.numpy())))
+    assert data["isoscore"]["mean"][-1] == pytest.approx(isoscore(points).value, abs=1e-9)
+    moved = sample_size(read_cloud(Rows((5 + 1e-3 * points @ rotation(points.shape[1], seed)).numpy())))
+    assert moved["rows"] == data["rows"]
+    for one, other in zip(
+        (data["isoscore"], *data["isoscore_star"]), (moved["isoscore"], *moved["isoscore_star"]), strict=True
+    ):
+        assert other["mean"] == pytest.approx(one["mean"], abs=1e-6)
+        assert all(0 <= value <= 1 for value in one["mean"])

@@ -1,0 +1,147 @@
+import json
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from isotropy import projection as module
+from isotropy.cloud import read_cloud
+from isotropy.projection import projection
+from isotropy.rows import Rows
+
+
+def points(n, d, seed=0):
+    """A Gaussian cloud of unequal spreads, away from the origin."""
+    rng = np.random.default_rng(seed)
+    rotation, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    return 7 + rng.normal(size=(n, d)) * np.arange(1, d + 1) @ rotation
+
+
+def found(x, labels=None, seed=0):
+    data = projection(read_cloud(Rows(x, labels)), seed)
+    json.dumps(data, allow_nan=False)
+    return data
+
+
+def by_row(data):
+    """Coordinates [n, 2] in the order of the rows, whose labels are their numbers."""
+    rows = [int(data["labels"]["names"][code]) for code in data["labels"]["codes"]]
+    return rows, np.array([data["x"], data["y"]]).T[np.argsort(rows)]
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """So few points are drawn that 1000 rows are many."""
+    monkeypatch.setattr(module, "MAX_POINTS", 100)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(300, 6), (12, 40), (300, 2)])
+def test_coordinates_are_those_of_scikit_learn_but_for_the_sign(n, d, dtype):
+    x = points(n, d).astype(dtype)
+    rows, at = by_row(found(x, [str(i) for i in range(n)]))
+    assert sorted(rows) == list(range(n))
+    pca = PCA(2).fit(x.astype(float))
+    loadings = pca.components_[[0, 1], np.abs(pca.components_).argmax(axis=1)]
+    np.testing.assert_allclose(at, pca.transform(x.astype(float)) * np.sign(loadings), rtol=1e-4, atol=1e-4)
+
+
+def test_variances_along_the_axes_are_the_greatest_eigenvalues_and_shares_of_all():
+    x = points(500, 6)
+    data = found(x)
+    variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
+    assert [np.var(data["x"], ddof=1), np.var(data["y"], ddof=1)] == pytest.approx(variances[:2], rel=1e-4)
+    assert data["shares"] == pytest.approx(variances[:2] / variances.sum())
+    assert np.corrcoef(data["x"], data["y"])[0, 1] == pytest.approx(0, abs=1e-4)
+
+
+def test_the_loading_of_greatest_magnitude_is_positive():
+    x = np.random.default_rng(0).normal(size=(200, 3)) * [1, 0.01, 5]
+    for mirrored in (x, -x):
+        _, at = by_row(found(mirrored, [str(i) for i in range(200)]))
+        assert np.corrcoef(at[:, 0], mirrored[:, 2])[0, 1] > 0.99
+        assert np.corrcoef(at[:, 1], mirrored[:, 0])[0, 1] > 0.99
+
+
+def test_points_are_in_random_order_by_seed():
+    names = [str(i) for i in range(300)]
+    (first, _), (again, _), (other, _) = (by_row(found(points(300, 3), names, seed)) for seed in (0, 0, 1))
+    assert first == again != other
+    assert first != sorted(first)
+
+
+def test_of_many_rows_some_are_drawn_and_all_are_counted(many):
+    x = points(1000, 4)
+    x[17] += 1e4
+    data = found(x, [str(i) for i in range(1000)])
+    rows, _ = by_row(data)
+    assert len(data["x"]) == len(data["y"]) == len(set(rows)) == 100
+    density = data["density"]
+    assert np.shape(density["counts"]) == (100, 100)
+    assert len(density["x_edges"]) == len(density["y_edges"]) == 101
+    assert density["outside"] > 0
+    assert np.sum(density["counts"]) + density["outside"] == 1000
+
+
+def test_the_density_has_the_rows_of_y_and_x_where_they_lie(many):
+    # Along x two groups at -12 and 4, along y nearly nothing.
+    x = np.zeros((1000, 2))
+    x[:, 0] = np.where(np.arange(1000) < 250, -12, 4)
+    x[:, 1] = np.tile([0.5, -0.5], 500)
+    density = found(x)["density"]
+    counts = np.array(density["counts"])
+    ys, xs = counts.nonzero()
+    y_edges, x_edges = np.array(density["y_edges"]), np.array(density["x_edges"])
+    assert {(round(x_edges[i]), round(y_edges[j], 1)): counts[j, i] for j, i in zip(ys, xs, strict=True)} == {
+        (-12, -0.5): 125, (-12, 0.5): 125, (4, -0.5): 375, (4, 0.5): 375,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_along_an_axis_without_variance_all_is_0(d, many):
+    line = np.outer(np.random.default_rng(0).normal(size=1000), np.arange(1.0, d + 1))
+    for n in (2, 50, 1000):
+        data = found(line[:n])
+        assert data["shares"] == [pytest.approx(1), 0]
+        assert set(data["y"]) == {0}
+        assert len(set(data["x"])) == min(n, 100)
+        assert data["reason"] is None
+    assert np.sum(data["density"]["counts"]) + data["density"]["outside"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("x", "reason"),
+    [
+        (np.empty((0, 3)), "The covariance is zero: all points are equal, or there are fewer than two."),
+        (np.ones((1, 3)), "The covariance is zero: all points are equal, or there are fewer than two."),
+        (np.full((50, 3), 0.1), "The covariance is zero: all points are equal, or there are fewer than two."),
+        (points(50, 3) * 1e200, "The covariance is not finite: some points are NaN, infinite or too large."),
+    ],
+)
+def test_where_nothing_varies_there_is_a_reason(x, reason):
+    assert found(x, ["a"] * len(x)) == {
+        "n": len(x), "x": [], "y": [], "shares": [None, None], "labels": None, "density": None, "reason": reason,
+    }  # fmt: skip
+
+
+def test_classes_are_named_by_their_size_and_points_without_one_come_last(monkeypatch):
+    x = points(100, 3)
+    names = ["small"] * 10 + [""] * 50 + ["great"] * 30 + ["middle"] * 10
+    labels = found(x, names)["labels"]
+    assert labels["names"] == ["great", "small", "middle", ""]
+    assert np.bincount(labels["codes"]).tolist() == [30, 10, 10, 50]
+    monkeypatch.setattr(module, "MAX_NAMES", 2)
+    labels = found(x, names)["labels"]
+    assert labels["names"] == ["great", "small", ""]
+    assert np.bincount(labels["codes"]).tolist() == [30, 10, 60]
+    assert found(x)["labels"] is None
+
+
+def test_rows_that_are_left_out_shift_no_label():
+    x = points(200, 3)
+    x[[0, 5, 70]] = np.nan
+    data = found(x, [str(i) for i in range(200)])
+    rows, at = by_row(data)
+    kept = np.isfinite(x).all(axis=1)
+    assert (data["n"], sorted(rows)) == (197, kept.nonzero()[0].tolist())
+    np.testing.assert_allclose(at, by_row(found(x[kept], [str(i) for i in range(197)]))[1])

@@ -1,0 +1,44 @@
+"""The example is a file, made once: it is what the code makes anew."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import app.figures
+from workers.gaussian_example import gaussian_example
+
+STORED = Path(app.figures.__file__).parent / "gaussian_example.json"
+
+
+@pytest.fixture(scope="module")
+def example():
+    return json.loads(STORED.read_text())
+
+
+def test_the_file_is_what_the_code_makes_anew(example):
+    made = gaussian_example()
+    assert made.keys() == example.keys()
+    for key in ("n", "draws", "drawn", "rows", "zetas", "reason"):
+        assert made[key] == example[key], key
+    assert made["full"] == pytest.approx(example["full"], abs=1e-4)
+    for name in ("isoscore", "isoscore_unbiased"):
+        assert made[name]["mean"] == pytest.approx(example[name]["mean"], abs=1e-4)
+    for again, curve in zip(made["isoscore_star"], example["isoscore_star"], strict=True):
+        assert again["mean"] == pytest.approx(curve["mean"], abs=1e-4)
+
+
+def test_the_truth_is_known_in_closed_form_and_only_the_bias_correction_finds_it_in_few_rows(example):
+    # Variances of 2 on average and of 14 / 3 when squared: PR = 768 * 4 / (14 / 3).
+    truth = (768 * 12 / 14 - 1) / 767
+    assert example["truth"] == pytest.approx(truth, abs=1e-5)
+    assert example["rows"][:-1] == [8 * 2**power for power in range(12)]
+    at = example["rows"].index(64)
+    assert example["isoscore"]["mean"][at] < 0.1
+    assert example["isoscore_unbiased"]["mean"][at] == pytest.approx(truth, abs=0.05)
+    assert example["full"]["isoscore_unbiased"] == pytest.approx(truth, abs=1e-3)
+    # As the convention of the poster's algorithm has it, 700 rows score 0.53 to 0.81 at zeta 0.2 to 0.8.
+    below, above = (example["rows"].index(m) for m in (512, 1024))
+    for curve, known in zip(example["isoscore_star"], (0.53, 0.64, 0.74, 0.81), strict=True):
+        assert curve["mean"][below] < known + 0.02
+        assert curve["mean"][above] > known - 0.02
