@@ -49,7 +49,9 @@ def _few(overlay: Overlay) -> bool:
 def _draw(overlay: Overlay) -> go.Figure:
     if _few(overlay):
         (one,) = overlay.series
-        return _plot(overlay, [*_bars(overlay, one)], {"title": {"text": "Rank"}, "autorange": "reversed"})
+        return _plot(
+            overlay, [*_bars(overlay, one)], {"title": {"text": "Rank"}, "range": [len(lengths(one)) + 0.5, 0.5]}
+        )
     most = max(len(lengths(one)) for one in overlay.series)
     axis = log_axis("Rank", [1, most])
     traces = [trace for one in overlay.series for trace in _outline(overlay, one)]

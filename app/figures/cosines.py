@@ -20,6 +20,7 @@ class Histogram(NamedTuple):
 
     name: str
     colour: str
+    legend: str
     edges: Sequence[float]
     counts: Sequence[int]
     mean: float | None
@@ -32,7 +33,7 @@ class Histogram(NamedTuple):
 
 def cosines(overlay: Overlay) -> Figure:
     """Histograms of the cosine of pairs of rows with the exact mean over all pairs; of one subject, centred too."""
-    (centred,) = (None,) if overlay.several else (overlay.series[0].of(HISTOGRAM).get("centred"),)
+    centred = not overlay.several and bool(overlay.series[0].of(HISTOGRAM).get("centred"))
     line = "The line is the exact mean over all pairs"
     if centred:
         line = (
@@ -43,44 +44,47 @@ def cosines(overlay: Overlay) -> Figure:
     return Figure(
         slug="cosines",
         title="Cosines of pairs",
-        caption=f"Cosine of two different rows: {overlay.each(_pairs)}. {line}.",
-        table=overlay.stacked(["cosine_from", "cosine_to", "pairs", *(["pairs_centred"] if centred else [])], _cells),
+        caption=f"Cosine of two different rows: {overlay.each(partial(_pairs, overlay))}. {line}.",
+        table=overlay.stacked(["cosine_from", "cosine_to", "pairs", "pairs_centred"], _cells),
         draw=partial(_draw, overlay),
         empty=None if drawn else "There is no pair of rows that both have a direction.",
     )
 
 
-def _pairs(one: Series) -> str:
+def _pairs(overlay: Overlay, one: Series) -> str:
     shown, rows = one.of(HISTOGRAM)["rows"], one.n("mean_cosine")
-    if shown == rows:
-        return f"all pairs of {count(rows)} rows"
-    return f"pairs of {count(shown)} rows drawn of {count(rows)}"
+    pairs = f"all pairs of {count(rows)} rows" if shown == rows else f"pairs of {count(shown)} rows of {count(rows)}"
+    return f"{pairs}, mean {number(one.value('mean_cosine'))}" if overlay.several else pairs
 
 
 def _cells(one: Series) -> Iterator[list[Cell]]:
     histogram = one.of(HISTOGRAM)
-    columns = [histogram["counts"], *([centred["counts"]] if (centred := histogram.get("centred")) else [])]
-    for (low, high), *pairs in zip(pairwise(histogram["edges"]), *columns, strict=True):
+    centred = (histogram.get("centred") or {}).get("counts", [None] * len(histogram["counts"]))
+    for (low, high), *pairs in zip(pairwise(histogram["edges"]), histogram["counts"], centred, strict=True):
         yield [low, high, *pairs]
 
 
 def _histograms(overlay: Overlay) -> list[Histogram]:
     """The raw cosines of each subject; of one alone the centred ones too, behind whose colour is that of the data."""
     if overlay.several:
-        return [_raw(one, one.label, one.colour) for one in overlay.series]
+        return [_raw(one, one.label, one.colour, one.label) for one in overlay.series]
     (one,) = overlay.series
     if not (centred := one.of(HISTOGRAM).get("centred")):
-        return [_raw(one, "raw", palette.MAIN)]
-    edges = one.of(HISTOGRAM)["edges"]
+        return [_raw(one, "raw", palette.MAIN, _legend("raw", one.value("mean_cosine")))]
+    legend, mean = _legend("centred", centred["mean"]), centred["mean"]
     return [
-        _raw(one, "raw", palette.OTHER),
-        Histogram("centred", palette.MAIN, edges, centred["counts"], centred["mean"]),
+        _raw(one, "raw", palette.OTHER, _legend("raw", one.value("mean_cosine"))),
+        Histogram("centred", palette.MAIN, legend, one.of(HISTOGRAM)["edges"], centred["counts"], mean),
     ]
 
 
-def _raw(one: Series, name: str, colour: str) -> Histogram:
+def _legend(name: str, mean: float | None) -> str:
+    return f"{name}, mean {number(mean)}"
+
+
+def _raw(one: Series, name: str, colour: str, legend: str) -> Histogram:
     histogram = one.of(HISTOGRAM)
-    return Histogram(name, colour, histogram["edges"], histogram["counts"], one.value("mean_cosine"))
+    return Histogram(name, colour, legend, histogram["edges"], histogram["counts"], one.value("mean_cosine"))
 
 
 def _shares(counts: Sequence[int]) -> list[float]:
@@ -110,7 +114,7 @@ def _steps(one: Histogram) -> go.Scatter:
         line={"color": one.colour, "width": 1.5, "shape": "hvh"},
         fill="tozeroy",
         fillcolor=palette.faded(one.colour, 0.22),
-        name=f"{one.name}, mean {number(one.mean)}",
+        name=one.legend,
         customdata=list(one.counts),
         hovertemplate=f"{one.name}<br>cosine %{{x:.2f}}: %{{y:.2%}}, %{{customdata:,}} pairs<extra></extra>",
     )

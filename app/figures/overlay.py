@@ -12,7 +12,7 @@ from app.numerals import count
 
 UNEXPLAINED = "This has no value here."
 UNMEASURED = "This was not measured of it."
-LONGEST_NAME = 36
+LONGEST_NAME = 26
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,11 @@ class Overlay:
         return ", ".join(f"{say(one)} ({one.name})" for one in self.series)
 
     def rows(self, n: Callable[[Series], int]) -> str:
-        """The rows behind the figure: n = 8,000 rows."""
-        return self.each(lambda one: f"n = {count(n(one))} rows")
+        """The rows behind the figure: n = 8,000 rows; of each subject, unless they are as many."""
+        sizes = {n(one) for one in self.series}
+        if len(sizes) > 1:
+            return f"n = {self.each(lambda one: count(n(one)))} rows"
+        return f"n = {count(sizes.pop())} rows{' each' if self.several else ''}"
 
     def hover(self, one: Series, words: str) -> str:
         """A template of what is told at a point of a subject, of several after its name."""

@@ -29,7 +29,7 @@ QUIET = "#7c8186"
 SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
 """Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
 
-SCALE = ("#e4f1ef", "#9fd2cc", "#4fa8a1", "#1c7a75", "#0d4a4b")
+SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")
 """From the least to the greatest of a heat map, on paper of either theme."""
 
 
@@ -51,8 +51,8 @@ def of_layer(index: int, layers: int) -> str:
 
 def of_zeta(zeta: float) -> str:
     """Colour of a ζ, from the data's teal at 0 to violet at 1."""
-    hue = radians(190 + 110 * zeta)
-    return _hex((0.61 - 0.06 * zeta, 0.12 * cos(hue), 0.12 * sin(hue)))
+    hue = radians(185 + 125 * zeta)
+    return _hex((0.65 - 0.13 * zeta, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
 def faded(colour: str, opacity: float) -> str:

@@ -18,7 +18,9 @@ MOST_DRAWN = 50_000
 """Points of one plot: what a browser draws at once without a pause."""
 MANY = 5000
 """Of more points each is small and lets others through."""
-LONGEST_LABEL = 24
+LONGEST_LABEL = 18
+LEGEND = {"itemsizing": "constant", "orientation": "v", "x": 1.02, "y": 1, "yanchor": "top"}
+"""At the right, where axes of one scale leave room."""
 UNLABELLED = "no label"
 OTHERS = "other labels"
 
@@ -34,7 +36,11 @@ class Points(NamedTuple):
 def projection(overlay: Overlay) -> Figure:
     """The points by their labels, over a map of how densely all rows lie; of several subjects a panel each."""
     most = MOST_DRAWN // len(overlay.series)
-    remarks = "Each panel has its own components: compare shapes, not places." if overlay.several else _remarks(overlay)
+    remarks = (
+        "Each panel has its own components, with their shares of the variance: compare shapes, not places."
+        if overlay.several
+        else _remarks(overlay)
+    )
     return Figure(
         slug=PROJECTION,
         title="First two principal components",
@@ -104,7 +110,7 @@ def _draw(overlay: Overlay, most: int) -> go.Figure:
               for drawn in points),
         ],
         showlegend=one.of(PROJECTION)["labels"] is not None,
-        legend={"itemsizing": "constant"},
+        legend=LEGEND,
         xaxis=_axis(one, 0),
         yaxis=_axis(one, 1) | {"scaleanchor": "x"},
     )  # fmt: skip
@@ -125,19 +131,23 @@ def _draw_panels(overlay: Overlay, most: int) -> go.Figure:
                 )
             )
         quiet = {"showticklabels": False, "ticks": ""}
-        axes[f"xaxis{suffix}"] = _axis(one, 0) | quiet
-        axes[f"yaxis{suffix}"] = _axis(one, 1) | quiet | {"scaleanchor": f"x{suffix}"}
+        axes[f"xaxis{suffix}"] = quiet | {"title": _share(one, 0)}
+        axes[f"yaxis{suffix}"] = quiet | {"title": _share(one, 1), "scaleanchor": f"x{suffix}"}
         names.append({"text": one.label, "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0, "y": 1,
                       "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
     rows = ceil(len(overlay.series) / columns)
     grid = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.12, "ygap": 0.3}
-    legend = {"itemsizing": "constant", "y": 1.08}
-    return plot(traces, annotations=names, grid=grid, showlegend=bool(colours), legend=legend, **axes)
+    return plot(traces, annotations=names, grid=grid, showlegend=bool(colours), legend=LEGEND, **axes)
 
 
 def _axis(one: Series, component: int) -> dict[str, Any]:
     share = one.of(PROJECTION)["shares"][component]
-    return {"title": {"text": f"Component {component + 1} ({share:.1%} of variance)"}}
+    return {"title": {"text": f"Component {component + 1} ({share:.1%} of variance)"}, "constrain": "domain"}
+
+
+def _share(one: Series, component: int) -> dict[str, Any]:
+    """The title of a small panel's axis."""
+    return {"text": f"{one.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
 
 
 def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
@@ -162,5 +172,7 @@ def _shade(density: dict[str, Any]) -> go.Heatmap:
         z=[[log1p(rows) for rows in row] for row in density["counts"]],
         colorscale=[[0, palette.faded(palette.QUIET, 0)], [1, palette.faded(palette.QUIET, 0.6)]],
         showscale=False,
+        # Without, plotly would give the image a style, which the Content-Security-Policy forbids.
+        zsmooth="best",
         hoverinfo="skip",
     )

@@ -22,7 +22,7 @@ def rogue(overlay: Overlay) -> Figure:
         slug="rogue",
         title="Rogue dimensions",
         caption=f"What each dimension adds to the mean cosine, {overlay.rows(lambda one: one.n(ROGUE))}. "
-        f"Greatest: {overlay.each(_name_greatest)}.",
+        f"Greatest: {overlay.each(partial(_name_greatest, 1 if overlay.several else NAMED))}.",
         table=overlay.stacked(["dimension", "contribution", "share_of_mean"], _cells),
         draw=partial(_draw, overlay),
     )
@@ -33,11 +33,11 @@ def _contributions(one: Series) -> list[float]:
     return contributions
 
 
-def _greatest(one: Series) -> list[int]:
+def _greatest(one: Series, most: int = NAMED) -> list[int]:
     """The dimensions that add most, greatest first, of those that add anything."""
     contributions = _contributions(one)
     order = sorted(range(len(contributions)), key=lambda i: -contributions[i])
-    return [i for i in order[:NAMED] if contributions[i] > 0]
+    return [i for i in order[:most] if contributions[i] > 0]
 
 
 def _whole(one: Series) -> float | None:
@@ -47,12 +47,12 @@ def _whole(one: Series) -> float | None:
     return whole if 0 < max(contributions) <= whole else None
 
 
-def _name_greatest(one: Series) -> str:
+def _name_greatest(most: int, one: Series) -> str:
     contributions, whole = _contributions(one), _whole(one)
     named = ", ".join(
         f"{count(i)} ({number(contributions[i], 2)}"
         + (f", {contributions[i] / whole:.0%} of the mean)" if whole else ")")
-        for i in _greatest(one)
+        for i in _greatest(one, most)
     )
     return named or "none, as no dimension adds to it"
 
@@ -106,4 +106,5 @@ def _names(one: Series) -> go.Scatter:
         textposition="top center",
         hoverinfo="skip",
         showlegend=False,
+        cliponaxis=False,
     )

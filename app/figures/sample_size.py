@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
@@ -13,8 +13,6 @@ from app.figures.overlay import Overlay, Series
 from app.numerals import count, number, plural, short
 
 SAMPLE_SIZE = "sample_size"
-NEAR = 0.04
-"""Scores of all rows that are told in one line, lest their names cover one another."""
 
 
 class Line(NamedTuple):
@@ -38,7 +36,7 @@ def sample_size(overlay: Overlay) -> Figure:
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
         caption=f"Mean of {overlay.each(_draws)}, one standard deviation either side. {what}; dashed, the score of all "
-        "rows. Where a line still rises or falls, a score of so few rows tells of their number.",
+        f"rows ({overlay.each(_say_full)}). Where a line still rises, so few rows tell of their number.",
         table=overlay.stacked(
             [
                 "rows",
@@ -53,6 +51,11 @@ def sample_size(overlay: Overlay) -> Figure:
 def _draws(one: Series) -> str:
     data = one.of(SAMPLE_SIZE)
     return f"{plural(data['draws'], 'draw')} of so many of {count(data['n'])} rows"
+
+
+def _say_full(one: Series) -> str:
+    full = one.of(SAMPLE_SIZE)["full"]
+    return f"{number(full['isoscore'])}, bias-corrected {number(full['isoscore_unbiased'])}"
 
 
 def _lines(overlay: Overlay, one: Series) -> list[Line]:
@@ -85,16 +88,17 @@ def _cells(overlay: Overlay, one: Series) -> Iterator[list[Cell]]:
 def _draw(overlay: Overlay) -> go.Figure:
     rows = [m for one in overlay.series for m in (*one.of(SAMPLE_SIZE)["rows"], one.of(SAMPLE_SIZE)["n"])]
     return plot(
-        [trace for one in overlay.series for line in _lines(overlay, one) for trace in _band(one, line)],
-        shapes=[shape for one in overlay.series for shape in _full(overlay, one)],
-        annotations=[] if overlay.several else _names(overlay),
+        [
+            *(trace for one in overlay.series for line in _lines(overlay, one) for trace in _band(overlay, one, line)),
+            *(line for one in overlay.series for line in _full(overlay, one)),
+        ],
         showlegend=True,
         xaxis=log_axis("Rows", rows),
         yaxis={"title": {"text": "Score (1 is isotropic)"}, "rangemode": "tozero"},
     )
 
 
-def _band(one: Series, line: Line) -> list[go.Scatter]:
+def _band(overlay: Overlay, one: Series, line: Line) -> list[go.Scatter]:
     """The edges of the band and the line between them, at the numbers of rows that have a score."""
     rows = one.of(SAMPLE_SIZE)["rows"]
     defined = [
@@ -102,7 +106,7 @@ def _band(one: Series, line: Line) -> list[go.Scatter]:
         for m, mean, sd in zip(rows, line.drawn["mean"], line.drawn["sd"], strict=True)
         if mean is not None
     ]
-    shared = {"x": [m for m, _, _ in defined], "legendgroup": f"{one.name} {line.slug}"}
+    shared = {"x": [m for m, _, _ in defined], "legendgroup": one.name if overlay.several else line.slug}
     edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
     return [
         go.Scatter(y=[mean - sd for _, mean, sd in defined], **edge, **shared),
@@ -119,6 +123,7 @@ def _band(one: Series, line: Line) -> list[go.Scatter]:
             line={"color": line.colour, "width": 2, "dash": line.dash},
             marker={"size": 4},
             name=line.name,
+            showlegend=not overlay.several or line.slug == "isoscore",
             customdata=[sd for _, _, sd in defined],
             hovertemplate=f"{line.name}<br>%{{x:,}} rows: %{{y:.3f}} ± %{{customdata:.2g}}<extra></extra>",
             **shared,
@@ -126,33 +131,20 @@ def _band(one: Series, line: Line) -> list[go.Scatter]:
     ]
 
 
-def _scores(overlay: Overlay, one: Series) -> list[tuple[str, str, float]]:
-    """What all rows score, by IsoScore and bias-corrected, each with its colour."""
-    full = one.of(SAMPLE_SIZE)["full"]
-    names = (("IsoScore", "isoscore", palette.of_zeta(0)), ("bias-corrected", "isoscore_unbiased", palette.MARKED))
+def _full(overlay: Overlay, one: Series) -> list[go.Scatter]:
+    """What all rows score by the two scores without ζ, across the axis."""
+    data = one.of(SAMPLE_SIZE)
     return [
-        (name, one.colour if overlay.several else colour, full[slug])
-        for name, slug, colour in names
-        if full[slug] is not None
+        go.Scatter(
+            x=[data["rows"][0], data["n"]],
+            y=[data["full"][line.slug]] * 2,
+            mode="lines",
+            line={"color": line.colour, "width": 1.2, "dash": "dash"},
+            name=f"all {count(data['n'])} rows",
+            legendgroup=f"{one.name} all",
+            showlegend=not overlay.several and line.slug == "isoscore",
+            hovertemplate=f"{line.name}<br>all %{{x:,}} rows: %{{y:.3f}}<extra></extra>",
+        )
+        for line in _lines(overlay, one)
+        if data["full"].get(line.slug) is not None
     ]
-
-
-def _full(overlay: Overlay, one: Series) -> list[dict[str, Any]]:
-    return [
-        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": score, "y1": score, "layer": "below",
-         "line": {"color": colour, "width": 1.2, "dash": "dash"}}
-        for _, colour, score in _scores(overlay, one)
-    ]  # fmt: skip
-
-
-def _names(overlay: Overlay) -> list[dict[str, Any]]:
-    """The names of the dashed lines, where they begin."""
-    n = count(overlay.series[0].of(SAMPLE_SIZE)["n"])
-    scores = [(f"{name} {number(score)}", score) for name, _, score in _scores(overlay, overlay.series[0])]
-    if len(scores) == 2 and abs(scores[0][1] - scores[1][1]) < NEAR:
-        scores = [(", ".join(name for name, _ in scores), max(score for _, score in scores))]
-    return [
-        {"xref": "paper", "x": 0.01, "xanchor": "left", "y": score, "yanchor": "bottom", "showarrow": False,
-         "text": f"all {n} rows: {name}", "font": {"size": 12}}
-        for name, score in scores
-    ]  # fmt: skip

@@ -87,7 +87,7 @@ def _traces(overlay: Overlay, one: Series, most: int) -> list[go.Scatter]:
             **line,
             mode="lines",
             line={"color": one.colour if overlay.several else palette.MARKED, "width": 2},
-            name=f"{one.label}, d = {number(slope)}",
+            name=one.label,
             legendgroup=one.name,
             hoverinfo="skip",
         ),
