@@ -15,6 +15,7 @@ from app.db.types import utcnow
 from app.figures.palette import of_lambda
 from isotropy.catalog import MEASURES
 
+NOT_IN_FILES = re.compile(r"[\W_]+")
 SUBSCRIPT = re.compile(r"_(\w)")
 FRONTEND = Path(__file__).parents[1] / "frontend"
 
@@ -34,6 +35,11 @@ def ago(moment: datetime) -> str:
 def subscripted(text: str) -> Markup:
     """A formula in plain text, with S_X and x_i set as subscripts."""
     return Markup(SUBSCRIPT.sub(r"<sub>\1</sub>", str(escape(text))))  # noqa: S704 - escaped just before
+
+
+def filename(text: str) -> str:
+    """A text as the name of a file on any machine: letters and digits of all scripts, joined by hyphens."""
+    return NOT_IN_FILES.sub("-", text).strip("-")
 
 
 def starred(name: str) -> str:
@@ -60,6 +66,7 @@ def create_environment() -> Environment:
         "limit": numerals.limit,
         "duration": numerals.duration,
         "ago": ago,
+        "filename": filename,
         "subscripted": subscripted,
         "starred": starred,
     }

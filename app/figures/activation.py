@@ -1,39 +1,49 @@
 """The activation profile: mean and spread of each dimension, and the dimensions that stand out."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Figure, Table, plot
+from app.figures.figure import Cell, Figure, Table, plot
+from app.figures.overlay import Overlay, Series
 from app.numerals import count, plural
 from isotropy.catalog import OUTLIER_RULES
 
+PROFILE = "activation_profile"
 MAX_NAMED = 8
 
 
-def activation(profile: dict[str, Any], n: int) -> Figure:
-    """Mean and one standard deviation either side of each dimension; outlier dimensions marked."""
-    mean, std = profile["mean"], profile["std"]
-    outliers = outlier_rules(profile)
+def activation(overlay: Overlay) -> Figure:
+    """Mean and one standard deviation either side of each dimension; of one subject, its outlier dimensions marked."""
+    what = "Mean of each dimension (line) and one standard deviation either side (band)"
+    marked = "" if overlay.several else f" {_name_outliers(list(outlier_rules(overlay.series[0].of(PROFILE))))}"
     return Figure(
         slug="activation",
         title="Activation by dimension",
-        caption=f"Mean of each dimension (line) and one standard deviation either side (band), "
-        f"n = {count(n)} rows. {_name_outliers(list(outliers))}",
-        table=Table(
-            ["dimension", "mean", "standard_deviation", "outlier_by"],
-            [[i, mean[i], std[i], "; ".join(outliers.get(i, []))] for i in range(len(mean))],
-        ),
-        draw=partial(_draw_activation, mean, std, list(outliers)),
+        caption=f"{what}, {overlay.rows(lambda one: one.n(PROFILE))}.{marked}",
+        table=_table(overlay),
+        draw=partial(_draw, overlay),
     )
 
 
 def outlier_rules(profile: dict[str, Any]) -> dict[int, list[str]]:
     """The dimensions that stand out, each with the rules that flag it; a rule of another version by its slug."""
     return {one["dimension"]: [OUTLIER_RULES.get(rule, rule) for rule in one["rules"]] for one in profile["outliers"]}
+
+
+def _table(overlay: Overlay) -> Table:
+    def flagged(one: Series) -> list[Cell]:
+        rules = outlier_rules(one.of(PROFILE))
+        return ["; ".join(rules.get(i, [])) for i in range(len(one.of(PROFILE)["mean"]))]
+
+    columns = {
+        "mean": lambda one: one.of(PROFILE)["mean"],
+        "standard_deviation": lambda one: one.of(PROFILE)["std"],
+        "outlier_by": flagged,
+    }
+    return overlay.table("dimension", columns, start=0)
 
 
 def _name_outliers(outliers: list[int]) -> str:
@@ -45,35 +55,54 @@ def _name_outliers(outliers: list[int]) -> str:
     return f"Marked: {found} that some outlier rule flags ({named}{more}); the numbers say which rules."
 
 
-def _draw_activation(mean: Sequence[float], std: Sequence[float], outliers: Sequence[int]) -> go.Figure:
+def _draw(overlay: Overlay) -> go.Figure:
+    traces = [trace for one in overlay.series for trace in _bands(overlay, one)]
+    longest = max(len(one.of(PROFILE)["mean"]) for one in overlay.series)
+    return plot(
+        [*traces, *([] if overlay.several else [_marks(overlay.series[0])])],
+        showlegend=overlay.several,
+        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, longest - 0.5]},
+        yaxis={"title": {"text": "Activation, mean ± 1 sd"}},
+    )
+
+
+def _bands(overlay: Overlay, one: Series) -> list[go.Scatter]:
+    """The lower edge of the band, the upper one that fills down to it, and the line of the means."""
+    mean, std = one.of(PROFILE)["mean"], one.of(PROFILE)["std"]
     dimensions = list(range(len(mean)))
-    low = [m - s for m, s in zip(mean, std, strict=True)]
-    high = [m + s for m, s in zip(mean, std, strict=True)]
-    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
-    band = {"fill": "tonexty", "fillcolor": palette.faded(palette.MAIN, 0.22)}
-    marks = go.Scatter(
-        x=list(outliers),
-        y=[high[i] for i in outliers],
+    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False, "legendgroup": one.name}
+    return [
+        go.Scatter(x=dimensions, y=[m - s for m, s in zip(mean, std, strict=True)], **edge),
+        go.Scatter(
+            x=dimensions,
+            y=[m + s for m, s in zip(mean, std, strict=True)],
+            fill="tonexty",
+            fillcolor=palette.faded(one.colour, 0.1 if overlay.several else 0.22),
+            **edge,
+        ),
+        go.Scatter(
+            x=dimensions,
+            y=list(mean),
+            mode="lines",
+            line={"color": one.colour, "width": 1.2},
+            name=one.label,
+            legendgroup=one.name,
+            customdata=list(std),
+            hovertemplate=overlay.hover(one, "dimension %{x:,}<br>mean %{y:.3g}, sd %{customdata:.3g}"),
+        ),
+    ]
+
+
+def _marks(one: Series) -> go.Scatter:
+    """A dot above the band of each outlier dimension."""
+    profile = one.of(PROFILE)
+    outliers = list(outlier_rules(profile))
+    return go.Scatter(
+        x=outliers,
+        y=[profile["mean"][i] + profile["std"][i] for i in outliers],
         mode="markers+text" if len(outliers) <= MAX_NAMED else "markers",
         marker={"color": palette.MARKED, "size": 7},
         text=[str(i) for i in outliers],
         textposition="top center",
         hoverinfo="skip",
-    )
-    return plot(
-        [
-            go.Scatter(x=dimensions, y=low, **edge),
-            go.Scatter(x=dimensions, y=high, **band, **edge),
-            go.Scatter(
-                x=dimensions,
-                y=list(mean),
-                mode="lines",
-                line={"color": palette.MAIN, "width": 1.2},
-                customdata=list(std),
-                hovertemplate="dimension %{x}<br>mean %{y:.3g}, sd %{customdata:.3g}<extra></extra>",
-            ),
-            marks,
-        ],
-        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, len(mean) - 0.5]},
-        yaxis={"title": {"text": "Activation, mean ± 1 sd"}},
     )

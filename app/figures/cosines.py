@@ -1,54 +1,125 @@
-"""Cosines of pairs of rows."""
+"""Cosines of pairs of rows, as they are and with their mean taken out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Figure, Table, plot
+from app.figures.figure import Cell, Figure, plot
+from app.figures.overlay import Overlay, Series
 from app.numerals import count, number
 
+HISTOGRAM = "cosine_histogram"
 
-def cosines(histogram: dict[str, Any], mean: float | None, rows: int) -> Figure:
-    """Histogram of the cosine of pairs of rows, with the exact mean over all pairs of ``rows``."""
-    edges, counts = histogram["edges"], histogram["counts"]
-    shown = histogram["rows"]
-    sample = (
-        f"all pairs of {count(rows)} rows" if shown == rows else f"pairs of {count(shown)} rows drawn of {count(rows)}"
-    )
+
+class Histogram(NamedTuple):
+    """Pairs by their cosine, and the mean cosine that a line marks."""
+
+    name: str
+    colour: str
+    legend: str
+    edges: Sequence[float]
+    counts: Sequence[int]
+    mean: float | None
+
+    @property
+    def shares(self) -> list[float]:
+        """Of all pairs, so that unlike numbers of rows compare."""
+        return _shares(self.counts)
+
+
+def cosines(overlay: Overlay) -> Figure:
+    """Histograms of the cosine of pairs of rows with the exact mean over all pairs; of one subject, centred too."""
+    centred = not overlay.several and bool(overlay.series[0].of(HISTOGRAM).get("centred"))
+    line = "The line is the exact mean over all pairs"
+    if centred:
+        line = (
+            "Raw beside centred, which is with the mean row taken out first. The line of the raw ones is their exact "
+            "mean over all pairs, that of the centred ones over the pairs drawn"
+        )
+    drawn = any(any(one.of(HISTOGRAM)["counts"]) for one in overlay.series)
     return Figure(
         slug="cosines",
         title="Cosines of pairs",
-        caption=f"Cosine of two different rows: {sample}. The line is the exact mean over all pairs, {number(mean)}.",
-        table=Table(
-            ["cosine_from", "cosine_to", "pairs"],
-            [[edges[i], edges[i + 1], pairs] for i, pairs in enumerate(counts)],
-        ),
-        draw=partial(_draw_cosines, edges, counts, mean),
-        empty=None if any(counts) else "There is no pair of rows that both have a direction.",
+        caption=f"Cosine of two different rows: {overlay.each(partial(_pairs, overlay))}. {line}.",
+        table=overlay.stacked(["cosine_from", "cosine_to", "pairs", "pairs_centred"], _cells),
+        draw=partial(_draw, overlay),
+        empty=None if drawn else "There is no pair of rows that both have a direction.",
     )
 
 
-def _draw_cosines(edges: Sequence[float], counts: Sequence[int], mean: float | None) -> go.Figure:
-    filled = [i for i, pairs in enumerate(counts) if pairs]
-    bars = go.Bar(
-        x=[(a + b) / 2 for a, b in pairwise(edges)],
-        y=list(counts),
-        width=[b - a for a, b in pairwise(edges)],
-        marker={"color": palette.faded(palette.MAIN, 0.75), "line": {"width": 0}},
-        hovertemplate="cosine %{x:.2f}: %{y:,} pairs<extra></extra>",
-    )
-    line = {"type": "line", "x0": mean, "x1": mean, "yref": "paper", "y0": 0, "y1": 1,
-            "line": {"color": palette.MARKED, "width": 1.5}}  # fmt: skip
-    note = {"x": mean, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False,
-            "text": f"mean {number(mean)}"}  # fmt: skip
+def _pairs(overlay: Overlay, one: Series) -> str:
+    shown, rows = one.of(HISTOGRAM)["rows"], one.n("mean_cosine")
+    pairs = f"all pairs of {count(rows)} rows" if shown == rows else f"pairs of {count(shown)} rows of {count(rows)}"
+    return f"{pairs}, mean {number(one.value('mean_cosine'))}" if overlay.several else pairs
+
+
+def _cells(one: Series) -> Iterator[list[Cell]]:
+    histogram = one.of(HISTOGRAM)
+    centred = (histogram.get("centred") or {}).get("counts", [None] * len(histogram["counts"]))
+    for (low, high), *pairs in zip(pairwise(histogram["edges"]), histogram["counts"], centred, strict=True):
+        yield [low, high, *pairs]
+
+
+def _histograms(overlay: Overlay) -> list[Histogram]:
+    """The raw cosines of each subject; of one alone the centred ones too, behind whose colour is that of the data."""
+    if overlay.several:
+        return [_raw(one, one.label, one.colour, one.label) for one in overlay.series]
+    (one,) = overlay.series
+    if not (centred := one.of(HISTOGRAM).get("centred")):
+        return [_raw(one, "raw", palette.MAIN, _legend("raw", one.value("mean_cosine")))]
+    legend, mean = _legend("centred", centred["mean"]), centred["mean"]
+    return [
+        _raw(one, "raw", palette.OTHER, _legend("raw", one.value("mean_cosine"))),
+        Histogram("centred", palette.MAIN, legend, one.of(HISTOGRAM)["edges"], centred["counts"], mean),
+    ]
+
+
+def _legend(name: str, mean: float | None) -> str:
+    return f"{name}, mean {number(mean)}"
+
+
+def _raw(one: Series, name: str, colour: str, legend: str) -> Histogram:
+    histogram = one.of(HISTOGRAM)
+    return Histogram(name, colour, legend, histogram["edges"], histogram["counts"], one.value("mean_cosine"))
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    pairs = sum(counts)
+    return [one / pairs if pairs else 0.0 for one in counts]
+
+
+def _draw(overlay: Overlay) -> go.Figure:
+    histograms = _histograms(overlay)
+    filled = [edge for one in histograms for edges, pairs in zip(pairwise(one.edges), one.counts, strict=True) if pairs
+              for edge in edges]  # fmt: skip
     return plot(
-        [bars],
-        shapes=[line] if mean is not None else [],
-        annotations=[note] if mean is not None else [],
-        xaxis={"title": {"text": "Cosine"}, "range": [edges[filled[0]] - 0.02, edges[filled[-1] + 1] + 0.02]},
-        yaxis={"title": {"text": "Pairs of rows"}},
+        [_steps(one) for one in histograms],
+        shapes=[_line(one) for one in histograms if one.mean is not None],
+        showlegend=True,
+        xaxis={"title": {"text": "Cosine"}, "range": [min(filled) - 0.02, max(filled) + 0.02]},
+        yaxis={"title": {"text": "Share of pairs"}, "tickformat": "~%", "rangemode": "tozero"},
     )
+
+
+def _steps(one: Histogram) -> go.Scatter:
+    """The outline of the bars, filled: several stay readable one over another."""
+    return go.Scatter(
+        x=[(low + high) / 2 for low, high in pairwise(one.edges)],
+        y=one.shares,
+        mode="lines",
+        line={"color": one.colour, "width": 1.5, "shape": "hvh"},
+        fill="tozeroy",
+        fillcolor=palette.faded(one.colour, 0.22),
+        name=one.legend,
+        customdata=list(one.counts),
+        hovertemplate=f"{one.name}<br>cosine %{{x:.2f}}: %{{y:.2%}}, %{{customdata:,}} pairs<extra></extra>",
+    )
+
+
+def _line(one: Histogram) -> dict[str, Any]:
+    line = {"color": one.colour, "width": 1.5, "dash": "dash"}
+    return {"type": "line", "x0": one.mean, "x1": one.mean, "yref": "paper", "y0": 0, "y1": 1, "line": line}

@@ -2,15 +2,18 @@
 
 import csv
 import io
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
-from typing import Any
+from html import escape
+from typing import Any, TypeVar
 
 import plotly.graph_objects as go
 
 Cell = str | float | None
+Item = TypeVar("Item")
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -85,7 +88,10 @@ class Figure:
     @cached_property
     def version(self) -> str:
         """Changes whenever the numbers or the words do."""
-        return blake2b(repr((self.caption, self.table)).encode(), digest_size=8).hexdigest()
+        digest = blake2b(repr((self.caption, self.table.columns)).encode(), digest_size=8)
+        for column in zip(*self.table.rows, strict=True):
+            digest.update(_bytes(column))
+        return digest.hexdigest()
 
 
 def undefined(slug: str, title: str, reason: str) -> Figure:
@@ -96,6 +102,28 @@ def undefined(slug: str, title: str, reason: str) -> Figure:
 def plot(traces: list[Any], **layout: Any) -> go.Figure:
     """A plotly figure in the house template."""
     return go.Figure(traces, go.Layout(template=TEMPLATE, **layout))
+
+
+def plain(text: str, longest: int) -> str:
+    """A user's text as a plot may show it, cut to a length: nothing of it is taken for markup or a template."""
+    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return escape(cut).replace("%{", "%&#123;")
+
+
+def thinned(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many items at equal steps, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    step = (len(items) - 1) / (most - 1)
+    return [items[round(i * step)] for i in range(most)]
+
+
+def _bytes(column: Sequence[Cell]) -> bytes:
+    """A column as bytes: numbers as they are in memory, since to print many takes long."""
+    try:
+        return array("d", column).tobytes()  # type: ignore[type-var]
+    except TypeError:
+        return repr(column).encode()
 
 
 def _harmless(cell: Cell) -> Cell:

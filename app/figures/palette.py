@@ -29,6 +29,9 @@ QUIET = "#7c8186"
 SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
 """Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
 
+SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")
+"""From the least to the greatest of a heat map, on paper of either theme."""
+
 
 def of_lambda(lam: float) -> str:
     """Colour of a λ: the same λ has the same colour in every figure, table and tag."""
@@ -44,6 +47,12 @@ def of_layer(index: int, layers: int) -> str:
     """Colour of a layer, from teal at the first over blue to magenta at the last."""
     hue = radians(190 + 160 * index / max(layers - 1, 1))
     return _hex((0.59, 0.12 * cos(hue), 0.12 * sin(hue)))
+
+
+def of_zeta(zeta: float) -> str:
+    """Colour of a ζ, from the data's teal at 0 to violet at 1."""
+    hue = radians(185 + 125 * zeta)
+    return _hex((0.65 - 0.13 * zeta, 0.12 * cos(hue), 0.12 * sin(hue)))
 
 
 def faded(colour: str, opacity: float) -> str:

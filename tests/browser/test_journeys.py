@@ -47,7 +47,7 @@ def drawn(page: Page, slug: str):
 
 def numbers(page: Page, slug: str) -> list[dict[str, str]]:
     """A figure's CSV."""
-    link = page.locator(f"#figure-{slug} a[download]").evaluate("link => link.href")
+    link = page.locator(f"#figure-{slug} a[download$='.csv']").evaluate("link => link.href")
     return list(csv.DictReader(io.StringIO(page.request.get(link).text())))
 
 

@@ -24,10 +24,10 @@ def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Respons
         raise NotFoundError(f"There is no figure {slug!r} on this page.")
     if kind == "json":
         return Response(figure.draw().to_json(), media_type="application/json")
-    return csv_file(figure.table, slug)
+    return csv_file(figure.table)
 
 
-def csv_file(table: Table, name: str) -> Response:
-    """A table as a CSV file to keep."""
-    disposition = f'attachment; filename="isoscope-{name}.csv"'
+def csv_file(table: Table, name: str | None = None) -> Response:
+    """A table as a CSV file to keep; without a name it has that of the link that led here."""
+    disposition = f'attachment; filename="isoscope-{name}.csv"' if name else "attachment"
     return Response(table.csv(), media_type="text/csv", headers={"Content-Disposition": disposition})

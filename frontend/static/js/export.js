@@ -11,6 +11,6 @@ export async function exportPlot({ data, layout }, format, name) {
   );
   const link = document.createElement("a");
   link.href = image;
-  link.download = `${name.replace(/[^\p{L}\p{N}]+/gu, "-")}.${format}`;
+  link.download = `${name}.${format}`;
   link.click();
 }

@@ -2,6 +2,7 @@
 
 import { exportPlot } from "./export.js";
 import { onPaper, themeOf, themed } from "./plot-theme.js";
+import { drawable } from "./webgl.js";
 
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
 const drawn = new WeakMap();
@@ -12,12 +13,30 @@ async function fetchFigure(box) {
   return response.json();
 }
 
-function paint(box) {
-  const { figure, plot } = drawn.get(box);
+// Draws into the box what it can show, and tells beside the caption what it cannot.
+async function paint(box) {
+  const { figure: whole, plot } = drawn.get(box);
+  const { figure, remark } = drawable(whole, box);
+  const remarks = box.closest("figure")?.querySelector("[data-remark]");
+  if (remarks) remarks.textContent = remark;
+  if (!figure) {
+    box.textContent = remark;
+    return;
+  }
   const { data, layout } = themed(figure, themeOf(box));
   // Where there is no mouse, a drag must scroll the page.
   if (matchMedia("(hover: none)").matches) layout.dragmode = false;
-  return Plotly.react(plot, data, layout, CONFIG);
+  if (!plot.isConnected) box.replaceChildren(plot);
+  await Plotly.react(plot, data, layout, CONFIG);
+  plot.removeAllListeners("plotly_click");
+  plot.on("plotly_click", open);
+  plot.classList.toggle("opens", data.some(({ customdata }) => customdata?.flat?.()[0]?.href));
+}
+
+// Follows the link of a point that has one, to a report and nowhere else.
+function open({ points }) {
+  const href = points[0].customdata?.href;
+  if (href?.startsWith("/embeddings/")) location.assign(href);
 }
 
 async function draw(box) {
@@ -29,7 +48,6 @@ async function draw(box) {
     const figure = await fetchFigure(box);
     if (drawn.get(box).wanted !== wanted) return;
     drawn.set(box, { wanted, plot, figure });
-    if (!plot.isConnected) box.replaceChildren(plot);
     await paint(box);
   } catch (error) {
     drawn.delete(box);
@@ -49,7 +67,8 @@ document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-export]");
   const box = button?.closest("figure").querySelector("[data-figure]");
   const figure = box && drawn.get(box)?.figure;
-  if (figure) exportPlot(themed(figure, onPaper()), button.dataset.export, box.dataset.name);
+  const shown = figure && drawable(figure, box).figure;
+  if (shown) exportPlot(themed(shown, onPaper()), button.dataset.export, box.dataset.name);
 });
 
 drawAll();

@@ -30,5 +30,10 @@ export function themed(figure, theme) {
   for (const axis of [base.xaxis, base.yaxis]) {
     Object.assign(axis, { gridcolor: theme.grid, linecolor: theme.axis, tickcolor: theme.axis });
   }
+  base.scene = { ...base.scene };
+  for (const axis of ["xaxis", "yaxis", "zaxis"]) {
+    const lines = { gridcolor: theme.grid, linecolor: theme.axis, zerolinecolor: theme.axis, showbackground: false };
+    base.scene[axis] = { ...base.scene[axis], ...lines };
+  }
   return { data, layout };
 }

@@ -1,0 +1,107 @@
+"""Measures by layer: a row for each layer of an encoding, a column for each measure."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from app.figures import palette
+from app.figures.figure import Figure, Table, plain, plot
+from app.figures.subject import Subject
+from app.numerals import count, number
+from isotropy.catalog import MEASURES
+
+LONGEST_NAME = 28
+MIDDLE = 0.5
+"""Place in its column of a value that all layers share."""
+
+
+class Row(NamedTuple):
+    """A layer, and where its report is."""
+
+    layer: int
+    href: str
+    subject: Subject
+
+
+def heat_map(layers: Sequence[tuple[int, str, Subject]], measures: Sequence[str]) -> Figure:
+    """Measures of the layers, each shaded from its least to its greatest value among them.
+
+    Args:
+        layers: number, path of the report, and what was measured, of each layer in the order to be drawn.
+        measures: slugs of the catalogue.
+
+    """
+    rows = [Row(*layer) for layer in layers]
+    return Figure(
+        slug="layers",
+        title="Measures by layer",
+        caption="Each column is shaded on a scale of its own, from its least value (light) to its greatest (dark) "
+        "among the layers; layer 0 is the embedding layer. A click on a cell opens the report of its layer.",
+        table=Table(
+            ["layer", *measures],
+            [[row.layer, *(_value(row.subject, measure) for measure in measures)] for row in rows],
+        ),
+        draw=partial(_draw, rows, measures),
+        empty=None if rows else "The first layer appears here when it has been measured.",
+    )
+
+
+def _value(subject: Subject, measure: str) -> float | None:
+    found = subject.found.get(measure)
+    return found.value if found is not None else None
+
+
+def _draw(rows: Sequence[Row], measures: Sequence[str]) -> go.Figure:
+    columns = [_places([_value(row.subject, measure) for row in rows]) for measure in measures]
+    names = [plain(_name(measure), LONGEST_NAME) for measure in measures]
+    values = [[_value(row.subject, measure) for measure in measures] for row in rows]
+    cells = go.Heatmap(
+        x=list(range(len(measures))),
+        y=list(range(len(rows))),
+        z=[list(row) for row in zip(*columns, strict=True)],
+        zmin=0,
+        zmax=1,
+        colorscale=[[i / (len(palette.SCALE) - 1), colour] for i, colour in enumerate(palette.SCALE)],
+        showscale=False,
+        xgap=2,
+        ygap=2,
+        text=[["–" if value is None else number(value) for value in row] for row in values],
+        texttemplate="%{text}",
+        hovertext=[[_words(row, measure) for measure in measures] for row in rows],
+        hoverinfo="text",
+        customdata=[[{"href": row.href} for _ in measures] for row in rows],
+    )
+    bare = {"showline": False, "ticks": "", "showgrid": False}
+    return plot(
+        [cells],
+        xaxis={"side": "top", "tickvals": list(range(len(measures))), "ticktext": names, **bare},
+        yaxis={"title": {"text": "Layer"}, "tickvals": list(range(len(rows))),
+               "ticktext": [str(row.layer) for row in rows], "autorange": "reversed", **bare},
+    )  # fmt: skip
+
+
+def _places(values: Sequence[float | None]) -> list[float | None]:
+    """Where each value lies between the least and the greatest, from 0 to 1."""
+    known = [value for value in values if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    if low == high:
+        return [None if value is None else MIDDLE for value in values]
+    return [None if value is None else (value - low) / (high - low) for value in values]
+
+
+def _name(measure: str) -> str:
+    known = MEASURES.get(measure)
+    return known.name.replace("*", "★") if known else measure
+
+
+def _words(row: Row, measure: str) -> str:
+    found = row.subject.found.get(measure)
+    head = f"layer {row.layer}, {_name(measure)}"
+    if found is None:
+        return f"{head}<br>not measured"
+    if found.value is None:
+        return f"{head}<br>undefined: {plain(found.reason or '', 120)}"
+    error = f" ± {number(found.se, 2)}" if found.se is not None else ""
+    return f"{head}<br>{number(found.value)}{error}, n = {count(found.n)}"

@@ -1,0 +1,111 @@
+"""Subjects side by side in one figure: each with its colour, and those left out that have nothing to draw."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from app.figures import palette
+from app.figures.figure import Cell, Table, plain
+from app.figures.subject import Subject
+from app.numerals import count
+
+UNEXPLAINED = "This has no value here."
+UNMEASURED = "This was not measured of it."
+LONGEST_NAME = 26
+
+
+@dataclass(frozen=True)
+class Series:
+    """A subject as a figure draws it."""
+
+    name: str
+    """Told from the others."""
+    colour: str
+    subject: Subject
+
+    @property
+    def label(self) -> str:
+        """The name as a plot may show it."""
+        return plain(self.name, LONGEST_NAME)
+
+    def has(self, what: str) -> bool:
+        """Whether there is something to draw of a measure or of a figure's data."""
+        found = self.subject.found.get(what)
+        return bool(found.detail) if found is not None else what in self.subject.data
+
+    def of(self, what: str) -> dict[str, Any]:
+        """What a measure found beside its value, or the data of a figure; empty where there is nothing."""
+        found = self.subject.found.get(what)
+        return (found.detail if found is not None else self.subject.data.get(what)) or {}
+
+    def value(self, measure: str) -> float | None:
+        """The value of a measure."""
+        found = self.subject.found.get(measure)
+        return found.value if found is not None else None
+
+    def n(self, measure: str) -> int:
+        """Rows behind a measure; 0 where it was not measured."""
+        found = self.subject.found.get(measure)
+        return found.n if found is not None else 0
+
+    def reason(self, what: str) -> str:
+        """Why there is nothing to draw."""
+        found = self.subject.found.get(what)
+        return UNMEASURED if found is None else found.reason or UNEXPLAINED
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """The subjects of one figure. ``several`` also where only one of several has what it shows."""
+
+    series: tuple[Series, ...]
+    several: bool
+
+    @classmethod
+    def of(cls, subjects: Sequence[Subject]) -> "Overlay":
+        """All subjects in their order, of which two may have the same name."""
+        names = [subject.name for subject in subjects]
+        told = [f"{name} ({names[:i].count(name) + 1})" if names.count(name) > 1 else name
+                for i, name in enumerate(names)]  # fmt: skip
+        colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
+        series = (Series(*one) for one in zip(told, colours, subjects, strict=False))
+        return cls(tuple(series), len(names) > 1)
+
+    def having(self, what: str) -> "Overlay":
+        """Those that have it."""
+        return replace(self, series=tuple(one for one in self.series if one.has(what)))
+
+    def lacking(self, what: str) -> str:
+        """A sentence that names those that do not, with their reasons; empty where all do."""
+        missing = [f"{one.name}: {one.reason(what)}" for one in self.series if not one.has(what)]
+        return f" Not drawn: {' '.join(missing)}" if missing else ""
+
+    def each(self, say: Callable[[Series], str]) -> str:
+        """What is said of the one subject, or of each with its name."""
+        if not self.several:
+            return say(self.series[0])
+        return ", ".join(f"{say(one)} ({one.name})" for one in self.series)
+
+    def rows(self, n: Callable[[Series], int]) -> str:
+        """The rows behind the figure: n = 8,000 rows; of each subject, unless they are as many."""
+        sizes = {n(one) for one in self.series}
+        if len(sizes) > 1:
+            return f"n = {self.each(lambda one: count(n(one)))} rows"
+        return f"n = {count(sizes.pop())} rows{' each' if self.several else ''}"
+
+    def hover(self, one: Series, words: str) -> str:
+        """A template of what is told at a point of a subject, of several after its name."""
+        return f"{one.label}<br>{words}<extra></extra>" if self.several else f"{words}<extra></extra>"
+
+    def table(self, index: str, columns: Mapping[str, Callable[[Series], Sequence[Cell]]], *, start: int = 1) -> Table:
+        """A row for each place of the longest list, with the columns of each subject; shorter lists leave gaps."""
+        heads = [f"{head}: {one.name}" if self.several else head for one in self.series for head in columns]
+        lists = [read(one) for one in self.series for read in columns.values()]
+        return Table([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
+
+    def stacked(self, columns: Sequence[str], rows: Callable[[Series], Iterable[Sequence[Cell]]]) -> Table:
+        """The rows of each subject below those of the one before, with its name where there are several."""
+        if not self.several:
+            return Table([*columns], [[*row] for one in self.series for row in rows(one)])
+        return Table(["subject", *columns], [[one.name, *row] for one in self.series for row in rows(one)])

@@ -1,0 +1,44 @@
+// Figures that a graphics card draws: what becomes of them where there is none, or no more room on it.
+
+const MOST_IN_SVG = 4000;
+// A browser keeps 16 contexts and drops the oldest without a word; plotly takes three for a plot.
+const MOST_LIVE = 4;
+const live = new Set();
+let offered;
+
+function isOffered() {
+  offered ??= Boolean(document.createElement("canvas").getContext("webgl"));
+  return offered;
+}
+
+// Whether this box has, or may have, one of the places on the card; those of boxes that left the page are free again.
+function hasPlace(box) {
+  for (const other of live) {
+    if (!other.isConnected) live.delete(other);
+  }
+  if (!isOffered() || (!live.has(box) && live.size >= MOST_LIVE)) return false;
+  live.add(box);
+  return true;
+}
+
+const flat = (trace) => trace.type === "scattergl";
+const pointsOf = (traces) => traces.filter(flat).reduce((sum, { x }) => sum + x.length, 0);
+
+function asSvg(trace, every) {
+  const kept = (values) => values.filter((_, i) => i % every === 0);
+  return flat(trace) ? { ...trace, type: "scatter", x: kept(trace.x), y: kept(trace.y) } : trace;
+}
+
+// The figure as this box can show it, null if it cannot, and what the reader must know of that.
+export function drawable(figure, box) {
+  const solid = figure.data.some(({ type }) => type === "scatter3d");
+  if (!(solid || figure.data.some(flat)) || hasPlace(box)) return { figure, remark: "" };
+  const why = isOffered() ? "Other figures of this page use up WebGL" : "This browser offers no WebGL";
+  if (solid) return { figure: null, remark: `${why}, which a figure in three dimensions needs.` };
+  const points = pointsOf(figure.data);
+  const every = Math.ceil(points / MOST_IN_SVG);
+  const data = figure.data.map((trace) => asSvg(trace, every));
+  const shown = Math.ceil(points / every);
+  const remark = `${why}: every ${every}th point is shown, some ${shown.toLocaleString("en")} of these.`;
+  return { figure: { ...figure, data }, remark: every > 1 ? remark : "" };
+}

@@ -1,0 +1,59 @@
+"""Clouds measured by ``isotropy``, as subjects of figures: rows as the measure job writes them, never stored."""
+
+from typing import Any
+
+import numpy as np
+
+from app.db.models import Measurement, MeasurementStatus
+from app.figures.subject import Subject
+from isotropy.cloud import Cloud, read_cloud
+from isotropy.report import measure
+from isotropy.rows import Rows
+
+SLUGS = (
+    "activation_profile",
+    "spectrum",
+    "anisotropy_raw",
+    "anisotropy_centred",
+    "mean_cosine",
+    "cosine_histogram",
+    "rogue_dimensions",
+    "twonn",
+    "barcode",
+    "prominent_bars",
+)
+"""What the figures of a report read."""
+
+
+def cloud_of(n: int, d: int, seed: int = 0) -> Cloud:
+    """A Gaussian cloud beside the origin, wider along some dimensions than along others."""
+    x = np.random.default_rng(seed).standard_normal((n, d)) * np.linspace(0.5, 2, d) + np.eye(d)[1] * 3
+    return read_cloud(Rows(x))
+
+
+def subject_of(cloud: Cloud, name: str = "cloud", data: dict[str, Any] | None = None) -> Subject:
+    """All that the figures read of a cloud."""
+    found = {
+        slug: measurement(slug, one.score.value, one.n, one.detail, se=one.score.se, reason=one.score.reason)
+        for slug, one in measure(cloud, SLUGS).items()
+    }
+    return Subject(name, found, data or {})
+
+
+def measurement(
+    slug: str,
+    value: float | None,
+    n: int,
+    detail: dict[str, Any] | None = None,
+    *,
+    se: float | None = None,
+    reason: str | None = None,
+) -> Measurement:
+    """A row that was never stored."""
+    status = MeasurementStatus.UNDEFINED if value is None else MeasurementStatus.OK
+    return Measurement(measure=slug, status=status, value=value, se=se, n=n, detail=detail, reason=reason)
+
+
+def found(slug: str, detail: dict[str, Any], *, value: float = 1.0, n: int = 100, name: str = "cloud") -> Subject:
+    """A subject with one measure."""
+    return Subject(name, {slug: measurement(slug, value, n, detail)})
