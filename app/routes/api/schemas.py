@@ -34,7 +34,9 @@ class MeasureOut(Row):
     symbol: str
     value: Annotated[
         str,
-        Field(description="Which number it is in a report, where a measure is more than one or has settings; else empty."),
+        Field(
+            description="Which number it is in a report, where a measure is more than one or has settings; else empty."
+        ),
     ]
     whole: Annotated[bool, Field(description="Whether that number counts something.")]
     range: str
@@ -100,6 +102,9 @@ class EmbeddingOut(EmbeddingSummary):
     inspection: dict[str, Any] | None
     selection: dict[str, Any] | None
     measurements: list[MeasurementOut]
+
+
+FigureDataSlug = Literal["sample_size", "projection", "neighbours"]
 
 
 class ZetaLine(BaseModel):

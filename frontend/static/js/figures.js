@@ -4,6 +4,8 @@ import { exportPlot } from "./export.js";
 import { onPaper, themeOf, themed } from "./plot-theme.js";
 
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
+// Pixels of CSS: as wide as a sheet of A4 within the margins that app.css gives it.
+const PAPER = { width: 680, height: 340 };
 const drawn = new WeakMap();
 
 async function fetchFigure(box) {
@@ -12,12 +14,12 @@ async function fetchFigure(box) {
   return response.json();
 }
 
-function paint(box) {
+function paint(box, theme = themeOf(box), size = {}) {
   const { figure, plot } = drawn.get(box);
-  const { data, layout } = themed(figure, themeOf(box));
+  const { data, layout } = themed(figure, theme);
   // Where there is no mouse, a drag must scroll the page.
   if (matchMedia("(hover: none)").matches) layout.dragmode = false;
-  return Plotly.react(plot, data, layout, CONFIG);
+  return Plotly.react(plot, data, { ...layout, ...size }, CONFIG);
 }
 
 async function draw(box) {
@@ -39,11 +41,15 @@ async function draw(box) {
 
 const boxes = () => document.querySelectorAll("[data-figure]");
 const drawAll = () => boxes().forEach(draw);
-const repaintAll = () => boxes().forEach((box) => drawn.get(box)?.figure && paint(box));
+const paintAll = (...how) => boxes().forEach((box) => drawn.get(box)?.figure && paint(box, ...how));
+const repaintAll = () => paintAll();
 
 document.addEventListener("htmx:after:swap", drawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll);
 new MutationObserver(repaintAll).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+
+addEventListener("beforeprint", () => paintAll(onPaper(), PAPER));
+addEventListener("afterprint", repaintAll);
 
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-export]");
