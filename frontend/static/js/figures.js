@@ -5,7 +5,7 @@ import { onPaper, themeOf, themed } from "./plot-theme.js";
 
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
 // Pixels of CSS: as wide as a sheet of A4 within the margins that app.css gives it.
-const PAPER = { width: 680, height: 340 };
+const PAPER = { width: 680, height: 280 };
 const drawn = new WeakMap();
 
 async function fetchFigure(box) {
@@ -49,7 +49,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll
 new MutationObserver(repaintAll).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 
 addEventListener("beforeprint", () => paintAll(onPaper(), PAPER));
-addEventListener("afterprint", repaintAll);
+addEventListener("afterprint", () => requestAnimationFrame(repaintAll));
 
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-export]");
