@@ -116,11 +116,12 @@ class JobQueue:
 
     def ensure(self, job: Job) -> None:
         """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
-        found = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
-        if not found:
-            self.enqueue(job)
-        elif found[0].status not in ACTIVE:
-            self.restart(job)
+        with _later_if_away(job):
+            found = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
+            if not found:
+                self.enqueue(job)
+            elif found[0].status not in ACTIVE:
+                self.restart(job)
 
     def slots(self) -> set[str]:
         """Names of the workers, living or not, that have taken a job and not ended it."""

@@ -104,7 +104,7 @@ def _work(job: Job, settings: Settings, device: str) -> None:
     if following := WORK[job.kind](job.row_id, settings, device):
         queue = JobQueue(settings.queue)
         for one in following:
-            queue.enqueue(one)
+            queue.ensure(one)
         queue.close()
 
 

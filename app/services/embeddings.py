@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, BinaryIO, NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, delete, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, selectinload
 
@@ -17,6 +17,7 @@ from app.db.models import (
     FigureData,
     FileRole,
     Measurement,
+    PostProcessing,
     ResultStatus,
     ZetaCurve,
 )
@@ -29,6 +30,7 @@ from app.storage import Stored
 
 MAX_NAME_CHARACTERS = 200
 FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
+CHOOSABLE = (EmbeddingStatus.DRAFT, *FINISHED)
 
 
 class Incoming(NamedTuple):
@@ -36,6 +38,14 @@ class Incoming(NamedTuple):
 
     stream: BinaryIO
     filename: str
+
+
+class CurveSource(NamedTuple):
+    """An embedding whose covariance that of another may be shrunk towards."""
+
+    id: str
+    name: str
+    n: int | None
 
 
 def create_embedding(
@@ -134,17 +144,54 @@ def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[st
         return {one.slug: one.data for one in session.scalars(wanted)}
 
 
+def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[str, Any]:
+    """What one figure of an embedding shows beside its measurements."""
+    data = get_figure_data(context, embedding_id, slug)
+    if slug not in data:
+        embedding = get_embedding(context, embedding_id)
+        if embedding.status is not EmbeddingStatus.READY:
+            raise NotFoundError(
+                f"There is no {slug!r} of {embedding.name}, which is {embedding.status}: it comes with the measures."
+            )
+        needs = "its rows have no names, or " if slug == "neighbours" else ""
+        raise NotFoundError(
+            f"There is no {slug!r} of {embedding.name}: {needs}another version of Isoscope measured it. "
+            "Choose again, and it is measured anew."
+        )
+    return data[slug]
+
+
+def get_figure_slugs(context: Context, embedding_id: str) -> set[str]:
+    """Of which figures an embedding has data, without reading these."""
+    with context.sessions() as session:
+        return set(session.scalars(select(FigureData.slug).where(FigureData.embedding_id == embedding_id)))
+
+
 def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
-    """Choose other vectors, names or labels of a draft, and have the worker look again; ``commit`` measures then."""
+    """Choose other vectors, names or labels, and have the worker look again; ``commit`` measures then.
+
+    What was made of the former choice goes: measurements, curves and post-processings.
+    """
     with context.sessions.begin() as session:
-        embedding = _find_draft(session, embedding_id, "chosen from")
+        embedding = _find(session, embedding_id)
+        if embedding.status not in CHOOSABLE:
+            raise ConflictError(
+                f"{embedding.name} is {embedding.status}: choose from it when a worker is done with it."
+            )
         if embedding.inspection is None:
-            raise ConflictError("This file is still being inspected; choose from it when that is done.")
+            raise ConflictError(
+                f"{embedding.name} could not be read, so there is nothing to choose from. Upload it again."
+            )
         Inspection.model_validate(embedding.inspection).check(selection)
+        jobs, hashes = _drop_results(session, embedding)
         embedding.selection = selection.model_dump()
         embedding.commit_when_inspected = commit
         embedding.status = EmbeddingStatus.INSPECTING
         embedding.attempts = 0
+        embedding.error = None
+    for job in jobs:
+        context.queue.cancel(job)
+    context.ledger.release(*hashes)
     context.queue.restart(Job(JobKind.INSPECT, embedding_id))
     return get_embedding(context, embedding_id)
 
@@ -152,10 +199,12 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
 def commit_embedding(context: Context, embedding_id: str) -> Embedding:
     """Measure a draft as it is shown."""
     with context.sessions.begin() as session:
-        embedding = _find_draft(session, embedding_id, "measured")
+        embedding = _find(session, embedding_id)
+        if embedding.status is not EmbeddingStatus.DRAFT:
+            raise ConflictError(f"Only a draft can be measured; this embedding is {embedding.status}.")
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-    context.queue.enqueue(Job(JobKind.MEASURE, embedding_id))
+    context.queue.ensure(Job(JobKind.MEASURE, embedding_id))
     return get_embedding(context, embedding_id)
 
 
@@ -164,14 +213,25 @@ def delete_embedding(context: Context, embedding_id: str) -> None:
     with context.sessions.begin() as session:
         embedding = _find(session, embedding_id)
         jobs = [Job(kind, embedding_id) for kind in (JobKind.INSPECT, JobKind.MEASURE)]
-        curves = select(ZetaCurve.id).where(
-            (ZetaCurve.embedding_id == embedding_id) | (ZetaCurve.source_id == embedding_id)
-        )
+        curves = select(ZetaCurve.id).where(_takes_part(embedding_id))
         jobs += [Job(JobKind.CURVE, curve_id) for curve_id in session.scalars(curves)]
         session.delete(embedding)
     for job in jobs:
         context.queue.cancel(job)
     context.ledger.release(*(file.file_sha256 for file in embedding.files))
+
+
+def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSource]:
+    """Other measured embeddings of as many dimensions, newest first."""
+    others = select(Embedding.id, Embedding.name, Embedding.n).where(
+        Embedding.id != embedding.id,
+        Embedding.d == embedding.d,
+        Embedding.status == EmbeddingStatus.READY,
+        Embedding.trashed_at.is_(None),
+    )
+    with context.sessions() as session:
+        newest = session.execute(others.order_by(Embedding.created_at.desc(), Embedding.id))
+        return [CurveSource(*row) for row in newest]
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
@@ -228,11 +288,25 @@ def _find(session: Session, embedding_id: str) -> Embedding:
     return embedding
 
 
-def _find_draft(session: Session, embedding_id: str, verb: str) -> Embedding:
-    embedding = _find(session, embedding_id)
-    if embedding.status is not EmbeddingStatus.DRAFT:
-        raise ConflictError(f"Only a draft can be {verb}; this embedding is {embedding.status}.")
-    return embedding
+def _drop_results(session: Session, embedding: Embedding) -> tuple[list[Job], list[str | None]]:
+    """Delete all that was made of an embedding; return the jobs that may be at it, and hashes of files it leaves."""
+    curves = delete(ZetaCurve).where(_takes_part(embedding.id)).returning(ZetaCurve.id)
+    jobs = [Job(JobKind.CURVE, curve_id) for curve_id in session.scalars(curves)]
+    processed = delete(PostProcessing).where(PostProcessing.embedding_id == embedding.id)
+    hashes: list[str | None] = []
+    for row_id, sha256 in session.execute(processed.returning(PostProcessing.id, PostProcessing.state_sha256)):
+        jobs.append(Job(JobKind.POSTPROCESS, row_id))
+        hashes.append(sha256)
+    for results in (Measurement, FigureData):
+        session.execute(delete(results).where(results.embedding_id == embedding.id))
+    session.expire(embedding, ["measurements", "curves"])
+    embedding.n_left_out = embedding.measured_at = None
+    return jobs, hashes
+
+
+def _takes_part(embedding_id: str) -> ColumnElement[bool]:
+    """Whether a curve is of an embedding, or of another towards it."""
+    return or_(ZetaCurve.embedding_id == embedding_id, ZetaCurve.source_id == embedding_id)
 
 
 def _add_curve(context: Context, embedding_id: str, source_id: str) -> None:

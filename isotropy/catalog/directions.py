@@ -93,6 +93,7 @@ MEASURES = (
         name="Activation profile",
         symbol="μ_i, s_i",
         value="number of outlier dimensions",
+        whole=True,
         range="[0, d]",
         bounds=lambda n, d: (0, d),
         formula=f"mean and standard deviation of each dimension; outliers: {'; '.join(OUTLIER_RULES.values())}",

@@ -19,6 +19,8 @@ class Measure:
     symbol: str
     value: str = ""
     """Which number it is in a report, where a measure is more than one or has settings; else empty."""
+    whole: bool = False
+    """Whether that number counts something."""
     range: str
     """Of that number."""
     bounds: Callable[[int, int], tuple[float, float]] | None = None

@@ -50,6 +50,7 @@ MEASURES = (
         group="topology",
         name="Prominent bars",
         symbol="#ℓ",
+        whole=True,
         range="1 to max(n − 2, 1)",
         bounds=lambda n, d: (1, max(n - 2, 1)),
         formula="number of bars told from noise by how neutral lengths change the share of the longest",

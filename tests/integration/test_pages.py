@@ -126,7 +126,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert "There is 1 point." in shown
     assert '8 values<span class="sr"> of k-th anisotropy, raw</span>' in shown
     assert 'href="#figure-spectrum"' in shown
-    assert "former" not in shown
+    assert "measure-former" not in shown
     answer = client.get(f"{page}/measurements.csv")
     assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-measurements.csv"'
     lines = answer.text.splitlines()

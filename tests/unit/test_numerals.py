@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from app.numerals import ago, count, duration, limit, number, plural, short, size, tick
+from app.numerals import ago, count, duration, limit, number, percent, plural, short, size, tick
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,23 @@ def test_moments_are_told_by_one_unit(seconds, text):
 )
 def test_a_limit_is_told_in_the_units_in_which_it_was_set(value, text):
     assert limit(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0"),
+        (0.0004, "less than 0.1"),
+        (0.0005, "0.1"),
+        (0.0994, "9.9"),
+        (0.0996, "10"),
+        (0.614, "61"),
+        (0.9895, "99"),
+        (0.9934, "99.3"),
+        (0.99996, "more than 99.9"),
+        (1, "100"),
+        (1 + 1e-12, "100"),
+    ],
+)
+def test_a_share_is_rounded_neither_to_nothing_nor_to_all(share, text):
+    assert percent(share) == f"{text}\u00a0%"

@@ -59,11 +59,21 @@ def test_rows_that_no_measure_sees_are_not_counted():
     assert only.rows == N - 7
 
 
-def test_a_number_says_which_of_many_it_is():
-    assert reading("anisotropy_raw", 0.4, detail={"values": [0.4, 0.1]}).at == "k = 1"
-    assert reading("isoscore_by_label", 0.5, detail={"by_label": BY_LABEL}).at == "mean over labels"
-    assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0, 1.0]}).at == "greatest eigenvalue"
-    assert reading("isoscore", 0.5).at == ""
+@pytest.mark.parametrize("slug", ["activation_profile", "prominent_bars"])
+def test_what_counts_something_is_a_whole_number(slug):
+    assert repr(reading(slug, 78.0).value) == "78"
+    assert reading(slug, reason="There is no value.").value is None
+
+
+def test_what_counts_nothing_stays_a_fraction_even_where_it_is_whole():
+    assert repr(reading("participation_ratio", 3.0).value) == "3.0"
+
+
+def test_where_the_ends_of_a_range_are_one_that_one_is_told():
+    few = reading("participation_ratio", 1.0, n=2)
+    assert (few.ends, few.range) == (None, "only 1 is possible")
+    assert reading("twonn", 9.0).range == "(0, ∞)"
+    assert reading("silhouette", n=0, reason="The rows have no labels.").range == "[−1, 1]"
 
 
 def test_values_are_listed_by_their_k():
@@ -101,9 +111,10 @@ def test_dimensions_are_listed_by_their_number():
 
 
 def test_parts_are_listed_by_their_name():
-    detail = {"k": 10, "parts": {"robin_hood": 0.25, "antihubs": None}}
+    detail = {"k": 10, "parts": {"robin_hood": 0.25, "antihubs": None, "greatest": 57.0}}
     table = reading("hubness", 3.0, detail=detail).table
-    assert (table.columns, table.rows) == (["part", "value"], [["robin hood", 0.25], ["antihubs", None]])
+    assert table.columns == ["part", "value"]
+    assert repr(table.rows) == "[['robin hood', 0.25], ['antihubs', None], ['greatest', 57]]"
 
 
 def test_what_has_one_value_lists_nothing():

@@ -1,7 +1,7 @@
 """Embeddings over the API."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, UploadFile
 
@@ -12,6 +12,7 @@ from app.formats.selection import Selection
 from app.routes.api.schemas import (
     EmbeddingOut,
     EmbeddingSummary,
+    FigureDataSlug,
     ZetaCurveOut,
     ZetaCurveRequest,
     ZetaLine,
@@ -54,9 +55,14 @@ def show_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 
 
 @router.put("/{embedding_id}/selection", response_model=EmbeddingOut)
-def select_embedding(context: ContextDep, embedding_id: str, selection: Selection) -> Embedding:
-    """Choose other vectors, names or labels of a draft."""
-    return embeddings.select_embedding(context, embedding_id, selection)
+def select_embedding(
+    context: ContextDep, embedding_id: str, selection: Selection, commit: Literal["auto"] | None = None
+) -> Embedding:
+    """Choose other vectors, names or labels; with `?commit=auto` they are measured without another request.
+
+    Of what was measured before, that goes with its curves and post-processings.
+    """
+    return embeddings.select_embedding(context, embedding_id, selection, commit=commit == "auto")
 
 
 @router.post("/{embedding_id}/commit", response_model=EmbeddingOut)
@@ -69,6 +75,12 @@ def commit_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 def delete_embedding(context: ContextDep, embedding_id: str) -> None:
     """Delete an embedding, its measurements, and the files that no other needs."""
     embeddings.delete_embedding(context, embedding_id)
+
+
+@router.get("/{embedding_id}/figure-data/{slug}")
+def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlug) -> dict[str, Any]:
+    """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbours."""
+    return embeddings.get_stored_figure(context, embedding_id, slug)
 
 
 @router.get("/{embedding_id}/curves/zeta")

@@ -32,7 +32,13 @@ class MeasureOut(Row):
     group: Group
     name: str
     symbol: str
-    value: Annotated[str, Field(description="Which number stands for a measure that is more than one; else empty.")]
+    value: Annotated[
+        str,
+        Field(
+            description="Which number it is in a report, where a measure is more than one or has settings; else empty."
+        ),
+    ]
+    whole: Annotated[bool, Field(description="Whether that number counts something.")]
     range: str
     formula: str
     meaning: str
@@ -96,6 +102,9 @@ class EmbeddingOut(EmbeddingSummary):
     inspection: dict[str, Any] | None
     selection: dict[str, Any] | None
     measurements: list[MeasurementOut]
+
+
+FigureDataSlug = Literal["sample_size", "projection", "neighbours"]
 
 
 class ZetaLine(BaseModel):

@@ -17,11 +17,17 @@ def see(path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
-def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Response:
-    """One of the figures as plotly JSON or as a CSV file of its numbers."""
+def find_figure(figures: Iterable[Figure], slug: str) -> Figure:
+    """The figure of that slug."""
     figure = next((figure for figure in figures if figure.slug == slug), None)
     if figure is None:
         raise NotFoundError(f"There is no figure {slug!r} on this page.")
+    return figure
+
+
+def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Response:
+    """One of the figures as plotly JSON or as a CSV file of its numbers."""
+    figure = find_figure(figures, slug)
     if kind == "json":
         return Response(figure.draw().to_json(), media_type="application/json")
     return csv_file(figure.table)

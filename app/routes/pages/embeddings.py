@@ -7,22 +7,18 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.models import EmbeddingStatus
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError, NotFoundError
-from app.figures.report import DRAWN, figures_of
-from app.figures.subject import Subject
+from app.errors import InvalidError, IsoscopeError
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.formats.selection import Selection
 from app.problems import status_of
-from app.routes.pages.answers import FileKind, csv_file, figure_file, see
-from app.routes.pages.readings import groups_of, headlines_of, table_of
-from app.routes.pages.shrinkage import ShrinkageDep, read_shrinkage
+from app.routes.pages.answers import see
+from app.routes.pages.report import ReportDep, ReportQuery, report_of
 from app.services.embeddings import (
     Incoming,
     commit_embedding,
     create_embedding,
     delete_embedding,
     get_embedding,
-    get_figure_data,
     list_embeddings,
     select_embedding,
 )
@@ -58,7 +54,7 @@ def upload_embedding(
 
 
 @router.get("/{embedding_id}")
-def show_embedding(request: Request, context: ContextDep, embedding_id: str, query: ShrinkageDep) -> Response:
+def show_embedding(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
     """The page of one embedding, whatever its state; it updates itself while a worker is busy with it."""
     return _page(request, context, embedding_id, query)
 
@@ -71,7 +67,7 @@ def read_selection(
     labels: Annotated[str, Form()] = "",
     transpose: Annotated[bool, Form()] = False,
 ) -> Selection:
-    """What the form of a draft says is to be read."""
+    """What the form says is to be read."""
     inspection = get_embedding(context, embedding_id).inspection or {}
     chosen = vectors or []
     return Selection(
@@ -87,9 +83,9 @@ SelectionDep = Annotated[Selection, Depends(read_selection)]
 
 @router.post("/{embedding_id}/selection")
 def choose_selection(
-    request: Request, context: ContextDep, embedding_id: str, query: ShrinkageDep, selection: SelectionDep
+    request: Request, context: ContextDep, embedding_id: str, query: ReportDep, selection: SelectionDep
 ) -> Response:
-    """Choose another array or other columns of a draft."""
+    """Choose another array or other columns, and look at them as a draft."""
     try:
         select_embedding(context, embedding_id, selection)
     except InvalidError as error:
@@ -102,13 +98,15 @@ def commit(
     request: Request,
     context: ContextDep,
     embedding_id: str,
-    query: ShrinkageDep,
+    query: ReportDep,
     selection: SelectionDep,
     chosen: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Measure a draft: by what its form says, where that was ``chosen`` and is another choice than the one shown."""
+    """Measure by what the form says, where that was ``chosen``; a draft that shows it needs no further look."""
+    embedding = get_embedding(context, embedding_id)
+    shown = embedding.status is EmbeddingStatus.DRAFT and selection.model_dump() == embedding.selection
     try:
-        if chosen and selection.model_dump() != get_embedding(context, embedding_id).selection:
+        if chosen and not shown:
             select_embedding(context, embedding_id, selection, commit=True)
         else:
             commit_embedding(context, embedding_id)
@@ -137,26 +135,6 @@ def delete(context: ContextDep, embedding_id: str) -> Response:
     return see("/embeddings")
 
 
-@router.get("/{embedding_id}/figures/{slug}.{kind}")
-def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ShrinkageDep) -> Response:
-    """A figure of the report."""
-    embedding = get_embedding(context, embedding_id)
-    subject = Subject.of(embedding, get_figure_data(context, embedding_id))
-    shrinkage = read_shrinkage(context, embedding, query)
-    curve = [shrinkage.figure] if shrinkage.figure else []
-    return figure_file([*curve, *figures_of([subject])], slug, kind)
-
-
-@router.get("/{embedding_id}/measurements.csv")
-def show_measurements(context: ContextDep, embedding_id: str) -> Response:
-    """All measurements of the report."""
-    embedding = get_embedding(context, embedding_id)
-    if embedding.status is not EmbeddingStatus.READY:
-        state = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
-        raise NotFoundError(f"{state}: its page tells how to go on.")
-    return csv_file(table_of(embedding), "measurements")
-
-
 def _incoming(upload: UploadFile | str | None) -> Incoming | None:
     """The file of a field; None where none was chosen, which browsers send as a file without a name."""
     if upload is None or isinstance(upload, str) or not upload.filename:
@@ -168,19 +146,13 @@ def _page(
     request: Request,
     context: Context,
     embedding_id: str,
-    query: ShrinkageDep,
+    query: ReportQuery,
     problem: InvalidError | None = None,
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
     shown: dict[str, Any] = {"embedding": embedding, "problem": problem}
     if embedding.status is EmbeddingStatus.READY:
-        shown |= {
-            "headlines": headlines_of(embedding),
-            "groups": groups_of(embedding),
-            "drawn": DRAWN,
-            "figures": figures_of([Subject.of(embedding, get_figure_data(context, embedding_id))]),
-            "shrinkage": read_shrinkage(context, embedding, query),
-        }
+        shown |= report_of(context, embedding, query)
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "embedding.html", shown, status_code=status)
 

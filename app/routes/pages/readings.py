@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from app.db.models import Embedding, Measurement
 from app.figures.figure import Cell, Table
+from app.numerals import tick
 from isotropy.catalog import GROUPS, MEASURES, Measure
 
 HEADLINES = (
@@ -16,6 +17,8 @@ HEADLINES = (
 )
 
 
+COUNTED_PARTS = frozenset({"greatest"})
+
 # The lists that a measurement's detail may hold, and what each of their values is of.
 LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
 
@@ -24,19 +27,35 @@ class Item(NamedTuple):
     """One of the many values of a measure: the k-th, or that of a label, a dimension or a part."""
 
     of: int | str
-    value: float | None
+    value: Cell
     n: int
     reason: str = ""
     unbiased: float | None = None
 
 
 class Reading(NamedTuple):
-    """A number with the measure it is of, the ends of its range, and how many rows it could have been of."""
+    """A number with the measure it is of, the ends of its range, and the cloud it could have been of."""
 
     measure: Measure
     found: Measurement
     ends: tuple[float, float] | None
     rows: int
+    d: int
+
+    @property
+    def value(self) -> float | None:
+        """The number, a whole one where it counts something."""
+        value = self.found.value
+        return int(value) if self.measure.whole and value is not None else value
+
+    @property
+    def range(self) -> str:
+        """The range in words, for a number that has no ends to stand between."""
+        if self.found.n and self.measure.bounds is not None:
+            low, high = self.measure.bounds(self.found.n, self.d)
+            if low == high:
+                return f"only {tick(low)} is possible"
+        return self.measure.range
 
     @property
     def items(self) -> list[Item]:
@@ -51,15 +70,13 @@ class Reading(NamedTuple):
             case {"dimensions": dimensions}:
                 return [Item(one["dimension"], one["value"], n) for one in dimensions]
             case {"parts": parts}:
-                return [Item(name, value, n) for name, value in parts.items()]
+                return [
+                    Item(name, int(value) if name in COUNTED_PARTS and value is not None else value, n)
+                    for name, value in parts.items()
+                ]
             case {"values": values}:
                 return [Item(k, value, n) for k, value in enumerate(values, 1)]
         return []
-
-    @property
-    def at(self) -> str:
-        """Which of its values the number is; empty where there is one."""
-        return self.measure.value
 
     @property
     def table(self) -> Table:
@@ -98,7 +115,7 @@ def table_of(embedding: Embedding) -> Table:
     rows: list[list[Cell]] = []
     for reading in readings_of(embedding):
         slug, found = reading.measure.slug, reading.found
-        rows.append([slug, None, found.value, None, found.se, found.n, found.reason])
+        rows.append([slug, None, reading.value, None, found.se, found.n, found.reason])
         rows += [[slug, one.of, one.value, one.unbiased, None, one.n, one.reason] for one in reading.items]
     return Table(["measure", "item", "value", "unbiased", "se", "n", "reason"], rows)
 
@@ -108,7 +125,7 @@ def readings_of(embedding: Embedding) -> list[Reading]:
     found = {measurement.measure: measurement for measurement in embedding.measurements}
     d, rows = embedding.d or 1, (embedding.n or 0) - (embedding.n_left_out or 0)
     return [
-        Reading(measure, found[slug], measure.ends(found[slug].n, d), rows)
+        Reading(measure, found[slug], measure.ends(found[slug].n, d), rows, d)
         for slug, measure in MEASURES.items()
         if slug in found
     ]

@@ -6,14 +6,13 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Query, Response
 
 from app.context import Context
-from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
+from app.db.models import Embedding, ResultStatus, ZetaCurve
 from app.db.types import RowId
 from app.dependencies import ContextDep
-from app.errors import NotFoundError
 from app.figures.curves import Line, choose, read_lines, zeta_curve
 from app.figures.figure import Figure
 from app.routes.pages.answers import see
-from app.services.embeddings import get_zeta_curve, list_embeddings, request_zeta_curve
+from app.services.embeddings import list_curve_sources, request_zeta_curve
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")
 
@@ -71,7 +70,7 @@ def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[R
 def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:
     """The curve that the query names, and the line and figure it chooses of it."""
     sources = OWN_SOURCES | _others(context, embedding)
-    curve = _find_curve(context, embedding.id, query.source)
+    curve = next((one for one in embedding.curves if query.source == (one.source_id or one.source)), None)
     lines = read_lines(curve.lines or []) if curve else []
     if not lines:
         return Shrinkage(query, sources, curve, [], None, None)
@@ -80,18 +79,6 @@ def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery
     return Shrinkage(query, sources, curve, lines, chosen, figure)
 
 
-def _find_curve(context: Context, embedding_id: str, source: str) -> ZetaCurve | None:
-    kind, source_id = (source, None) if source in OWN_SOURCES else ("embedding", source)
-    try:
-        return get_zeta_curve(context, embedding_id, kind, source_id)
-    except NotFoundError:
-        return None
-
-
 def _others(context: Context, embedding: Embedding) -> dict[str, str]:
     """Other measured embeddings of as many dimensions."""
-    return {
-        one.id: f"{one.name} ({one.n or 0:,} rows)"
-        for one in list_embeddings(context)
-        if one.id != embedding.id and one.d == embedding.d and one.status is EmbeddingStatus.READY
-    }
+    return {one.id: f"{one.name} ({one.n or 0:,} rows)" for one in list_curve_sources(context, embedding)}

@@ -5,6 +5,8 @@ import { onPaper, themeOf, themed } from "./plot-theme.js";
 import { drawable } from "./webgl.js";
 
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
+// Pixels of CSS: as wide as a sheet of A4 within the margins that app.css gives it.
+const PAPER = { width: 680, height: 280 };
 const drawn = new WeakMap();
 
 async function fetchFigure(box) {
@@ -14,7 +16,7 @@ async function fetchFigure(box) {
 }
 
 // Draws into the box what it can show, and tells beside the caption what it cannot.
-async function paint(box) {
+async function paint(box, theme = themeOf(box), size = {}) {
   const { figure: whole, plot } = drawn.get(box);
   const { figure, remark } = drawable(whole, box);
   const remarks = box.closest("figure")?.querySelector("[data-remark]");
@@ -23,11 +25,11 @@ async function paint(box) {
     box.textContent = remark;
     return;
   }
-  const { data, layout } = themed(figure, themeOf(box));
+  const { data, layout } = themed(figure, theme);
   // Where there is no mouse, a drag must scroll the page.
   if (matchMedia("(hover: none)").matches) layout.dragmode = false;
   if (!plot.isConnected) box.replaceChildren(plot);
-  await Plotly.react(plot, data, layout, CONFIG);
+  await Plotly.react(plot, data, { ...layout, ...size }, CONFIG);
   plot.removeAllListeners("plotly_click");
   plot.on("plotly_click", open);
   plot.classList.toggle("opens", data.some(({ customdata }) => customdata?.flat?.()[0]?.href));
@@ -57,11 +59,15 @@ async function draw(box) {
 
 const boxes = () => document.querySelectorAll("[data-figure]");
 const drawAll = () => boxes().forEach(draw);
-const repaintAll = () => boxes().forEach((box) => drawn.get(box)?.figure && paint(box));
+const paintAll = (...how) => boxes().forEach((box) => drawn.get(box)?.figure && paint(box, ...how));
+const repaintAll = () => paintAll();
 
 document.addEventListener("htmx:after:swap", drawAll);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaintAll);
 new MutationObserver(repaintAll).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+
+addEventListener("beforeprint", () => paintAll(onPaper(), PAPER));
+addEventListener("afterprint", () => requestAnimationFrame(repaintAll));
 
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-export]");

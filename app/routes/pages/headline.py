@@ -1,0 +1,164 @@
+"""What a report says in plain words: a headline and a few sentences, each number of them a stored measurement."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from app.db.models import Embedding, Measurement
+from app.numerals import count, number, percent
+
+Found = Mapping[str, Measurement]
+
+MANY_TIMES_ITS_SHARE = 5
+"""A dimension of at least so many times the average variance stands out (Rudman et al. 2023)."""
+LEAST_CARRIED = 0.1
+"""Share of the variance below which dimensions that stand out are not news."""
+LEAST_COSINE = 0.05
+LEAST_BIAS = 0.05
+FEWEST_FOR_CORRECTION = 8
+"""Rows below which the bias-corrected IsoScore may be anything."""
+READS_LOW_ABOVE = 20
+"""Intrinsic dimensions above which estimates from neighbours fall visibly short (Facco et al. 2017)."""
+
+
+class Part(NamedTuple):
+    """Some words of a sentence, and the slug of the measure that they are read off, if of any."""
+
+    text: str
+    measure: str = ""
+
+
+Sentence = list[Part]
+
+
+class Headline(NamedTuple):
+    """One line, and the sentences below it."""
+
+    title: Sentence
+    sentences: list[Sentence]
+
+
+def headline_of(embedding: Embedding) -> Headline:
+    """Say what was measured; of what is undefined nothing is said, but of the spread why."""
+    found = {one.measure: one for one in embedding.measurements}
+    n, d = (embedding.n or 0) - (embedding.n_left_out or 0), embedding.d or 0
+    sentences = (_few_rows(found, n, d), _mean(found), _locally(found))
+    return Headline(_title(found, d), [one for one in sentences if one])
+
+
+def text_of(sentence: Sentence) -> str:
+    """The sentence without its links."""
+    return "".join(part.text for part in sentence)
+
+
+def _title(found: Found, d: int) -> Sentence:
+    used = _value(found, "participation_ratio")
+    if used is None or d < 2:
+        reason = found["participation_ratio"].reason if "participation_ratio" in found else None
+        why = reason or "Isotropy compares dimensions, and there is one only."
+        return [Part("How the space is used", "participation_ratio"), Part(f" cannot be told. {why}")]
+    share = Part(f"{percent(used / d)} of the space is used", "participation_ratio")
+    carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
+    return [share, Part("; "), *carried, Part(".")] if carried else [share, Part(".")]
+
+
+def _carried_by_dimensions(found: Found) -> Sentence:
+    """The dimensions of the model's basis that have many times their share, if together they carry much."""
+    std = _list(found, "activation_profile", "std")
+    greatest = max(std, default=0.0)
+    if greatest == 0:
+        return []
+    variances = [(one / greatest) ** 2 for one in std]
+    total = sum(variances)
+    most = [one for one in variances if one >= MANY_TIMES_ITS_SHARE * total / len(variances)]
+    share = sum(most) / total
+    if share < LEAST_CARRIED:
+        return []
+    verb = "carries" if len(most) == 1 else "carry"
+    who = f"{count(len(most))} of {count(len(std))} dimensions"
+    return [Part(f"{who} {verb} {percent(share)} of the variance", "activation_profile")]
+
+
+def _carried_by_directions(found: Found, d: int) -> Sentence:
+    """The fewest principal components that hold half of the variance; where it is one, what it holds."""
+    eigenvalues = _list(found, "spectrum", "eigenvalues")
+    total = sum(eigenvalues)
+    half = next((i for i, part in enumerate(accumulate(eigenvalues), 1) if part >= total / 2 > 0), None)
+    if half is None:
+        return []
+    if half == 1:
+        return [Part(f"one direction carries {percent(eigenvalues[0] / total)} of the variance", "spectrum")]
+    return [Part(f"half of the variance lies in {count(half)} of {count(d)} directions", "spectrum")]
+
+
+def _few_rows(found: Found, n: int, d: int) -> Sentence:
+    plain, corrected = (_value(found, slug) for slug in ("isoscore", "isoscore_unbiased"))
+    if plain is None:
+        return []
+    known = corrected is not None and n >= FEWEST_FOR_CORRECTION
+    if n >= d and not (known and corrected is not None and corrected - plain > LEAST_BIAS):
+        return []
+    few = "There are fewer rows than dimensions" if n < d else f"{count(n)} rows are few for {count(d)} dimensions"
+    beginning = [
+        Part(f"{few}: "),
+        Part(f"plain IsoScore, {number(plain)},", "isoscore"),
+        Part(" and the share used read low"),
+    ]
+    if not known:
+        return [*beginning, Part(".")]
+    score = found["isoscore_unbiased"]
+    error = "" if score.se is None else f" ± {number(score.se, 2)}"
+    return [
+        *beginning,
+        Part("; "),
+        Part(f"the bias-corrected score is {number(corrected)}{error}", "isoscore_unbiased"),
+        Part("."),
+    ]
+
+
+def _mean(found: Found) -> Sentence:
+    """The mean's part in the cosine of two rows: about equal to its part of the energy, if rows are about as long."""
+    share, cosine = (_value(found, slug) for slug in ("mean_share", "mean_cosine"))
+    if share is None or cosine is None:
+        return []
+    explained = cosine >= LEAST_COSINE and abs(cosine - share) <= 0.02 + 0.1 * cosine
+    return [
+        Part(f"The mean carries {percent(share)} of the energy", "mean_share"),
+        Part(", which is why " if explained else "; "),
+        Part(f"two random rows have a cosine of {_cosine(cosine)}", "mean_cosine"),
+        Part(" on average"),
+        *_rogue(found, cosine),
+        Part("."),
+    ]
+
+
+def _rogue(found: Found, cosine: float) -> Sentence:
+    """The dimension that adds at least half of the cosine."""
+    added = _value(found, "rogue_dimensions")
+    dimensions = _list(found, "rogue_dimensions", "dimensions")
+    if added is None or not dimensions or cosine < LEAST_COSINE or added < cosine / 2:
+        return []
+    which = f"dimension {dimensions[0]['dimension']} alone adds {_cosine(added)} of it"
+    return [Part("; "), Part(which, "rogue_dimensions")]
+
+
+def _locally(found: Found) -> Sentence:
+    dimension = _value(found, "twonn")
+    if dimension is None:
+        return []
+    about = count(round(dimension)) if dimension >= 0.9 else number(dimension, 2)
+    beginning = [Part("Locally the cloud looks "), Part(f"about {about}-dimensional", "twonn")]
+    return [*beginning, Part("; estimates so high read low." if dimension > READS_LOW_ABOVE else ".")]
+
+
+def _cosine(value: float) -> str:
+    """Two decimals, as cosines are usually told."""
+    return f"{value + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def _value(found: Found, slug: str) -> float | None:
+    return found[slug].value if slug in found else None
+
+
+def _list(found: Found, slug: str, name: str) -> Sequence[Any]:
+    return (found[slug].detail or {}).get(name, []) if slug in found else []

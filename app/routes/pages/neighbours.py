@@ -1,0 +1,61 @@
+"""Nearest neighbours by name: those of the row that the URL names, before and after a method."""
+
+from typing import Any, NamedTuple
+
+from isotropy.catalog import METHODS
+
+
+class Neighbour(NamedTuple):
+    """A row by its name, and the cosine of the angle to it."""
+
+    name: str
+    cosine: float
+
+
+class Neighbours(NamedTuple):
+    """What is stored of a few rows, and the row that was chosen of them."""
+
+    names: list[str]
+    chosen: str
+    known: bool
+    """Whether the row that was asked for is one of them; else the first stands in."""
+    rows: int
+    """Rows among which neighbours were sought."""
+    method: str
+    before: list[Neighbour]
+    after: list[Neighbour]
+
+    @property
+    def pairs(self) -> list[tuple[Neighbour | None, Neighbour | None]]:
+        """The lists side by side, the nearest first."""
+        longest = max(len(self.before), len(self.after))
+        return [(_at(self.before, i), _at(self.after, i)) for i in range(longest)]
+
+    @property
+    def kept(self) -> int:
+        """How many names are in both lists."""
+        return len({one.name for one in self.before} & {one.name for one in self.after})
+
+
+def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours | None:
+    """The neighbours of the named row, or of the first; None where none are stored."""
+    if data is None or not data["of"]:
+        return None
+    by_name = {one["name"]: one for one in reversed(data["of"])}
+    names = list(dict.fromkeys(one["name"] for one in data["of"]))
+    chosen = name if name is not None and name in by_name else names[0]
+    lists = (
+        [Neighbour(each["name"], each["cosine"]) for each in by_name[chosen][side]] for side in ("before", "after")
+    )
+    return Neighbours(names, chosen, name in (None, chosen), data["rows"], _described(data), *lists)
+
+
+def _described(data: dict[str, Any]) -> str:
+    """The method with its parameters: All-but-the-Top, D = 3."""
+    method = METHODS[data["method"]].name if data["method"] in METHODS else data["method"]
+    parameters = [f"{name} = {value}" for name, value in (data["parameters"] or {}).items() if value is not None]
+    return ", ".join([method, *parameters])
+
+
+def _at(found: list[Neighbour], place: int) -> Neighbour | None:
+    return found[place] if place < len(found) else None

@@ -1,0 +1,112 @@
+"""The report in a browser: neighbours by name, numbers when asked for, and the one file without a network."""
+
+import json
+import sqlite3
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+@pytest.fixture
+def report(serving, cloud: np.ndarray, tmp_path: Path):
+    """A measured embedding with neighbours: its URL, and the server."""
+    server = serving()
+    path = tmp_path / "cloud.npz"
+    np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
+    files = {"file": ("cloud.npz", path.read_bytes())}
+    created = server.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
+    path = f"/api/embeddings/{created['id']}"
+    server.wait_for(lambda: server.get(path)["status"] == "ready", "the report")
+    data = {
+        "k": 1,
+        "rows": 400,
+        "method": "centring",
+        "parameters": {},
+        "of": [
+            {"name": name, "before": [{"name": f"{name} before", "cosine": 0.5}], "after": []}
+            for name in ("first", HOSTILE)
+        ],
+    }
+    with sqlite3.connect(tmp_path / "data" / "isoscope.sqlite", timeout=30) as database:
+        database.execute("DELETE FROM figure_data WHERE slug = 'neighbours'")
+        database.execute("INSERT INTO figure_data VALUES (?, 'neighbours', ?)", (created["id"], json.dumps(data)))
+    return f"{server.url}/embeddings/{created['id']}"
+
+
+def test_neighbours_are_chosen_by_name_and_kept_in_the_address(report, page: Page):
+    page.goto(report)
+    neighbours = page.get_by_role("region", name="Nearest neighbours", exact=True)
+    expect(neighbours.get_by_role("cell", name="first before")).to_be_visible()
+    neighbours.get_by_label("Neighbours of").select_option(HOSTILE)
+    expect(neighbours.get_by_role("cell", name=f"{HOSTILE} before")).to_be_visible()
+    page.wait_for_url("**/embeddings/*?*name=*")
+    page.get_by_role("slider").fill("0.5")
+    page.wait_for_url("**/embeddings/*?*zeta=0.5*")
+    page.reload()
+    expect(neighbours.get_by_role("cell", name=f"{HOSTILE} before")).to_be_visible()
+    expect(page.get_by_text("at ζ = 0.50").first).to_be_visible()
+
+
+def test_the_numbers_of_a_figure_come_when_they_are_asked_for(report, page: Page):
+    page.goto(report)
+    spectrum = page.locator("#figure-spectrum")
+    expect(spectrum.get_by_role("cell")).to_have_count(0)
+    spectrum.get_by_text("Numbers", exact=True).press("Enter")
+    expect(spectrum.get_by_role("row")).to_have_count(1 + 8)
+
+
+def test_the_file_opens_from_disk_without_a_network_and_asks_for_nothing(report, browser, page: Page, tmp_path: Path):
+    page.goto(report)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Report as a file").click()
+    assert download.value.suggested_filename == "isoscope-script-script-alert-1-script.html"
+    kept = tmp_path / "report.html"
+    download.value.save_as(kept)
+    context = browser.new_context(offline=True, color_scheme="dark")
+    alone = context.new_page()
+    asked, complaints = [], []
+    alone.on("request", lambda request: asked.append(request.url))
+    alone.on("console", lambda said: complaints.append(said.text))
+    alone.on("pageerror", lambda error: complaints.append(str(error)))
+    alone.on("dialog", lambda dialog: complaints.append(dialog.message))
+    alone.goto(kept.as_uri())
+    plots = alone.locator("[data-figure]")
+    expect(alone.locator(".js-plotly-plot .main-svg:first-child")).to_have_count(plots.count())
+    assert plots.count() >= 6
+    expect(alone.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    assert [one for one in asked if not one.startswith(("data:", "blob:", kept.as_uri()))] == []
+    assert complaints == []
+
+    with alone.expect_download() as numbers:
+        alone.locator("#figure-spectrum").get_by_role("link", name="Numbers of").click()
+    assert Path(numbers.value.path()).read_text().startswith("component,eigenvalue\n1,")
+
+    pitfall = alone.get_by_text("Biased low unless n is many times d").first
+    expect(pitfall).to_be_hidden()
+    alone.emulate_media(media="print")
+    expect(pitfall).to_be_visible()
+    assert alone.evaluate("getComputedStyle(document.body).color") == "rgb(28, 32, 36)"
+    expect(alone.locator("#figure-spectrum .tools")).to_be_hidden()
+    assert alone.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    context.close()
+
+
+def test_at_phone_width_the_report_does_not_scroll_sideways(report, page: Page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(report)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for summary in page.locator("#all-measures summary").all()[:4]:
+        summary.press("Enter")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_headings_come_in_order(report, page: Page):
+    page.goto(report)
+    levels = page.locator("h1, h2, h3, h4").evaluate_all("found => found.map(one => Number(one.tagName[1]))")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))

@@ -1,0 +1,153 @@
+"""The words that head a report, of clouds whose shape is known."""
+
+import numpy as np
+import pytest
+
+from app.db.models import Embedding, Measurement
+from app.routes.pages.headline import Headline, headline_of, text_of
+from isotropy.catalog import MEASURES
+from isotropy.cloud import read_cloud
+from isotropy.report import measure
+from isotropy.rows import Rows
+
+
+def embedding_of(x: np.ndarray) -> Embedding:
+    rows = [
+        Measurement(
+            measure=slug,
+            value=one.score.value,
+            se=one.score.se,
+            reason=one.score.reason,
+            n=one.n,
+            detail=one.detail,
+        )
+        for slug, one in measure(read_cloud(Rows(x))).items()
+    ]
+    return Embedding(n=len(x), d=x.shape[1], n_left_out=None, measurements=rows)
+
+
+def said(x: np.ndarray) -> tuple[str, list[str]]:
+    headline = headline_of(embedding_of(x))
+    return plain(headline)
+
+
+def plain(headline: Headline) -> tuple[str, list[str]]:
+    title, *sentences = (text_of(one).replace("\u00a0", " ") for one in (headline.title, *headline.sentences))
+    return title, sentences
+
+
+def gaussian(n: int, d: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, d))
+
+
+def test_an_isotropic_cloud_uses_its_space_and_half_of_its_variance_lies_in_about_half_of_the_directions():
+    title, sentences = said(gaussian(2000, 6))
+    assert title == "99.7 % of the space is used; half of the variance lies in 3 of 6 directions."
+    assert sentences == [
+        "The mean carries less than 0.1 % of the energy; two random rows have a cosine of 0.00 on average.",
+        "Locally the cloud looks about 6-dimensional.",
+    ]
+
+
+def test_of_a_line_one_direction_carries_all():
+    x = gaussian(200, 1) @ np.ones((1, 50))
+    title, sentences = said(x)
+    assert title == "2.0 % of the space is used; one direction carries 100 % of the variance."
+    assert sentences[-1] == "Locally the cloud looks about 1-dimensional."
+
+
+def test_a_shift_is_told_as_the_mean_s_share_and_as_the_cosine_it_makes():
+    x = gaussian(2000, 20) + np.sqrt(2 / 3)
+    title, sentences = said(x)
+    assert title.startswith("99 % of the space is used; half of the variance lies in ")
+    assert sentences[0] == (
+        "The mean carries 40 % of the energy, which is why two random rows have a cosine of 0.40 on average."
+    )
+
+
+def test_one_rogue_dimension_is_counted_named_and_its_part_told():
+    x = gaussian(2000, 100)
+    x[:, 7] = 30 * x[:, 7] + 60
+    title, sentences = said(x)
+    share = x[:, 7].var() / x.var(axis=0).sum()
+    assert title == f"1.2 % of the space is used; 1 of 100 dimensions carries {100 * share:.0f} % of the variance."
+    assert "; dimension 7 alone adds 0." in sentences[0]
+    assert sentences[0].endswith(" of it.")
+
+
+def test_several_dimensions_that_carry_most_are_counted():
+    x = gaussian(3000, 300) * np.array([12.0] * 3 + [1.0] * 297)
+    variances = x.var(axis=0)
+    share = variances[:3].sum() / variances.sum()
+    assert f"; 3 of 300 dimensions carry {100 * share:.0f} % of the variance." in said(x)[0]
+
+
+def test_dimensions_that_stand_out_but_carry_little_are_no_headline():
+    title, _ = said(gaussian(3000, 300) * np.array([2.5] + [1.0] * 299))
+    assert "; half of the variance lies in 1" in title
+    assert title.endswith(" of 300 directions.")
+
+
+def test_fewer_rows_than_dimensions_are_said_to_read_low_beside_what_corrects_it():
+    x = gaussian(64, 256)
+    title, sentences = said(x)
+    found = {one.measure: one for one in embedding_of(x).measurements}
+    plain_score, corrected = found["isoscore"], found["isoscore_unbiased"]
+    assert title.startswith("20 % of the space is used")
+    assert sentences[0] == (
+        f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, and the share used read low; "
+        f"the bias-corrected score is {corrected.value:.3g} ± {corrected.se:.2g}."
+    )
+    assert corrected.value == pytest.approx(1, abs=0.15)
+
+
+def test_few_rows_are_told_where_the_correction_matters():
+    _, sentences = said(gaussian(300, 100))
+    assert sentences[0].startswith("300 rows are few for 100 dimensions: plain IsoScore, 0.7")
+    assert not any("few" in one for one in said(gaussian(3000, 10))[1])
+
+
+def test_of_fewer_rows_than_eight_no_corrected_score_is_told():
+    _, sentences = said(gaussian(6, 10))
+    assert sentences[0].endswith(" and the share used read low.")
+
+
+def test_a_high_intrinsic_dimension_is_said_to_read_low():
+    _, sentences = said(gaussian(1000, 100))
+    assert sentences[-1].endswith("-dimensional; estimates so high read low.")
+
+
+def test_what_is_undefined_claims_nothing_but_why_the_spread_is():
+    title, sentences = said(np.ones((30, 4)))
+    reason = next(one.reason for one in embedding_of(np.ones((30, 4))).measurements if one.measure == "isoscore")
+    assert title == f"How the space is used cannot be told. {reason}"
+    assert sentences == [
+        "The mean carries 100 % of the energy, which is why two random rows have a cosine of 1.00 on average."
+    ]
+
+
+def test_of_one_dimension_no_spread_is_told():
+    title, _ = said(gaussian(100, 1))
+    assert title == "How the space is used cannot be told. Isotropy compares dimensions, and there is one only."
+
+
+def test_a_report_of_another_version_that_lacks_a_measure_is_read_without_it():
+    rows = [Measurement(measure="participation_ratio", value=3.0, n=100)]
+    headline = headline_of(Embedding(n=100, d=12, measurements=rows))
+    assert plain(headline) == ("25 % of the space is used.", [])
+
+
+def test_values_too_large_to_be_squared_are_still_shared_out():
+    profile = {"std": [1e200, *[1e190] * 9], "mean": [0.0] * 10, "outliers": []}
+    rows = [
+        Measurement(measure="participation_ratio", value=1.0, n=100),
+        Measurement(measure="activation_profile", value=1.0, n=100, detail=profile),
+    ]
+    title, _ = plain(headline_of(Embedding(n=100, d=10, measurements=rows)))
+    assert title == "10 % of the space is used; 1 of 10 dimensions carries 100 % of the variance."
+
+
+def test_every_number_names_a_measure_of_the_catalogue():
+    headline = headline_of(embedding_of(gaussian(64, 256) + 1))
+    parts = [part for sentence in (headline.title, *headline.sentences) for part in sentence]
+    assert all(part.measure in MEASURES for part in parts if any(letter.isdigit() for letter in part.text))

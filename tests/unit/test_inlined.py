@@ -1,0 +1,35 @@
+"""Static files as data URLs."""
+
+import re
+from base64 import b64decode
+
+from app.inlined import data_url, inlined
+from app.static import FOLDER
+
+
+def decoded(url: str) -> str:
+    return b64decode(url.partition(";base64,")[2]).decode()
+
+
+def test_a_text_is_held_whatever_is_in_it():
+    url = data_url("text/csv", "</script>,\u00fc\n")
+    assert re.fullmatch(r"data:text/csv;base64,[A-Za-z0-9+/=]+", url)
+    assert decoded(url) == "</script>,\u00fc\n"
+
+
+def test_a_module_holds_the_modules_that_it_imports():
+    imports = re.findall(r'from "([^"]+)"', decoded(inlined("js/figures.js")))
+    assert len(imports) >= 2
+    assert all(one.startswith("data:text/javascript;base64,") for one in imports)
+    export = (FOLDER / "js/export.js").read_text(encoding="utf-8")
+    assert export in map(decoded, imports)
+
+
+def test_a_style_sheet_holds_the_one_that_it_imports():
+    (imported,) = re.findall(r'@import url\("([^"]+)"\) layer\(pico\)', decoded(inlined("app.css")))
+    assert decoded(imported) == (FOLDER / "vendor/pico.min.css").read_text(encoding="utf-8")
+
+
+def test_what_is_vendored_is_held_as_it_is():
+    plotly = inlined("vendor/plotly-strict.min.js")
+    assert decoded(plotly) == (FOLDER / "vendor/plotly-strict.min.js").read_text(encoding="utf-8")
