@@ -30,5 +30,8 @@ export function themed(figure, theme) {
   for (const axis of [base.xaxis, base.yaxis]) {
     Object.assign(axis, { gridcolor: theme.grid, linecolor: theme.axis, tickcolor: theme.axis });
   }
+  for (const axis of [layout.scene?.xaxis, layout.scene?.yaxis, layout.scene?.zaxis]) {
+    if (axis) Object.assign(axis, { gridcolor: theme.grid, zerolinecolor: theme.axis });
+  }
   return { data, layout };
 }
