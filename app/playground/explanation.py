@@ -15,10 +15,10 @@ def explain(position: Position) -> str:
     many = numbers_at(position._replace(n=SIZES[-1]))
     sentences = _of_shift(position, found) if position.shift else _of_spread(found, many["isoscore"])
     if many["isoscore"] - found["isoscore"] > NOTICED:
-        sentences += (
-            f" Few rows make IsoScore low: it is {_two(found['isoscore'])} of {count(position.n)} points, and "
-            f"{_two(many['isoscore'])} of {count(SIZES[-1])} of the same cloud. "
-            f"The bias-corrected estimate from {count(position.n)} is {_two(found['isoscore_unbiased'])}."
+        return (
+            f"{sentences} Few rows make IsoScore low: it is {_two(found['isoscore'])} of {count(position.n)} points and "
+            f"{_two(many['isoscore'])} of {count(SIZES[-1])} of the same cloud. The bias-corrected estimate from the "
+            f"{count(position.n)} is {_two(found['isoscore_unbiased'])}."
         )
     return sentences
 
@@ -41,9 +41,7 @@ def _of_spread(found: dict[str, float], isoscore: float) -> str:
             f"IsoScore is {_two(found['isoscore'])}."
         )
     if isoscore >= EVEN:
-        return (
-            f"Around the origin and even: mean cosine {cosine}, IsoScore {_two(found['isoscore'])}. Now move the shift."
-        )
+        return f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
     where = "all variance lies on one line" if isoscore < LOW else "some directions hold less variance than others"
     return (
         f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {_two(found['isoscore'])}: {where}. "
