@@ -11,7 +11,7 @@ from app.main import create_app
 from app.settings import Settings
 settings = Settings(data_dir=sys.argv[1], sample=False)
 with TestClient(create_app(settings), base_url="http://localhost") as client:
-    pages = ("/", "/embeddings", "/experiments", "/experiments/new", "/measures", "/queue")
+    pages = ("/", "/embeddings", "/experiments", "/experiments/new", "/measures", "/playground", "/queue")
     for path in (*pages, "/api/health", "/api/measures"):
         assert client.get(path).status_code == 200, path
 print(json.dumps(sorted(sys.modules)))

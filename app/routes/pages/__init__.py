@@ -2,8 +2,20 @@
 
 from fastapi import APIRouter
 
-from app.routes.pages import datasets, embeddings, experiments, home, measures, queue, report, runs, shrinkage, sweep
+from app.routes.pages import (
+    datasets,
+    embeddings,
+    experiments,
+    home,
+    measures,
+    playground,
+    queue,
+    report,
+    runs,
+    shrinkage,
+    sweep,
+)
 
 router = APIRouter(include_in_schema=False)
-for module in (home, embeddings, report, shrinkage, datasets, sweep, experiments, runs, measures, queue):
+for module in (home, embeddings, report, shrinkage, datasets, sweep, experiments, runs, measures, playground, queue):
     router.include_router(module.router)

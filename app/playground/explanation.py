@@ -1,0 +1,54 @@
+"""What just happened to the numbers, in words."""
+
+from app.numerals import count
+from app.playground.grid import SIZES, Position, numbers_at
+
+NOTICED = 0.05
+"""Difference of two scores that a sentence is worth."""
+LOW, EVEN = 0.05, 0.9
+"""IsoScore of a line, about, and of a cloud that prefers no direction."""
+
+
+def explain(position: Position) -> str:
+    """Why mean cosine and IsoScore are what they are at a position of the grid."""
+    found = numbers_at(position)
+    many = numbers_at(position._replace(n=SIZES[-1]))
+    sentences = _of_shift(position, found) if position.shift else _of_spread(found, many["isoscore"])
+    if many["isoscore"] - found["isoscore"] > NOTICED:
+        return (
+            f"{sentences} Few rows make IsoScore low: it is {_two(found['isoscore'])} of {count(position.n)} points and "
+            f"{_two(many['isoscore'])} of {count(SIZES[-1])} of the same cloud. The bias-corrected estimate from the "
+            f"{count(position.n)} is {_two(found['isoscore_unbiased'])}."
+        )
+    return sentences
+
+
+def _of_shift(position: Position, found: dict[str, float]) -> str:
+    centred = numbers_at(position._replace(shift=0.0))
+    return (
+        f"The mean cosine is {_two(found['mean_cosine'])} because the cloud lies away from the origin; around the "
+        f"origin it is {_two(centred['mean_cosine'])}. Its spread has not changed: IsoScore is "
+        f"{_two(found['isoscore'])} in both places."
+    )
+
+
+def _of_spread(found: dict[str, float], isoscore: float) -> str:
+    """Of a cloud around the origin, whose IsoScore would be ``isoscore`` if there were many points."""
+    cosine = _two(found["mean_cosine"])
+    if found["mean_cosine"] > NOTICED:
+        return (
+            f"The mean cosine is {cosine} although the mean is the origin: the points crowd on one side of it. "
+            f"IsoScore is {_two(found['isoscore'])}."
+        )
+    if isoscore >= EVEN:
+        return f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
+    where = "all variance lies on one line" if isoscore < LOW else "some directions hold less variance than others"
+    return (
+        f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {_two(found['isoscore'])}: {where}. "
+        "A cosine near 0 is not isotropy."
+    )
+
+
+def _two(value: float) -> str:
+    """Two decimals with a true minus, and no minus before zero."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")

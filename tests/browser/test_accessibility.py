@@ -1,0 +1,88 @@
+"""Pages as axe sees them, in both themes and at two widths: nothing serious, nothing critical."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.ports import free_port
+from tests.serving import Serving
+
+PATHS = (
+    "/",
+    "/embeddings",
+    "/embeddings/{embedding}",
+    "/measures",
+    "/playground",
+    "/playground?shape=line&spread=0&shift=0&n=8&view=flat",
+    "/queue",
+    "/experiments/new",
+    "/datasets",
+    "/nowhere",
+)
+GRAVE = ("serious", "critical")
+SCHEMES = ("light", "dark")
+WIDTHS = (1280, 390)
+
+
+@pytest.fixture(scope="module")
+def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    server = Serving(tmp_path_factory.mktemp("accessible") / "data", free_port(), {})
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def embedding(dashboard: Serving, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The id of a measured one, with labels."""
+    folder = tmp_path_factory.mktemp("vectors")
+    points = np.random.default_rng(0).normal(size=(300, 6))
+    rows = [",".join([*(f"{value:.4f}" for value in row), f"class {i % 3}"]) for i, row in enumerate(points)]
+    (folder / "cloud.csv").write_text("a,b,c,d,e,f,label\n" + "\n".join(rows))
+    with (folder / "cloud.csv").open("rb") as file:
+        made = dashboard.post("/api/embeddings?commit=auto", files={"file": file})
+    path = f"/api/embeddings/{made['id']}"
+    dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "measurements")
+    return str(made["id"])
+
+
+@pytest.fixture
+def looking(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(reduced_motion="reduce")
+    yield context.new_page()
+    context.close()
+
+
+def complaints(page: Page) -> list[str]:
+    """What axe finds grave, with the elements it is about."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']} ({one['impact']}): {node['target']} {node['failureSummary']}"
+        for one in found
+        if one["impact"] in GRAVE
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_axe_finds_nothing_grave(dashboard, embedding, looking, path):
+    looking.goto(dashboard.url + path.format(embedding=embedding))
+    figures = looking.locator("[data-figure]").count()
+    expect(looking.locator(".js-plotly-plot")).to_have_count(figures, timeout=30_000)
+    looking.locator("main details").evaluate_all("all => all.forEach(one => (one.open = true))")
+    found = {}
+    for scheme, width in product(SCHEMES, WIDTHS):
+        looking.emulate_media(color_scheme=scheme)
+        looking.set_viewport_size({"width": width, "height": 900})
+        found[scheme, width] = complaints(looking)
+    assert found == {seen: [] for seen in found}
+
+
+def test_axe_would_complain_of_an_image_without_words_and_of_faint_ones(dashboard, looking):
+    looking.goto(f"{dashboard.url}/measures")
+    looking.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
+    looking.evaluate("document.querySelector('.lede').style.color = '#ccc'")
+    assert sorted(one.split()[0] for one in complaints(looking)) == ["color-contrast", "image-alt"]

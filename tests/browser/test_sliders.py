@@ -1,0 +1,93 @@
+"""The playground's sliders, by mouse and by keyboard."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+CAMERA = "document.querySelector('#figure-cloud .js-plotly-plot')._fullLayout.scene.camera"
+
+
+def open_playground(page: Page, url: str) -> None:
+    """Open it and wait until the cloud is drawn."""
+    page.goto(f"{url}/playground")
+    expect(page.locator("#figure-cloud canvas").first).to_be_visible()
+    expect(page.locator("#figure-shift .main-svg").first).to_be_visible()
+
+
+def reading(page: Page, name: str):
+    """The number on a card."""
+    return page.locator(".reading", has=page.get_by_role("link", name=name, exact=True)).locator(".value")
+
+
+def turn(page: Page) -> dict[str, float]:
+    """Turn the cloud a little, and tell where the camera then is."""
+    before = page.evaluate(CAMERA)
+    box = page.locator("#figure-cloud .plot").bounding_box()
+    assert box
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 80, y + 20, steps=5)
+    page.mouse.up()
+    page.wait_for_function(f"before => {CAMERA}.eye.x !== before.eye.x", arg=before)
+    return page.evaluate(CAMERA)
+
+
+def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(serving_once, page):
+    open_playground(page, serving_once.url)
+    turned = turn(page)
+    page.evaluate("window.sameDocument = true")
+    page.get_by_role("slider", name="Shift").fill("1")
+    expect(reading(page, "Mean cosine similarity")).to_have_text("0.503")
+    expect(reading(page, "IsoScore")).to_have_text("0.989")
+    expect(page).to_have_url(re.compile(r"shape=gaussian&shift=1&spread=1&n=512"))
+    page.wait_for_function("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 1")
+    page.get_by_label("Shape").select_option("line")
+    expect(page.get_by_text("Spread: standard deviation across the line")).to_be_visible()
+    page.get_by_role("link", name="A line through the origin").click()
+    expect(page.get_by_text("A cosine near 0 is not isotropy.")).to_be_visible()
+    expect(page.get_by_role("slider", name="Spread")).to_have_value("0")
+    page.wait_for_function("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 0")
+    assert page.evaluate(CAMERA)["eye"] == turned["eye"]
+    assert page.evaluate("window.sameDocument")
+    page.reload()
+    expect(page.get_by_text("A cosine near 0 is not isotropy.")).to_be_visible()
+
+
+def test_the_keyboard_alone_moves_every_slider(serving_once, page):
+    open_playground(page, serving_once.url)
+    page.get_by_role("link", name="Too few points").focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Shape")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page).to_have_url(re.compile("shape=cone"))
+    expect(page.get_by_label("Shape")).to_be_focused()
+
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("slider", name="Shift")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(page.get_by_text("Around the origin and even")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("shift=1"))
+    expect(page.get_by_text("because the cloud lies away from the origin")).to_be_visible()
+
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("slider", name="Spread")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(reading(page, "IsoScore")).to_have_text("0")
+
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Points n")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page).to_have_url(re.compile("n=2000"))
+    expect(page.get_by_role("heading", name="Narrow cone, 2,000 points")).to_be_visible()
+
+
+def test_the_flat_view_needs_no_webgl(serving_once, page):
+    open_playground(page, serving_once.url)
+    page.get_by_role("link", name="flat").click()
+    expect(page.locator("#figure-cloud .subplot")).to_have_count(3)
+    expect(page.locator("#figure-cloud canvas")).to_have_count(0)
+    page.get_by_role("slider", name="Shift").press("ArrowLeft")
+    expect(page).to_have_url(re.compile("shift=6.*view=flat"))
+    expect(page.locator("#figure-cloud .subplot")).to_have_count(3)

@@ -1,0 +1,81 @@
+"""The playground's two figures."""
+
+import pytest
+
+from app.figures.palette import MAIN, MARKED, QUIET
+from app.figures.shift import shift_figure
+from app.figures.space import RANGES, cloud_figure
+from app.playground.clouds import SHAPES, cloud
+from app.playground.grid import MEASURES, SHIFTS, SPREADS, Position, numbers_at
+
+SHIFTED = Position("cone", 1.0, 2.0, 32)
+
+
+def clouds(figure):
+    """Points by colour."""
+    return {trace.marker.color: trace for trace in figure.draw().data if trace.mode == "markers"}
+
+
+def test_a_shifted_cloud_stands_beside_itself_around_the_origin():
+    found = clouds(cloud_figure(SHIFTED))
+    assert found[MAIN].x == pytest.approx([x + 2 for x in found[QUIET].x], abs=2e-4)
+    assert found[MAIN].y == found[QUIET].y
+    (line,) = (trace for trace in cloud_figure(SHIFTED).draw().data if trace.marker.color == MARKED)
+    assert (line.x, line.y, line.z) == ((0, 2), (0, 0), (0, 0))
+
+
+def test_a_cloud_around_the_origin_stands_alone():
+    figure = cloud_figure(SHIFTED._replace(shift=0.0))
+    assert clouds(figure)[QUIET].x == ()
+    assert "Grey" not in figure.caption
+
+
+def test_axes_and_camera_stay_whatever_is_shown():
+    layouts = [
+        cloud_figure(position).draw().layout
+        for position in (SHIFTED, SHIFTED._replace(shift=7.0), SHIFTED._replace(n=8))
+    ]
+    assert len({layout.uirevision for layout in layouts}) == 1
+    assert layouts[0].uirevision
+    assert len({(one.scene.xaxis.range, one.scene.yaxis.range, one.scene.zaxis.range) for one in layouts}) == 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_point_lies_within_the_axes(shape):
+    for spread in SPREADS:
+        for shift in (SHIFTS[0], SHIFTS[-1]):
+            points = cloud(shape, spread, shift, 2000)
+            for axis, (low, high) in enumerate(RANGES):
+                assert low < points[:, axis].min()
+                assert points[:, axis].max() < high
+
+
+def test_flat_it_is_drawn_in_three_planes_of_one_unit():
+    drawn = cloud_figure(SHIFTED, flat=True).draw()
+    assert len([trace for trace in drawn.data if trace.marker.color == MAIN]) == 3
+    assert {trace.type for trace in drawn.data} == {"scatter"}
+    assert [drawn.layout[f"yaxis{panel}"].scaleanchor for panel in ("", 2, 3)] == ["x", "x2", "x3"]
+    assert [drawn.layout[f"xaxis{panel}"].title.text for panel in ("", 2, 3)] == ["x", "y", "x"]
+
+
+def test_the_table_of_the_cloud_has_its_points():
+    table = cloud_figure(SHIFTED).table
+    assert table.columns == ["x", "y", "z"]
+    assert table.rows[5] == pytest.approx(cloud(*SHIFTED)[5], abs=5e-5)
+
+
+def test_both_measures_are_drawn_over_the_shift_and_marked_where_the_slider_stands():
+    position = SHIFTED._replace(n=512)
+    figure = shift_figure(position)
+    numbers = numbers_at(position)
+    lines = [trace for trace in figure.draw().data if trace.mode == "lines+text"]
+    assert [line.text[-1].strip() for line in lines] == ["Mean cosine", "IsoScore"]
+    marks = [trace for trace in figure.draw().data if trace.mode == "markers+text"]
+    assert [(mark.x[0], mark.y[0]) for mark in marks] == [(2, numbers["mean_cosine"]), (2, numbers["isoscore"])]
+    assert [mark.textposition.split()[0] for mark in marks] == ["bottom", "top"]
+
+
+def test_the_table_of_the_shift_has_all_measures():
+    table = shift_figure(SHIFTED).table
+    assert table.columns == ["shift", *MEASURES]
+    assert table.rows[2] == [2, *numbers_at(SHIFTED).values()]

@@ -1,0 +1,97 @@
+import math
+
+import pytest
+
+from app.errors import InvalidError
+from app.playground.explanation import explain
+from app.playground.grid import FILE, MEASURES, Position, nearest, numbers_at, positions, require
+from isotropy.catalog import MEASURES as CATALOG
+from workers.playground import measured_at
+
+ALL = list(positions())
+
+
+def test_every_position_has_a_finite_number_for_each_measure():
+    assert len(ALL) == 6 * 6 * 8 * 5
+    for position in ALL:
+        numbers = numbers_at(position)
+        assert tuple(numbers) == MEASURES
+        assert all(math.isfinite(value) for value in numbers.values()), position
+    assert CATALOG.keys() >= set(MEASURES)
+    assert FILE.stat().st_size < 500_000
+
+
+@pytest.mark.parametrize("position", ALL[7::97], ids=str)
+def test_what_is_stored_is_what_the_project_measures(position):
+    # The fifth digit may round the other way where a processor adds in another order.
+    assert list(numbers_at(position).values()) == pytest.approx(measured_at(position), rel=2e-5, abs=1e-12)
+
+
+def test_the_nearest_position_is_taken():
+    assert nearest(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
+    assert nearest(Position("torus", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
+
+
+def test_what_was_measured_is_let_through():
+    assert require(Position("line", 1.0, 7.0, 2000)) == Position("line", 1.0, 7.0, 2000)
+
+
+@pytest.mark.parametrize(
+    ("position", "field", "sentence"),
+    [
+        (
+            Position("torus", 0.0, 0.0, 8),
+            "shape",
+            "Expected a shape among line, circle, sphere, gaussian, cone, skewed, got 'torus': choose one.",
+        ),
+        (Position("line", 0.25, 0.0, 8), "spread", "Nothing was measured at spread = 0.25: take 0.2 or 0.4."),
+        (Position("line", 0.0, 9.5, 8), "shift", "Nothing was measured at shift = 9.5: take 7."),
+        (Position("line", 0.0, 0.0, 1), "n", "Nothing was measured at n = 1: take 8."),
+    ],
+)
+def test_a_position_off_the_grid_is_refused_with_the_nearest_that_are_on_it(position, field, sentence):
+    with pytest.raises(InvalidError) as refused:
+        require(position)
+    assert (refused.value.field, refused.value.message) == (field, sentence)
+
+
+def test_the_mean_cosine_follows_the_shift_and_isoscore_does_not():
+    found = [numbers_at(Position("gaussian", 1.0, shift, 512)) for shift in (0.0, 7.0)]
+    assert [round(one["mean_cosine"], 2) for one in found] == [0, 0.99]
+    assert found[0]["isoscore"] == found[1]["isoscore"] > 0.98
+
+
+def test_few_points_make_isoscore_low_and_its_correction_is_near_the_truth():
+    few, many = (numbers_at(Position("gaussian", 1.0, 0.0, n)) for n in (8, 2000))
+    assert few["isoscore"] < 0.6
+    assert many["isoscore"] > 0.99
+    assert few["isoscore_unbiased"] == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("position", "words"),
+    [
+        (Position("gaussian", 1.0, 7.0, 512), "0.99 because the cloud lies away from the origin; around the origin"),
+        (Position("gaussian", 1.0, 7.0, 512), "Its spread has not changed: IsoScore is 0.99 in both places."),
+        (Position("gaussian", 1.0, 0.0, 512), "and even, so that the mean cosine is 0.00. Now move the shift."),
+        (Position("line", 0.0, 0.0, 512), "IsoScore is 0.00: all variance lies on one line. A cosine near 0 is not"),
+        (Position("circle", 0.0, 0.0, 512), "IsoScore is 0.50: some directions hold less variance than others."),
+        (Position("skewed", 0.0, 0.0, 512), "0.11 although the mean is the origin: the points crowd on one side"),
+        (
+            Position("gaussian", 1.0, 0.0, 8),
+            "Few rows make IsoScore low: it is 0.59 of 8 points and 1.00 of 2,000 of the same cloud. The bias-",
+        ),
+        (Position("gaussian", 1.0, 7.0, 8), "IsoScore is 0.59 in both places. Few rows make IsoScore low"),
+    ],
+)
+def test_what_happened_is_said_in_words(position, words):
+    assert words in explain(position)
+
+
+def test_nothing_is_said_of_few_rows_where_they_change_nothing():
+    assert "Few rows" not in explain(Position("gaussian", 1.0, 0.0, 512))
+    assert "Few rows" not in explain(Position("line", 0.0, 0.0, 8))
+
+
+def test_no_position_is_told_of_a_minus_zero():
+    assert not [position for position in ALL if "−0.00" in explain(position)]
