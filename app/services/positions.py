@@ -73,7 +73,7 @@ def _value(embedding: Embedding, parameter: Parameter, given: Any) -> int | floa
         to = "upwards" if high is None else f"to {high:,}"
         why = {"n": f": a method is fitted on {fit_rows:,} rows", "d": f": there are {d:,} dimensions"}
         raise InvalidError(
-            f"Expected {parameter.name} as {numbers} from {parameter.low} {to}"
+            f"Expected {parameter.name} as {numbers} from {short(parameter.low)} {to}"
             f"{why.get(parameter.up_to or '', '')}; got {str(value)[:40]}.",
             parameter.name,
         )

@@ -26,7 +26,7 @@ from isotropy.catalog import METHODS, Method
 router = APIRouter(prefix="/embeddings/{embedding_id}/lab")
 
 FIRST_METHOD = "all_but_the_top"
-WHITENING = ("pca_whitening", "zca_whitening", "soft_zca")
+WHITENING = ("pca_whitening", "zca_whitening")
 TRAINED = "flow"
 MAX_TEXT_CHARACTERS = 200
 
@@ -144,7 +144,7 @@ def _page(
         "rows": rows,
         "fit_rows": fit_rows,
         "trained": asked.method.slug == TRAINED,
-        "whitening": asked.method.slug in WHITENING,
+        "tautology": asked.method.slug in WHITENING and fit_rows > (embedding.d or 0),
         "problem": problem,
         "name": asked.name,
         "trial": None,
