@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware.base import BaseHTTPMiddleware
-from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp
 
@@ -15,6 +15,7 @@ from app.db.session import create_sessions
 from app.headers import SafeHeaders
 from app.queue import JobQueue
 from app.routes import api, login, pages
+from app.routes.downloads import BINARY
 from app.security import BodyLimit, Gate
 from app.settings import Settings
 from app.static import static_files
@@ -64,7 +65,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.access_token is not None:
         secret = settings.access_token.get_secret_value()
         app.add_middleware(SessionMiddleware, secret_key=secret, max_age=SESSION_SECONDS, same_site="strict")
-    app.add_middleware(GZipMiddleware)
+    # Vectors hardly shrink, and a gigabyte of them would keep a core for a minute.
+    app.add_middleware(GZipMiddleware, exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, BINARY))
     app.add_middleware(BodyLimit, settings=settings)
     return app
 

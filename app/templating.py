@@ -13,7 +13,7 @@ from starlette.templating import Jinja2Templates
 from app import numerals
 from app.db.types import utcnow
 from app.figures.palette import of_lambda
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, METHODS
 
 NOT_IN_FILES = re.compile(r"[\W_]+")
 SUBSCRIPT = re.compile(r"_(\w)")
@@ -70,7 +70,13 @@ def create_environment() -> Environment:
         "subscripted": subscripted,
         "starred": starred,
     }
-    environment.globals |= {"static": static, "lambda_colour": of_lambda, "measures": MEASURES, "now": utcnow}
+    environment.globals |= {
+        "static": static,
+        "lambda_colour": of_lambda,
+        "measures": MEASURES,
+        "methods": METHODS,
+        "now": utcnow,
+    }
     return environment
 
 

@@ -1,12 +1,16 @@
-"""The files of rows, brought to this machine."""
+"""The files of rows, brought to this machine, and files that were made here, brought to the storage."""
 
 import logging
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from app.errors import NotFoundError, UnavailableError
 from app.settings import Settings
-from app.storage import open_storage
+from app.storage import Stored, open_storage
+from app.storage.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -27,3 +31,18 @@ def fetch(sha256: str, what: str, settings: Settings) -> Path:
         return storage.local(sha256)
     except NotFoundError as error:
         raise NotFoundError(f"The file {what} is gone from the storage; upload it again.") from error
+
+
+def keep(make: Callable[[], BinaryIO], ledger: Ledger) -> Stored:
+    """Store a file that is made anew for each attempt; wait minutes for a storage out of reach.
+
+    The bytes stay without a row until ``Ledger.recording`` or ``Ledger.release``. There is no limit to their size: they
+    were made of what is stored already.
+    """
+    for seconds in WAITS_SECONDS:
+        try:
+            return ledger.store(make(), sys.maxsize)
+        except UnavailableError:
+            logger.warning("A file that was made cannot be stored; trying again in %s s.", seconds)
+            time.sleep(seconds)
+    return ledger.store(make(), sys.maxsize)

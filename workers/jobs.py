@@ -7,12 +7,16 @@ from app.settings import Settings
 from workers.curve import compute_curve
 from workers.finetune.job import fine_tune
 from workers.inspection import inspect_embedding
+from workers.make import make_embedding
 from workers.measure import measure_embedding
+from workers.postprocess import post_process
 
 # Each takes a row's id and returns the jobs that follow; what came of it is in the row.
 WORK: dict[JobKind, Callable[[str, Settings, str], Sequence[Job]]] = {
     JobKind.INSPECT: inspect_embedding,
     JobKind.MEASURE: measure_embedding,
     JobKind.CURVE: compute_curve,
+    JobKind.POSTPROCESS: post_process,
+    JobKind.MAKE: make_embedding,
     JobKind.FINETUNE: fine_tune,
 }

@@ -1,10 +1,15 @@
 """The rows of embeddings, ready to be measured."""
 
+from torch import Tensor
+
 from app.db.models import Embedding
 from app.errors import InvalidError
 from app.formats.matrix import Matrix, open_matrix
 from app.formats.selection import Selection
 from app.settings import Settings
+from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
+from isotropy.rows import finite_rows
+from isotropy.sample import Sample
 from workers.upload import uploaded
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
@@ -30,3 +35,17 @@ def require_measurable(matrix: Matrix) -> None:
             f"Expected at most {MAX_DIMENSIONS:,} columns, of which a covariance still fits into memory, got "
             f"{matrix.d:,}. If each column is a sample, swap rows and columns; else take fewer dimensions."
         )
+
+
+def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
+    """Return the rows whose pairs a report by that seed looks at, and their places in the file, int64.
+
+    They are the ``pairs`` of ``isotropy.cloud.read_cloud``, [at most ``PAIR_ROWS``, d], but nothing is summed.
+    """
+    sample = Sample(min(matrix.n, SAMPLE_ROWS), matrix.d, matrix.dtype, seed)
+    read = 0
+    for chunk, finite in finite_rows(matrix):
+        sample.update(chunk[finite].numpy(), read + finite.nonzero().squeeze(1).numpy())
+        read += len(chunk)
+    points, rows = sample.drawn()
+    return points[:PAIR_ROWS], rows[:PAIR_ROWS]

@@ -212,13 +212,15 @@ def delete_embedding(context: Context, embedding_id: str) -> None:
     """Delete an embedding in any state, its measurements, its curves and the files that nobody else needs."""
     with context.sessions.begin() as session:
         embedding = _find(session, embedding_id)
-        jobs = [Job(kind, embedding_id) for kind in (JobKind.INSPECT, JobKind.MEASURE)]
+        jobs = [Job(kind, embedding_id) for kind in (JobKind.MAKE, JobKind.INSPECT, JobKind.MEASURE)]
         curves = select(ZetaCurve.id).where(_takes_part(embedding_id))
         jobs += [Job(JobKind.CURVE, curve_id) for curve_id in session.scalars(curves)]
+        tried = list(session.scalars(select(PostProcessing).where(PostProcessing.embedding_id == embedding_id)))
+        jobs += [Job(JobKind.POSTPROCESS, one.id) for one in tried if one.status is ResultStatus.QUEUED]
         session.delete(embedding)
     for job in jobs:
         context.queue.cancel(job)
-    context.ledger.release(*(file.file_sha256 for file in embedding.files))
+    context.ledger.release(*(file.file_sha256 for file in embedding.files), *(one.state_sha256 for one in tried))
 
 
 def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSource]:

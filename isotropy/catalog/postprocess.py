@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 from isotropy.catalog.sources import (
     BELL_1997,
@@ -32,6 +32,10 @@ class Parameter:
     """None: no bound that is known without the points."""
     range: str
     meaning: str
+    dimensions_each: int | None = None
+    """Where the default is None: it is one for so many dimensions, at least one."""
+    up_to: Literal["n", "d"] | None = None
+    """Where ``high`` is None: the points fitted on, or their dimensions, if either bounds it."""
 
     @property
     def whole(self) -> bool:
@@ -44,6 +48,16 @@ class Parameter:
             return self.default is None
         numeric = isinstance(value, Integral if self.whole else Real) and not isinstance(value, bool)
         return numeric and self.low <= value < math.inf and (self.high is None or value <= self.high)
+
+    def default_for(self, d: int) -> int | float:
+        """Return the value that points of d dimensions get where none is given."""
+        if self.default is not None:
+            return self.default
+        return max(1, d // (self.dimensions_each or 1))
+
+    def high_for(self, n: int, d: int) -> int | float | None:
+        """Return the greatest value for n points of d dimensions; None where there is no bound."""
+        return self.high if self.up_to is None else {"n": n, "d": d}[self.up_to]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +81,8 @@ _COMPONENTS = Parameter(
     high=None,
     range="0 to d; by default max(1, ⌊d / 100⌋)",
     meaning="How many principal components are removed, the strongest first.",
+    dimensions_each=100,
+    up_to="d",
 )
 _SEED = Parameter(
     name="seed", default=0, low=0, high=2**32 - 1, range="0 to 2³² − 1", meaning="Fixes all that is drawn at random."
@@ -158,6 +174,7 @@ METHODS: dict[str, Method] = {
                     high=None,
                     range="1 to n",
                     meaning="How many clusters are sought.",
+                    up_to="n",
                 ),
                 Parameter(
                     name="D",
@@ -166,6 +183,8 @@ METHODS: dict[str, Method] = {
                     high=None,
                     range="0 to d; by default max(1, ⌊d / 64⌋), 12 for 768",
                     meaning="How many principal components are removed in each cluster.",
+                    dimensions_each=64,
+                    up_to="d",
                 ),
                 _SEED,
             ),

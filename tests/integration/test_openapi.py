@@ -66,8 +66,14 @@ def ids(client, work):
     datasets = [client.post("/api/datasets", files=files).json()["id"] for _ in range(4)]
     sweep = {"model": "all-MiniLM-L6-v2", "dataset_id": datasets[0], "text_columns": ["sentence"]}
     experiments = [client.post("/api/experiments", json=sweep | {"label_column": "label"}).json() for _ in range(3)]
+    tried = [
+        client.post(f"/api/embeddings/{one}/postprocessings", json={"method": "centring"}).json()["id"]
+        for one in embeddings[:4]
+    ]
+    work()
     return {
         "embedding_id": embeddings,
+        "postprocessing_id": tried,
         "dataset_id": datasets,
         "experiment_id": [experiment["id"] for experiment in experiments],
         "run_id": [run["id"] for experiment in experiments for run in experiment["runs"]],

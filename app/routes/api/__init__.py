@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from app.problems import Problem
-from app.routes.api import datasets, embeddings, experiments, health, measures, playground, runs
+from app.routes.api import datasets, embeddings, experiments, health, measures, playground, postprocess, runs
 
 PROBLEMS = {
     400: "The request cannot be read.",
@@ -25,5 +25,5 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 router = APIRouter(prefix="/api", responses=RESPONSES)
-for module in (embeddings, datasets, experiments, runs, measures, playground, health):
+for module in (embeddings, postprocess, datasets, experiments, runs, measures, playground, health):
     router.include_router(module.router)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, File, Form, UploadFile
+from fastapi.responses import FileResponse, StreamingResponse
 
 from app.db.models import Embedding, ZetaCurve
 from app.dependencies import ContextDep
@@ -17,8 +18,10 @@ from app.routes.api.schemas import (
     ZetaCurveRequest,
     ZetaLine,
 )
+from app.routes.downloads import DOCUMENTED, file_of, safetensors_of
 from app.services import embeddings
 from app.services.embeddings import Incoming
+from app.services.files import get_file, get_npy, get_safetensors
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 
@@ -99,6 +102,24 @@ def show_zeta_curve(
 def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
     """Have the curve computed with another embedding's covariance."""
     return _answer(embeddings.request_zeta_curve(context, embedding_id, request.source_id), None)
+
+
+@router.get("/{embedding_id}/files/{position}", **DOCUMENTED)
+def show_file(context: ContextDep, embedding_id: str, position: int) -> FileResponse:
+    """A file as it was uploaded or made; they count from 0, in the order of `files`."""
+    return file_of(get_file(context, embedding_id, position))
+
+
+@router.get("/{embedding_id}/vectors.npy", **DOCUMENTED)
+def show_npy(context: ContextDep, embedding_id: str) -> FileResponse:
+    """The vectors, where they lie in one .npy file."""
+    return file_of(get_npy(context, embedding_id))
+
+
+@router.get("/{embedding_id}/vectors.safetensors", **DOCUMENTED)
+def show_safetensors(context: ContextDep, embedding_id: str) -> StreamingResponse:
+    """The same vectors as the tensor `embeddings`."""
+    return safetensors_of(get_safetensors(context, embedding_id))
 
 
 def _answer(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:

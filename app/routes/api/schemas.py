@@ -16,7 +16,7 @@ from app.db.models import (
     RunStatus,
 )
 from app.db.types import RowId
-from isotropy.catalog import MEASURES, Group
+from isotropy.catalog import MEASURES, METHODS, Group
 
 
 class Row(BaseModel):
@@ -160,6 +160,43 @@ class PlaygroundGrid(BaseModel):
     spread: list[float]
     shift: Annotated[list[float], Field(description="Distance of the mean from the origin.")]
     n: list[int]
+
+
+class PostProcessingRequest(BaseModel):
+    """A method with its parameters; those left out take their defaults."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    method: Annotated[str, WithJsonSchema({"type": "string", "enum": list(METHODS)})]
+    parameters: Annotated[
+        dict[str, int | float],
+        Field(description="By the names of the catalogue, such as `eps` of `soft_zca` or `D` of `all_but_the_top`."),
+    ] = {}
+
+
+class PostProcessingSummary(Row):
+    """A trial in a list."""
+
+    id: str
+    method: str
+    parameters: dict[str, int | float]
+    status: ResultStatus
+    error: str | None
+    created_at: datetime
+
+
+class PostProcessingOut(PostProcessingSummary):
+    """A trial with what was found of the rows held out, before and after, and in sample of the rows fitted on."""
+
+    results: dict[str, Any] | None
+
+
+class MakeRequest(BaseModel):
+    """What to call the new embedding; by default after its source and the method."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str | None, Field(max_length=200)] = None
 
 
 class DatasetOut(Row):

@@ -6,7 +6,9 @@ from app.routes.pages import (
     datasets,
     embeddings,
     experiments,
+    files,
     home,
+    lab,
     measures,
     playground,
     queue,
@@ -17,5 +19,19 @@ from app.routes.pages import (
 )
 
 router = APIRouter(include_in_schema=False)
-for module in (home, embeddings, report, shrinkage, datasets, sweep, experiments, runs, measures, playground, queue):
+for module in (
+    home,
+    embeddings,
+    report,
+    shrinkage,
+    lab,
+    files,
+    datasets,
+    sweep,
+    experiments,
+    runs,
+    measures,
+    playground,
+    queue,
+):
     router.include_router(module.router)

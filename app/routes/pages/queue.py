@@ -11,7 +11,7 @@ from app.templating import templates
 
 router = APIRouter()
 
-BUSY = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
+BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 
 
 @router.get("/queue")

@@ -1,0 +1,22 @@
+"""What makes two results of post-processing the same: rows, method and parameters."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app.db.models import Embedding, PostProcessing
+
+SEED = 0
+"""Of the rows that are drawn from an embedding, and of the half of them that methods are fitted on."""
+
+
+def key_of(embedding: Embedding, method: str, parameters: Mapping[str, Any]) -> str:
+    """The key of a method on the vectors that are chosen of an embedding at present."""
+    parts = [embedding.selection, method, parameters]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def is_of(postprocessing: PostProcessing, embedding: Embedding) -> bool:
+    """Whether it was asked for of the vectors that are chosen now, and not of others chosen before."""
+    return postprocessing.key == key_of(embedding, postprocessing.method, postprocessing.parameters)

@@ -1,0 +1,53 @@
+"""Post-processing of embeddings over the API."""
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+from fastapi.responses import FileResponse
+
+from app.db.models import Embedding, PostProcessing
+from app.dependencies import ContextDep
+from app.routes.api.schemas import (
+    EmbeddingOut,
+    MakeRequest,
+    PostProcessingOut,
+    PostProcessingRequest,
+    PostProcessingSummary,
+)
+from app.routes.downloads import DOCUMENTED, file_of
+from app.services import postprocess
+from app.services.files import get_map
+
+router = APIRouter(prefix="/embeddings/{embedding_id}/postprocessings", tags=["post-processing"])
+
+
+@router.get("", response_model=list[PostProcessingSummary])
+def list_postprocessings(context: ContextDep, embedding_id: str) -> Sequence[PostProcessing]:
+    """Methods that were tried on the vectors chosen now, newest first."""
+    return postprocess.list_postprocessings(context, embedding_id)
+
+
+@router.post("", status_code=202, response_model=PostProcessingOut)
+def request_postprocessing(context: ContextDep, embedding_id: str, request: PostProcessingRequest) -> PostProcessing:
+    """Fit a method on half of a sample of the rows and measure the other half; a stored result is answered at once."""
+    return postprocess.request_postprocessing(context, embedding_id, request.method, request.parameters)
+
+
+@router.get("/{postprocessing_id}", response_model=PostProcessingOut)
+def show_postprocessing(context: ContextDep, embedding_id: str, postprocessing_id: str) -> PostProcessing:
+    """One trial; `status` is `ready` when its results are there."""
+    return postprocess.get_postprocessing(context, embedding_id, postprocessing_id)
+
+
+@router.get("/{postprocessing_id}/map.safetensors", **DOCUMENTED)
+def show_map(context: ContextDep, embedding_id: str, postprocessing_id: str) -> FileResponse:
+    """The fitted map, for `isotropy.postprocess.methods.restore(method, tensors).apply(points)`."""
+    return file_of(get_map(context, postprocess.get_postprocessing(context, embedding_id, postprocessing_id)))
+
+
+@router.post("/{postprocessing_id}/embedding", status_code=201, response_model=EmbeddingOut)
+def create_embedding(
+    context: ContextDep, embedding_id: str, postprocessing_id: str, request: MakeRequest | None = None
+) -> Embedding:
+    """Map all rows by this trial, as an embedding of its own, which is measured when it is made."""
+    return postprocess.create_postprocessed(context, embedding_id, postprocessing_id, request.name if request else None)

@@ -1,0 +1,65 @@
+"""A trial of a method as its page shows it: a row for each number, figures of before and after, names looked up."""
+
+from typing import Any, NamedTuple
+
+from app.db.models import Measurement, PostProcessing
+from app.figures.figure import Figure
+from app.figures.report import figures_of
+from app.figures.subject import Subject
+from isotropy.catalog import MEASURES, Measure
+
+COMPARED = (
+    "isoscore",
+    "isoscore_unbiased",
+    "participation_ratio",
+    "effective_rank",
+    "mean_cosine",
+    "mean_share",
+    "partition_log",
+    "twonn",
+    "silhouette",
+)
+
+
+class Comparison(NamedTuple):
+    """A measure of the rows held out, before and after, and after of those fitted on, where it was taken of them."""
+
+    measure: Measure
+    before: Measurement
+    after: Measurement
+    in_sample: Measurement | None
+
+    @property
+    def change(self) -> float | None:
+        """What the method added; None where one of both is undefined."""
+        if self.before.value is None or self.after.value is None:
+            return None
+        return self.after.value - self.before.value
+
+
+def comparisons_of(trial: PostProcessing) -> list[Comparison]:
+    """The numbers of a trial; without labels there is no silhouette to show."""
+    before, after, in_sample = (_measurements(trial, part) for part in ("before", "after", "in_sample"))
+    found = [
+        Comparison(MEASURES[slug], before[slug], after[slug], in_sample.get(slug))
+        for slug in COMPARED
+        if slug in before and slug in after
+    ]
+    return [one for one in found if one.measure.slug != "silhouette" or one.before.n]
+
+
+def trial_figures(trial: PostProcessing) -> list[Figure]:
+    """The figures of a trial, with the rows held out before and after in each."""
+    return figures_of([Subject(part, _measurements(trial, part)) for part in ("before", "after")])
+
+
+def looked_up(trial: PostProcessing, name: str) -> dict[str, Any] | None:
+    """The neighbours of a name, of the first one where none is given; None where it is not among those stored."""
+    of: list[dict[str, Any]] = ((trial.results or {}).get("neighbours") or {}).get("of", [])
+    if not name:
+        return of[0] if of else None
+    return next((one for one in of if one["name"] == name), None)
+
+
+def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
+    return {slug: Measurement(**finding) for slug, finding in (trial.results or {}).get(part, {}).items()}

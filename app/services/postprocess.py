@@ -1,0 +1,174 @@
+"""Post-processing: ask what a method does to an embedding, look at it, make a new embedding of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Select, delete, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, defer
+
+from app.context import Context
+from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
+from app.db.postprocess import is_of, key_of
+from app.errors import ConflictError, NotFoundError
+from app.queue import Job, JobKind
+from app.services.embeddings import clean_name, get_embedding
+from app.services.positions import Position, described, position_of
+
+KEPT = 200
+"""Results of an embedding that are kept; the oldest go."""
+
+
+def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
+    """What was tried on the vectors that are chosen now, the newest first, without the results themselves."""
+    embedding = get_embedding(context, embedding_id)
+    tried = select(PostProcessing).where(PostProcessing.embedding_id == embedding_id)
+    newest = tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
+    with context.sessions() as session:
+        found = session.scalars(newest.options(defer(PostProcessing.results)))
+        return [one for one in found if is_of(one, embedding)]
+
+
+def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> PostProcessing:
+    """One trial with its results, null until there are any."""
+    with context.sessions() as session:
+        found = session.get(PostProcessing, postprocessing_id)
+    if found is None or found.embedding_id != embedding_id:
+        raise NotFoundError(
+            f"There is no post-processing {postprocessing_id!r} of this embedding; only the last {KEPT} are kept. "
+            "Ask for it again."
+        )
+    return found
+
+
+def find_postprocessing(context: Context, embedding: Embedding, position: Position) -> PostProcessing | None:
+    """The trial of a position, if it was asked for."""
+    with context.sessions() as session:
+        return session.scalar(_of_key(embedding, position))
+
+
+def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
+    """The newest result of a method, to look at while another is being made."""
+    ready = select(PostProcessing).where(
+        PostProcessing.embedding_id == embedding.id,
+        PostProcessing.method == method,
+        PostProcessing.status == ResultStatus.READY,
+    )
+    with context.sessions() as session:
+        found = session.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
+    return found if found is not None and is_of(found, embedding) else None
+
+
+def request_postprocessing(
+    context: Context, embedding_id: str, method: str, given: Mapping[str, Any], instead_of: str | None = None
+) -> PostProcessing:
+    """Have a position tried, unless it was already; a failed one again.
+
+    ``instead_of`` is a trial that its asker waits for no longer; it is dropped if it was not made yet.
+    """
+    embedding = get_embedding(context, embedding_id)
+    if embedding.status is not EmbeddingStatus.READY:
+        raise ConflictError(f"{embedding.name} is {embedding.status}; post-processing needs a measured embedding.")
+    position = position_of(embedding, method, given)
+    found = find_postprocessing(context, embedding, position)
+    if instead_of is not None and (found is None or found.id != instead_of):
+        _drop_waiting(context, embedding_id, instead_of)
+    if found is None:
+        _add(context, embedding, position)
+    elif found.status is ResultStatus.FAILED:
+        _repeat(context, found.id)
+    if (asked := find_postprocessing(context, embedding, position)) is None:
+        raise ConflictError("This embedding or this result was deleted at the same moment; ask again.")
+    return asked
+
+
+def create_postprocessed(
+    context: Context, embedding_id: str, postprocessing_id: str, name: str | None = None
+) -> Embedding:
+    """Have all rows of an embedding mapped as a trial mapped some of them, as an embedding of its own."""
+    source = get_embedding(context, embedding_id)
+    trial = get_postprocessing(context, embedding_id, postprocessing_id)
+    if trial.status is not ResultStatus.READY or trial.results is None:
+        raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
+    if not is_of(trial, source):
+        raise ConflictError(f"Other vectors were chosen of {source.name} since; try the method on them first.")
+    title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
+    made = Embedding(
+        name=title,
+        filename=f"{_without_slashes(title)}.npy",
+        format="npy",
+        origin=EmbeddingOrigin.POSTPROCESSED,
+        status=EmbeddingStatus.MAKING,
+        source_id=source.id,
+        postprocessing_id=trial.id,
+        provenance={
+            "source": source.name,
+            "method": trial.method,
+            "parameters": trial.parameters,
+            **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
+        },
+    )
+    with context.sessions.begin() as session:
+        session.add(made)
+    context.queue.enqueue(Job(JobKind.MAKE, made.id))
+    return get_embedding(context, made.id)
+
+
+def _without_slashes(name: str) -> str:
+    return name.replace("/", "-").replace("\\", "-")
+
+
+def _of_key(embedding: Embedding, position: Position) -> Select[PostProcessing]:
+    key = key_of(embedding, position.method, position.parameters)
+    return select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
+
+
+def _add(context: Context, embedding: Embedding, position: Position) -> None:
+    key = key_of(embedding, position.method, position.parameters)
+    asked = PostProcessing(embedding_id=embedding.id, key=key, method=position.method, parameters=position.parameters)
+    try:
+        with context.sessions.begin() as session:
+            session.add(asked)
+            session.flush()
+            gone = _drop_oldest(session, embedding.id)
+    except IntegrityError:
+        return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
+    context.queue.enqueue(Job(JobKind.POSTPROCESS, asked.id))
+    context.ledger.release(*gone)
+
+
+def _drop_oldest(session: Session, embedding_id: str) -> Sequence[str | None]:
+    """Delete the results beyond those kept, but none that an embedding is being made by; return their files."""
+    in_use = select(Embedding.postprocessing_id).where(Embedding.status == EmbeddingStatus.MAKING)
+    tried = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding_id)
+    newest = session.scalars(tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(KEPT))
+    beyond = delete(PostProcessing).where(
+        PostProcessing.embedding_id == embedding_id,
+        PostProcessing.id.not_in(list(newest)),
+        PostProcessing.id.not_in(in_use.where(Embedding.postprocessing_id.is_not(None))),
+        PostProcessing.status != ResultStatus.QUEUED,
+    )
+    return session.scalars(beyond.returning(PostProcessing.state_sha256)).all()
+
+
+def _drop_waiting(context: Context, embedding_id: str, postprocessing_id: str) -> None:
+    waiting = delete(PostProcessing).where(
+        PostProcessing.id == postprocessing_id,
+        PostProcessing.embedding_id == embedding_id,
+        PostProcessing.status == ResultStatus.QUEUED,
+    )
+    with context.sessions.begin() as session:
+        dropped = session.scalar(waiting.returning(PostProcessing.id))
+    if dropped is not None:
+        context.queue.cancel(Job(JobKind.POSTPROCESS, dropped))
+
+
+def _repeat(context: Context, postprocessing_id: str) -> None:
+    failed = update(PostProcessing).where(
+        PostProcessing.id == postprocessing_id, PostProcessing.status == ResultStatus.FAILED
+    )
+    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
+    with context.sessions.begin() as session:
+        repeated = session.scalar(queued.returning(PostProcessing.id))
+    if repeated is not None:
+        context.queue.restart(Job(JobKind.POSTPROCESS, postprocessing_id))

@@ -1,0 +1,266 @@
+"""The jobs of the lab with the real workers, their numbers against isotropy run on the same rows."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
+from app.db.postprocess import SEED, key_of
+from app.queue import Job, JobKind
+from app.storage import open_storage
+from isotropy.cloud import read_cloud
+from isotropy.isoscore import isoscore
+from isotropy.postprocess.held_out import held_out
+from isotropy.postprocess.methods import fit, restore
+from isotropy.report import measure
+from isotropy.rows import Rows
+from workers.inspection import inspect_embedding
+from workers.make import make_embedding as make
+from workers.measure import measure_embedding
+from workers.points import draw_rows, open_embedding
+from workers.postprocess import DRAWN, MEASURED, MOMENTS, post_process
+
+SELECTION = {"vectors": "array", "names": None, "labels": None, "transpose": False}
+
+
+@pytest.fixture
+def x():
+    """400 points in 6 dimensions of unequal spread, away from the origin; two of them not finite."""
+    x = np.random.default_rng(0).normal(size=(400, 6)).astype(np.float32) * np.arange(1, 7, dtype=np.float32) + 3
+    x[5, 0], x[100, 1] = np.nan, np.inf
+    return x
+
+
+@pytest.fixture
+def source(settings, make_embedding, x):
+    """A measured embedding."""
+    source_id = make_embedding(x, status=EmbeddingStatus.MEASURING, n=400, d=6, selection=SELECTION)
+    measure_embedding(source_id, settings, "cpu")
+    return source_id
+
+
+@pytest.fixture
+def ask(sessions, source):
+    """Write the row of a trial that waits; returns its id."""
+
+    def ask(method="soft_zca", embedding_id=source, **parameters):
+        with sessions.begin() as session:
+            embedding = session.get(Embedding, embedding_id)
+            key = key_of(embedding, method, parameters)
+            trial = PostProcessing(embedding_id=embedding_id, key=key, method=method, parameters=parameters)
+            session.add(trial)
+        return trial.id
+
+    return ask
+
+
+@pytest.fixture
+def get(sessions):
+    def get(kind, row_id):
+        with sessions() as session:
+            return session.get(kind, row_id)
+
+    return get
+
+
+@pytest.fixture
+def trial_of(settings, ask, get):
+    """Ask, have it made, and read it."""
+
+    def trial_of(method="soft_zca", **parameters):
+        trial_id = ask(method, **parameters)
+        assert post_process(trial_id, settings, "cpu") == ()
+        return get(PostProcessing, trial_id)
+
+    return trial_of
+
+
+@pytest.fixture
+def rows(settings, get, source):
+    """The rows that a trial takes."""
+    return draw_rows(open_embedding(get(Embedding, source), settings), SEED)
+
+
+def values(found):
+    return {slug: one["value"] for slug, one in found.items()}
+
+
+def test_the_rows_are_those_whose_pairs_the_report_looks_at(settings, get, source, rows):
+    points, places = rows
+    cloud = read_cloud(open_embedding(get(Embedding, source), settings), SEED)
+    assert torch.equal(points, cloud.pairs)
+    assert torch.equal(places, cloud.rows)
+    assert len(points) == 398
+
+
+def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows):
+    trial = trial_of("soft_zca", eps=0.5)
+    assert (trial.status, trial.error) == (ResultStatus.READY, None)
+    results = trial.results
+    assert (results["rows"], results["fit_rows"], results["seed"]) == (398, 199, SEED)
+    expected = held_out(rows[0], lambda x: fit("soft_zca", x, eps=0.5), 0.5, SEED)
+    parts = {"before": expected.held_out.before, "after": expected.held_out.after}
+    for part, x in parts.items():
+        found = measure(read_cloud(Rows(x.numpy())), MEASURED)
+        assert values(results[part]) == pytest.approx({slug: one.score.value for slug, one in found.items()})
+        assert {one["n"] for one in results[part].values()} == {199, 0}
+        assert results[part]["spectrum"]["detail"]["eigenvalues"] == pytest.approx(
+            found["spectrum"].detail["eigenvalues"]
+        )
+    assert results["after"]["isoscore"]["value"] == pytest.approx(isoscore(parts["after"].double()).value, abs=1e-9)
+    own = measure(read_cloud(Rows(expected.in_sample.after.numpy())), MOMENTS)
+    assert values(results["in_sample"]) == pytest.approx({slug: one.score.value for slug, one in own.items()})
+    assert results["neighbours"] is None
+
+
+def test_details_that_no_figure_shows_are_not_stored(trial_of):
+    found = trial_of("centring").results["after"]
+    assert {slug for slug, one in found.items() if one["detail"]} == set(DRAWN)
+
+
+def test_whitening_gives_the_rows_fitted_on_isoscore_1_and_others_less(trial_of):
+    results = trial_of("zca_whitening").results
+    assert results["in_sample"]["isoscore"]["value"] == pytest.approx(1, abs=1e-6)
+    assert results["before"]["isoscore"]["value"] < results["after"]["isoscore"]["value"] < 0.9999
+
+
+def test_the_fitted_map_is_kept_and_restored(trial_of, rows, settings):
+    trial = trial_of("all_but_the_top", D=2)
+    path = open_storage(settings).local(trial.state_sha256)
+    expected = held_out(rows[0], lambda x: fit("all_but_the_top", x, D=2), 0.5, SEED).fitted
+    assert torch.equal(restore(trial.method, load_file(path)).apply(rows[0]), expected.apply(rows[0]))
+
+
+def test_the_second_trial_takes_the_numbers_before_from_the_first(trial_of, sessions):
+    first = trial_of("centring")
+    with sessions.begin() as session:
+        row = session.get(PostProcessing, first.id)
+        row.results = json.loads(json.dumps(row.results).replace(json.dumps(SEED), json.dumps(SEED)))
+        row.results["before"]["isoscore"]["reason"] = "taken from the first"
+    second = trial_of("standardisation")
+    assert second.results["before"]["isoscore"]["reason"] == "taken from the first"
+    assert second.results["after"]["isoscore"]["reason"] is None
+
+
+def test_parameters_that_do_not_suit_the_rows_fail_with_the_sentence(trial_of):
+    trial = trial_of("cluster_based", clusters=200, D=1, seed=0)
+    assert trial.status is ResultStatus.FAILED
+    assert trial.error == "Expected 1 <= clusters <= n = 199, got 200: there are n points to share out."
+    assert (trial.results, trial.state_sha256) == (None, None)
+
+
+def test_a_trial_of_vectors_that_are_chosen_no_longer_fails_with_a_sentence(ask, settings, sessions, source, get):
+    trial_id = ask("centring")
+    with sessions.begin() as session:
+        session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
+    post_process(trial_id, settings, "cpu")
+    assert get(PostProcessing, trial_id).error == "Other vectors were chosen of this embedding meanwhile; ask again."
+
+
+def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch):
+    trial_id = ask("centring")
+
+    def gone_meanwhile(*arguments):
+        with sessions.begin() as session:
+            session.delete(session.get(PostProcessing, trial_id))
+        return results_of(*arguments)
+
+    from workers import postprocess
+
+    results_of = postprocess.results_of
+    monkeypatch.setattr(postprocess, "results_of", gone_meanwhile)
+    before = set(settings.files.iterdir())
+    assert post_process(trial_id, settings, "cpu") == ()
+    assert set(settings.files.iterdir()) == before
+    with sessions() as session:
+        assert session.query(StoredFile).count() == 1
+    assert post_process("gone", settings, "cpu") == ()
+
+
+@pytest.fixture
+def asked_for(sessions, source):
+    """Write the row of an embedding that is to be made by a trial."""
+
+    def asked_for(trial_id):
+        embedding = Embedding(
+            name="derived",
+            filename="derived.npy",
+            format="npy",
+            origin=EmbeddingOrigin.POSTPROCESSED,
+            status=EmbeddingStatus.MAKING,
+            source_id=source,
+            postprocessing_id=trial_id,
+        )
+        with sessions.begin() as session:
+            session.add(embedding)
+        return embedding.id
+
+    return asked_for
+
+
+def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, asked_for, settings, get, x):
+    trial = trial_of("soft_zca", eps=0.5)
+    made_id = asked_for(trial.id)
+    assert make(made_id, settings, "cpu") == (Job(JobKind.INSPECT, made_id),)
+    made = get(Embedding, made_id)
+    assert (made.status, made.commit_when_inspected, made.attempts) == (EmbeddingStatus.INSPECTING, True, 0)
+    (file,) = made.files
+    storage = open_storage(settings)
+    vectors = np.load(storage.local(file.file_sha256), allow_pickle=False)
+    finite = np.isfinite(x).all(1)
+    fitted = restore("soft_zca", load_file(storage.local(trial.state_sha256)))
+    assert np.array_equal(vectors[finite], fitted.apply(torch.from_numpy(x[finite])).numpy())
+    assert np.array_equal(vectors[~finite], x[~finite], equal_nan=True)
+    assert inspect_embedding(made_id, settings, "cpu") == (Job(JobKind.MEASURE, made_id),)
+    measure_embedding(made_id, settings, "cpu")
+    made = get(Embedding, made_id)
+    assert (made.status, made.n, made.d, made.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)
+
+
+def test_making_again_after_a_kill_gives_the_same_file(trial_of, asked_for, settings, get, sessions):
+    trial = trial_of("centring")
+    first, second = asked_for(trial.id), asked_for(trial.id)
+    for made_id in (first, second):
+        make(made_id, settings, "cpu")
+    assert get(Embedding, first).files[0].file_sha256 == get(Embedding, second).files[0].file_sha256
+    assert make(first, settings, "cpu") == ()
+
+
+def test_making_what_was_deleted_fails_with_a_sentence(trial_of, asked_for, settings, get, sessions, source):
+    made_id = asked_for(trial_of("centring").id)
+    with sessions.begin() as session:
+        session.delete(session.get(Embedding, source))
+    assert make(made_id, settings, "cpu") == ()
+    made = get(Embedding, made_id)
+    assert made.status is EmbeddingStatus.FAILED
+    assert made.error == "What this was to be made of was deleted; try a method on another embedding."
+
+
+def test_making_by_a_map_of_other_vectors_fails_with_a_sentence(trial_of, asked_for, settings, get, sessions, source):
+    made_id = asked_for(trial_of("centring").id)
+    with sessions.begin() as session:
+        session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
+    make(made_id, settings, "cpu")
+    expected = "Other vectors were chosen of x meanwhile; try the method on them first."
+    assert get(Embedding, made_id).error == expected
+
+
+def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
+    from workers import make as module
+
+    made_id = asked_for(trial_of("centring").id)
+    keep = module.keep
+
+    def deleted_meanwhile(*arguments):
+        stored = keep(*arguments)
+        with sessions.begin() as session:
+            session.delete(session.get(Embedding, made_id))
+        return stored
+
+    monkeypatch.setattr(module, "keep", deleted_meanwhile)
+    before = set(settings.files.iterdir())
+    assert make(made_id, settings, "cpu") == ()
+    assert set(settings.files.iterdir()) == before

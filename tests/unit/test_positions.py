@@ -1,0 +1,115 @@
+"""Positions of the lab: parameters checked against the embedding, and the dials that set them."""
+
+import pytest
+import torch
+
+from app.db.models import Embedding, Measurement
+from app.errors import InvalidError
+from app.routes.pages.dials import dials_of, numbers_of
+from app.services.positions import DRAWN_ROWS, described, position_of, rows_of
+from isotropy.catalog import METHODS
+from isotropy.cloud import PAIR_ROWS
+from isotropy.postprocess.held_out import held_out
+from isotropy.postprocess.methods import fit
+from isotropy.postprocess.scaling import fit_centring
+
+
+def embedding(n=400, d=300, left_out=0, eigenvalues=()):
+    found = [Measurement(measure="spectrum", detail={"eigenvalues": list(eigenvalues)})] if eigenvalues else []
+    return Embedding(n=n, d=d, n_left_out=left_out, measurements=found)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 6, 7, 400, 401])
+def test_the_rows_fitted_on_are_as_many_as_held_out_takes(n):
+    trial = held_out(torch.randn(n, 2), fit_centring)
+    assert rows_of(embedding(n)) == (n, len(trial.fit_rows))
+
+
+def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at():
+    assert DRAWN_ROWS == PAIR_ROWS
+    assert rows_of(embedding(50_000)) == (20_000, 10_000)
+    assert rows_of(embedding(100, left_out=20)) == (80, 40)
+
+
+@pytest.mark.parametrize("d", [2, 63, 64, 99, 100, 768])
+@pytest.mark.parametrize("method", ["all_but_the_top", "weighted_removal", "cluster_based"])
+def test_the_default_of_d_is_that_of_the_method(method, d):
+    x = torch.randn(40, d, generator=torch.Generator().manual_seed(0))
+    D = position_of(embedding(80, d), method, {} if method != "cluster_based" else {"clusters": 1}).parameters["D"]
+    given = {"clusters": 1} if method == "cluster_based" else {}
+    usual, same = fit(method, x, **given).state(), fit(method, x, D=D, **given).state()
+    assert torch.equal(usual["directions"], same["directions"])
+    assert usual["directions"].shape == same["directions"].shape
+
+
+def test_equal_positions_are_equal_however_their_numbers_are_written():
+    one = position_of(embedding(), "soft_zca", {"eps": 1})
+    assert (one, type(one.parameters["eps"])) == (position_of(embedding(), "soft_zca", {"eps": 1.0}), float)
+    two = position_of(embedding(), "all_but_the_top", {"D": 3.0})
+    assert (two, type(two.parameters["D"])) == (position_of(embedding(), "all_but_the_top", {}), int)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "field", "sentence"),
+    [
+        ("nothing", {}, "method", "Expected a method among centring, .*, got 'nothing'"),
+        ("soft_zca", {"D": 1}, "parameters", "Expected parameters of Soft ZCA whitening among eps, got 'D'"),
+        ("centring", {"D": 1}, "parameters", "among none, got 'D': leave it out"),
+        ("soft_zca", {"eps": -1.0}, "eps", "Expected eps as a number from 0 upwards; got -1.0."),
+        ("soft_zca", {"eps": float("nan")}, "eps", "got nan"),
+        ("soft_zca", {"eps": float("inf")}, "eps", "got inf"),
+        ("all_but_the_top", {"D": 301}, "D", "a whole number from 0 to 300: there are 300 dimensions; got 301."),
+        ("all_but_the_top", {"D": 1.5}, "D", "got 1.5"),
+        ("all_but_the_top", {"D": True}, "D", "got True"),
+        ("cluster_based", {"clusters": 201}, "clusters", "from 1 to 200: a method is fitted on 200 rows; got 201."),
+        ("flow", {"rate": 2.0}, "rate", "Expected rate as a number from 1e−6 to 1.0; got 2.0."),
+    ],
+)
+def test_what_does_not_suit_is_refused_at_its_field(method, given, field, sentence):
+    with pytest.raises(InvalidError, match=sentence.replace("(", r"\(")) as refused:
+        position_of(embedding(), method, given)
+    assert refused.value.field == field
+
+
+def test_defaults_fit_the_fewest_rows():
+    assert position_of(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
+
+
+def test_a_position_is_described_by_what_is_not_usual():
+    assert described("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
+    assert described("centring", {}) == "Centring"
+    parameters = position_of(embedding(), "flow", {"rate": 0.01}).parameters
+    assert described("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
+
+
+def dials(method, of, **texts):
+    return {dial.parameter.name: dial for dial in dials_of(of, METHODS[method], texts)}
+
+
+def test_sliders_of_what_is_added_to_variances_reach_around_the_mean_variance():
+    slider = dials("soft_zca", embedding(eigenvalues=[2e-6, 0.5e-6]))["eps"].slider
+    assert (slider.low, slider.high, slider.log, slider.at) == (-10, -1, True, -1)
+    slider = dials("soft_zca", embedding(eigenvalues=[2e6, 0.5e6]), eps="1000")["eps"].slider
+    assert (slider.low, slider.high, slider.at) == (-1, 9, 3)
+    rate = dials("flow", embedding())["rate"].slider
+    assert (rate.low, rate.high, rate.log, rate.at) == (-6, 0, True, -3)
+
+
+def test_sliders_of_whole_numbers_end_where_the_embedding_does():
+    assert dials("all_but_the_top", embedding())["D"].slider[:4] == (0, 50, 1, 3)
+    assert dials("all_but_the_top", embedding(d=8))["D"].slider[:4] == (0, 8, 1, 1)
+    assert dials("cluster_based", embedding(n=60))["clusters"].slider[:4] == (1, 30, 1, 27)
+    assert dials("cluster_based", embedding())["seed"].slider is None
+
+
+def test_what_was_typed_stays_even_where_it_is_no_number():
+    dial = dials("all_but_the_top", embedding(), D="three")["D"]
+    assert (dial.text, dial.slider.at) == ("three", 3)
+
+
+def test_texts_become_numbers():
+    method = METHODS["cluster_based"]
+    assert numbers_of(method, {"D": " 3", "clusters": "", "eps": "x"}) == {"D": 3}
+    assert numbers_of(METHODS["soft_zca"], {"eps": "1e-3"}) == {"eps": 0.001}
+    with pytest.raises(InvalidError, match="Expected D as a number, got 'three'"):
+        numbers_of(method, {"D": "three"})

@@ -1,0 +1,48 @@
+"""Files that are made while they are read."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from workers.generated import jsonl_file, npy_file
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_an_npy_file_is_read_back_by_numpy_whatever_the_size_of_a_read(dtype, size):
+    x = np.random.default_rng(0).normal(size=(10, 3)).astype(dtype)
+    stream = npy_file(10, 3, x.dtype, iter([x[:4], x[4:9], x[9:]]))
+    content = b"".join(iter(lambda: stream.read(size), b""))
+    read = np.load(io.BytesIO(content), allow_pickle=False)
+    assert (read.dtype, read.flags.c_contiguous) == (x.dtype, True)
+    assert np.array_equal(read, x)
+
+
+def test_blocks_that_do_not_lie_row_after_row_are_written_so():
+    x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    assert np.load(io.BytesIO(npy_file(2, 3, x.dtype, [x]).read())).tolist() == x.tolist()
+
+
+def test_blocks_are_taken_as_they_are_read():
+    taken = []
+
+    def blocks():
+        for i in range(1000):
+            taken.append(i)
+            yield np.zeros((1000, 10), np.float32)
+
+    npy_file(10**6, 10, np.dtype(np.float32), blocks()).read(100_000)
+    assert len(taken) < 10
+
+
+def test_json_lines_hold_every_column_of_every_row():
+    rows = [("a", "1"), ('"b"', ""), ("ü\n", "3")] * 3000
+    stream = jsonl_file({"name": (row[0] for row in rows), "label": (row[1] for row in rows)})
+    assert [tuple(json.loads(line).values()) for line in stream.read().splitlines()] == rows
+
+
+def test_columns_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="shorter"):
+        jsonl_file({"name": ["a", "b"], "label": ["c"]}).read()

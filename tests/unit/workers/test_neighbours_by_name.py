@@ -1,0 +1,110 @@
+"""Neighbours by name, against cosines computed pair by pair."""
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.cloud import read_cloud
+from isotropy.postprocess.removal import fit_all_but_the_top
+from isotropy.rows import Rows
+from workers.neighbours import K, first_named, named_neighbours, neighbours_data
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32) + 1
+
+
+def names(n):
+    return [f"word{i}" for i in range(n)]
+
+
+def nearest(x, row, k):
+    """Names and cosines by the definition, nearest first."""
+    others = [i for i in range(len(x)) if i != row]
+    cosines = {i: x[i] @ x[row] / np.linalg.norm(x[i]) / np.linalg.norm(x[row]) for i in others}
+    return [(f"word{i}", cosines[i]) for i in sorted(others, key=lambda i: -cosines[i])[:k]]
+
+
+def pairs(side):
+    return [(one["name"], pytest.approx(one["cosine"], abs=1e-5)) for one in side]
+
+
+def test_neighbours_are_those_of_greatest_cosine_before_and_after(x):
+    after = x - x.mean(0)
+    found = named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(after), torch.tensor([3, 41]), 4)
+    assert [one["name"] for one in found] == ["word3", "word41"]
+    for one, row in zip(found, (3, 41), strict=True):
+        assert nearest(x, row, 4) == pairs(one["before"])
+        assert nearest(after, row, 4) == pairs(one["after"])
+
+
+def test_a_duplicate_is_a_neighbour_and_the_row_itself_is_not(x):
+    x[7] = 2 * x[3]
+    (found,) = named_neighbours(names(60), torch.from_numpy(x), torch.from_numpy(x), torch.tensor([3]), 2)
+    assert found["before"][0] == {"name": "word7", "cosine": pytest.approx(1, abs=1e-6)}
+    assert found["before"][0]["cosine"] <= 1
+
+
+def test_rows_of_zeros_have_no_neighbours_and_are_none(x):
+    x[5] = 0
+    points = torch.from_numpy(x)
+    zeros, other = named_neighbours(names(60), points, points, torch.tensor([5, 6]), 59)
+    assert zeros["before"] == []
+    assert len(other["before"]) == 58
+    assert "word5" not in {one["name"] for one in other["before"]}
+
+
+def test_where_there_are_fewer_rows_there_are_fewer_neighbours(x):
+    points = torch.from_numpy(x[:3])
+    (found,) = named_neighbours(names(3), points, points, torch.tensor([0]), 8)
+    assert len(found["before"]) == 2
+
+
+def test_large_and_tiny_points_keep_their_cosines():
+    points = torch.tensor([[1e200, 0.0], [1e-200, 1e-200], [0.0, 3.0]], dtype=torch.float64)
+    (found,) = named_neighbours(names(3), points, points, torch.tensor([0]), 1)
+    assert found["before"] == [{"name": "word1", "cosine": pytest.approx(0.5**0.5)}]
+
+
+def test_first_named_takes_each_name_once_and_leaves_out_rows_without_name_or_direction():
+    x = torch.tensor([[1.0], [0.0], [2.0], [3.0], [4.0]])
+    order = torch.tensor([4, 3, 2, 1, 0])
+    assert first_named(["a", "b", "", "d", "d"], x, order, 9).tolist() == [4, 0]
+    assert first_named(["a", "b", "c", "d", "e"], x, order, 2).tolist() == [4, 3]
+
+
+def test_a_report_has_the_neighbours_of_24_names_less_the_top_component(x):
+    x[17] = np.nan
+    cloud = read_cloud(Rows(x), seed=0)
+    found = neighbours_data(cloud, names(60), seed=0)
+    assert (found["k"], found["rows"]) == (K, 59)
+    assert (found["method"], found["parameters"]) == ("all_but_the_top", {"D": 1})
+    assert len({one["name"] for one in found["of"]}) == 24
+    clean = np.delete(x, 17, 0)
+    after = fit_all_but_the_top(torch.from_numpy(clean)).apply(torch.from_numpy(clean)).numpy()
+    places = [i for i in range(60) if i != 17]
+    one = found["of"][0]
+    row = places.index(int(one["name"].removeprefix("word")))
+    own = {f"word{i}": f"word{place}" for i, place in enumerate(places)}
+    for side, points in (("before", clean), ("after", after)):
+        expected = [(own[name], cosine) for name, cosine in nearest(points, row, K)]
+        assert [name for name, _ in expected] == [one["name"] for one in one[side]]
+        assert [cosine for _, cosine in expected] == pytest.approx([one["cosine"] for one in one[side]], abs=1e-4)
+
+
+def test_the_seed_draws_the_names_of_a_report(x):
+    cloud = read_cloud(Rows(x))
+    first, again, other = (neighbours_data(cloud, names(60), seed) for seed in (0, 0, 1))
+    assert first == again
+    assert [one["name"] for one in first["of"]] != [one["name"] for one in other["of"]]
+
+
+@pytest.mark.parametrize("scale", [0, 1e200])
+def test_a_report_without_directions_or_with_squares_beyond_float64_has_no_neighbours(x, scale):
+    assert neighbours_data(read_cloud(Rows(x.astype(np.float64) * scale)), names(60), 0) is None
+
+
+def test_a_report_without_names_has_no_neighbours(x):
+    assert neighbours_data(read_cloud(Rows(x)), None, 0) is None
+    assert neighbours_data(read_cloud(Rows(x)), [""] * 60, 0) is None

@@ -1,0 +1,176 @@
+"""The post-processing job: fit a method on half of an embedding's rows, and measure what it does to the other half."""
+
+import io
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import save
+from sqlalchemy import CursorResult, select, update
+from torch import Tensor
+
+from app.db.models import Embedding, MeasurementStatus, PostProcessing, ResultStatus
+from app.db.postprocess import SEED, is_of
+from app.db.session import Sessions
+from app.errors import ConflictError, InvalidError
+from app.queue import Job
+from app.settings import Settings
+from app.storage import open_storage
+from app.storage.ledger import Ledger
+from isotropy.cloud import read_cloud
+from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.held_out import HeldOut, held_out
+from isotropy.postprocess.methods import fit
+from isotropy.report import Finding, measure
+from isotropy.rows import Rows
+from workers.failure import record
+from workers.files import keep
+from workers.neighbours import K, first_named, named_neighbours
+from workers.points import draw_rows, open_embedding
+from workers.sessions import job_sessions
+
+FRACTION = 0.5
+MOMENTS = (
+    "isoscore",
+    "isoscore_unbiased",
+    "participation_ratio",
+    "effective_rank",
+    "mean_cosine",
+    "mean_share",
+    "partition_log",
+)
+"""Taken of the rows fitted on too."""
+DRAWN = (
+    "rogue_dimensions",
+    "anisotropy_raw",
+    "anisotropy_centred",
+    "activation_profile",
+    "cosine_histogram",
+    "spectrum",
+)
+"""Of which figures show more than the value."""
+MEASURED = (*MOMENTS, "twonn", "silhouette", *DRAWN)
+NAMED_ROWS = 200
+"""Rows whose neighbours can be looked up."""
+
+
+class Drawn(NamedTuple):
+    """The rows that a trial is of, in random order, with their names and labels where there are any."""
+
+    points: Tensor
+    names: list[str] | None
+    labels: list[str] | None
+
+
+def post_process(postprocessing_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Write what a method does into its row, and keep the fitted map; on the CPU."""
+    sessions = job_sessions(settings)
+    row = update(PostProcessing).where(
+        PostProcessing.id == postprocessing_id, PostProcessing.status == ResultStatus.QUEUED
+    )
+    with sessions() as session:
+        asked = session.get(PostProcessing, postprocessing_id)
+        if asked is None or asked.status is not ResultStatus.QUEUED:
+            return ()
+        embedding = session.get_one(Embedding, asked.embedding_id)
+    try:
+        if not is_of(asked, embedding):
+            raise ConflictError("Other vectors were chosen of this embedding meanwhile; ask again.")
+        drawn = _draw(embedding, settings)
+        trial = try_out(asked.method, asked.parameters, drawn.points)
+        before = _known_before(embedding, trial, sessions)
+        results = results_of(trial, drawn, before)
+        _store(row, results, trial.fitted, asked, Ledger(sessions, open_storage(settings)))
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, row, status=ResultStatus.FAILED)
+    return ()
+
+
+def try_out(method: str, parameters: dict[str, Any], points: Tensor) -> HeldOut:
+    """Fit a method on the half of points [n, d] that the seed draws, and apply it to the other.
+
+    Raises:
+        InvalidError: the method cannot be fitted on these points with these parameters.
+
+    """
+    try:
+        return held_out(points, lambda x: fit(method, x, **parameters), FRACTION, SEED)
+    except ValueError as error:
+        raise InvalidError(str(error)) from error
+
+
+def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return what ``PostProcessing.results`` holds; ``before`` where it is known already."""
+    rows, labels = trial.held_out_rows, drawn.labels
+    of_rows = None if labels is None else [labels[row] for row in rows.tolist()]
+    return {
+        "rows": len(drawn.points),
+        "fit_rows": len(trial.fit_rows),
+        "seed": SEED,
+        "before": before or _found(trial.held_out.before, of_rows, MEASURED),
+        "after": _found(trial.held_out.after, of_rows, MEASURED),
+        "in_sample": _found(trial.in_sample.after, None, MOMENTS),
+        "neighbours": None if drawn.names is None else _neighbours(trial, drawn.names),
+    }
+
+
+def _draw(embedding: Embedding, settings: Settings) -> Drawn:
+    matrix = open_embedding(embedding, settings)
+    points, rows = draw_rows(matrix, SEED)
+
+    def of_rows(values: list[str] | None) -> list[str] | None:
+        return None if values is None else [values[row] for row in rows.tolist()]
+
+    return Drawn(points, of_rows(matrix.names()), of_rows(matrix.labels()))
+
+
+def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> dict[str, Any] | None:
+    """Measurements of the rows held out as they are, from an earlier trial on the same rows."""
+    earlier = select(PostProcessing).where(
+        PostProcessing.embedding_id == embedding.id, PostProcessing.status == ResultStatus.READY
+    )
+    with sessions() as session:
+        one = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
+    if one is None or one.results is None or not is_of(one, embedding):
+        return None
+    same = (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
+    before: dict[str, Any] = one.results["before"]
+    return before if same and set(before) == set(MEASURED) else None
+
+
+def _found(x: Tensor, labels: list[str] | None, slugs: Sequence[str]) -> dict[str, Any]:
+    return {slug: _finding(slug, one) for slug, one in measure(read_cloud(Rows(x.numpy(), labels)), slugs).items()}
+
+
+def _finding(slug: str, found: Finding) -> dict[str, Any]:
+    """A ``Measurement`` without its embedding; details that no figure shows are left out."""
+    value = found.score.value
+    return {
+        "measure": slug,
+        "status": MeasurementStatus.UNDEFINED if value is None else MeasurementStatus.OK,
+        "value": value,
+        "se": found.score.se,
+        "reason": found.score.reason,
+        "n": found.n,
+        "detail": found.detail if slug in DRAWN else None,
+    }
+
+
+def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
+    """Of the first names among the rows held out, whose order is random; neighbours are rows held out too."""
+    before, after = trial.held_out.before, trial.held_out.after
+    own = [names[row] for row in trial.held_out_rows.tolist()]
+    queries = first_named(own, before, torch.arange(len(own)), NAMED_ROWS)
+    return {"k": K, "rows": len(own), "of": named_neighbours(own, before, after, queries)}
+
+
+def _store(row: Any, results: dict[str, Any], fitted: Fitted, asked: PostProcessing, ledger: Ledger) -> None:
+    """Keep map and results; nothing of them where nobody waits for them any more."""
+    metadata = {"method": asked.method, "use": "isotropy.postprocess.methods.restore(method, tensors).apply(points)"}
+    stored = keep(partial(io.BytesIO, save(fitted.state(), metadata)), ledger)
+    with ledger.recording(stored) as session:
+        ready = row.values(status=ResultStatus.READY, results=results, state_sha256=stored.sha256, error=None)
+        written: CursorResult[Any] = session.execute(ready)  # type: ignore[assignment]
+    if written.rowcount == 0:
+        ledger.release(stored.sha256)
