@@ -23,10 +23,12 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-# What a page shows itself, and the console repeats: a refusal, and a connection that a test has cut.
+# What a page shows itself, and the console repeats: a refusal, and a connection that a test has cut. The last is what
+# the software that stands in for a graphics card says of its own speed.
 SHOWN = (
     "Failed to load resource: the server responded with a status of 4",
     "Failed to load resource: net::ERR_CONNECTION_RESET",
+    "[.WebGL-",
 )
 
 
