@@ -40,5 +40,5 @@ def log_ticks(low: float, high: float) -> list[float]:
         if len(ticks) >= FEWEST_TICKS:
             return ticks
     decade = 10.0 ** floor(log10(high - low))
-    step = next(size for size in (decade, decade / 2, decade / 5) if (high - low) / size >= FEWEST_TICKS)
+    step = next(size for size in (decade, decade / 2, decade / 5) if round((high - low) / size, 9) >= FEWEST_TICKS)
     return [float(f"{i * step:.12g}") for i in range(ceil(low / step), floor(high / step) + 1)]

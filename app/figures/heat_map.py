@@ -13,6 +13,7 @@ from app.numerals import count, number
 from isotropy.catalog import MEASURES
 
 LONGEST_NAME = 28
+STEPS = len(palette.SCALE)
 MIDDLE = 0.5
 """Place in its column of a value that all layers share."""
 
@@ -37,7 +38,7 @@ def heat_map(layers: Sequence[tuple[int, str, Subject]], measures: Sequence[str]
     return Figure(
         slug="layers",
         title="Measures by layer",
-        caption="Each column is shaded on a scale of its own, from its least value (light) to its greatest (dark) "
+        caption="Each column is shaded in steps of its own, from its least value (light) to its greatest (dark) "
         "among the layers; layer 0 is the embedding layer. A click on a cell opens the report of its layer.",
         table=Table(
             ["layer", *measures],
@@ -63,7 +64,9 @@ def _draw(rows: Sequence[Row], measures: Sequence[str]) -> go.Figure:
         z=[list(row) for row in zip(*columns, strict=True)],
         zmin=0,
         zmax=1,
-        colorscale=[[i / (len(palette.SCALE) - 1), colour] for i, colour in enumerate(palette.SCALE)],
+        colorscale=[
+            [place, colour] for i, colour in enumerate(palette.SCALE) for place in (i / STEPS, (i + 1) / STEPS)
+        ],
         showscale=False,
         xgap=2,
         ygap=2,

@@ -30,7 +30,7 @@ SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6
 """Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
 
 SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")
-"""From the least to the greatest of a heat map, on paper of either theme."""
+"""Steps from the least to the greatest of a heat map, each with enough contrast to the number that stands on it."""
 
 
 def of_lambda(lam: float) -> str:

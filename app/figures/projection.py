@@ -19,7 +19,7 @@ MOST_DRAWN = 50_000
 MANY = 5000
 """Of more points each is small and lets others through."""
 LONGEST_LABEL = 18
-LEGEND = {"itemsizing": "constant", "orientation": "v", "x": 1.02, "y": 1, "yanchor": "top"}
+LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
 """At the right, where axes of one scale leave room."""
 UNLABELLED = "no label"
 OTHERS = "other labels"

@@ -2,7 +2,9 @@ import csv
 import io
 import json
 
-from app.figures.figure import Figure, Table, plot
+import pytest
+
+from app.figures.figure import Figure, Table, plain, plot, thinned
 
 
 def test_a_csv_cannot_start_a_formula_but_keeps_negative_numbers():
@@ -30,3 +32,22 @@ def test_the_version_follows_words_and_numbers():
 
     assert figure("one", 1.0).version == figure("one", 1.0).version
     assert len({figure("one", 1.0).version, figure("two", 1.0).version, figure("one", 2.0).version}) == 3
+
+
+@pytest.mark.parametrize("cells", [[1.0, 2.0, "a"], [1.0, None, "a"], [1.0, 2.5, "b"]])
+def test_the_version_follows_every_cell(cells):
+    def version(*row):
+        return Figure("a", "A", "", Table(["x", "y", "z"], [list(row), [0, 0, ""]]), draw=lambda: plot([])).version
+
+    assert version(*cells) == version(*cells)
+    assert version(*cells) != version(1.0, 2.25, "a")
+
+
+def test_a_users_words_are_cut_and_never_markup_or_template():
+    assert plain("a & <i>b</i> %{y}", 40) == "a &amp; &lt;i&gt;b&lt;/i&gt; %&#123;y}"
+    assert plain("0123456789", 5) == "0123…"
+
+
+def test_thinning_keeps_both_ends_at_equal_steps():
+    assert thinned(range(5), 5) == [0, 1, 2, 3, 4]
+    assert thinned(range(101), 5) == [0, 25, 50, 75, 100]

@@ -22,7 +22,8 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_colour_stands_out_from_light_and_dark_paper(paper):
-    colours = [palette.MAIN, palette.OTHER, palette.MARKED, palette.QUIET]
+    colours = [palette.MAIN, palette.OTHER, palette.MARKED, palette.QUIET, *palette.SERIES]
+    colours += [palette.of_zeta(step / 10) for step in range(11)]
     colours += [palette.of_lambda(lam) for lam in LAMBDAS] + [palette.of_layer(i, 12) for i in range(12)]
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []
 
@@ -49,3 +50,9 @@ def test_neighbouring_layers_have_different_colours():
 
 def test_a_faded_colour_keeps_its_channels():
     assert palette.faded("#14938d", 0.25) == "rgba(20, 147, 141, 0.25)"
+
+
+def test_a_greater_zeta_is_darker_and_the_scale_of_a_heat_map_darkens_all_the_way():
+    for colours in ([palette.of_zeta(step / 5) for step in range(6)], palette.SCALE):
+        brightness = [luminance(colour) for colour in colours]
+        assert brightness == sorted(brightness, reverse=True)

@@ -1,0 +1,42 @@
+import pytest
+
+from app.figures.report import figures_of
+from isotropy.catalog import OUTLIER_RULES
+from tests.unit.figures.clouds import found
+
+PROFILE = {
+    "mean": [0.0, 5.0, 0.0],
+    "std": [1.0, 2.0, 1.0],
+    "outliers": [{"dimension": 1, "rules": ["mean_mad", "std_mad"]}],
+}
+
+
+def activation(**changed):
+    (figure,) = figures_of([found("activation_profile", PROFILE | changed)])
+    return figure
+
+
+def test_outlier_dimensions_are_named_and_marked_above_the_band():
+    assert "1 dimension that some outlier rule flags (1)" in activation().caption
+    assert "n = 100 rows" in activation().caption
+    mark = activation().draw().data[-1]
+    assert (mark.x[0], mark.y[0], mark.text[0]) == (1, 7.0, "1")
+    rules = f"{OUTLIER_RULES['mean_mad']}; {OUTLIER_RULES['std_mad']}"
+    assert activation().table.rows[1] == [1, 5.0, 2.0, rules]
+
+
+def test_an_outlier_rule_of_another_version_is_called_by_its_slug():
+    figure = activation(outliers=[{"dimension": 0, "rules": ["former_rule"]}])
+    assert figure.table.rows[0] == [0, 0.0, 1.0, "former_rule"]
+
+
+def test_many_outliers_are_counted_rather_than_all_named():
+    flagged = [{"dimension": i, "rules": ["std_mad"]} for i in range(20)]
+    figure = activation(mean=[0.0] * 20, std=[1.0] * 20, outliers=flagged)
+    assert "20 dimensions" in figure.caption
+    assert "and 12 more" in figure.caption
+
+
+@pytest.mark.parametrize(("outliers", "says"), [([], "No outlier rule flags"), (PROFILE["outliers"], "Marked: 1")])
+def test_a_profile_says_whether_it_is_quiet(outliers, says):
+    assert says in activation(outliers=outliers).caption

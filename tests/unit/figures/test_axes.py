@@ -1,0 +1,39 @@
+from math import log10
+
+import pytest
+
+from app.figures.axes import log_axis, log_ticks
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.9, 1100, [1, 10, 100, 1000]),
+        (1, 30, [1, 3, 10, 30]),
+        (3, 12, [5, 10]),
+        (2, 9, [2, 5]),
+        (1e-12, 1, [1e-12, 1e-10, 1e-2, 1]),
+    ],
+)
+def test_ticks_are_round_and_few(low, high, ticks):
+    found = log_ticks(low, high)
+    assert set(ticks) <= set(found)
+    assert 3 <= len(found) <= 8
+
+
+def test_within_a_part_of_a_decade_ticks_stand_at_equal_steps():
+    assert log_ticks(0.0101, 0.0129) == [0.0105, 0.011, 0.0115, 0.012, 0.0125]
+    assert log_ticks(0.01, 0.013) == [0.01, 0.011, 0.012, 0.013]
+
+
+def test_the_axis_reaches_beyond_its_values_and_names_ticks_as_they_are_read():
+    axis = log_axis("Eigenvalue", [20000.0, 5e-6, None, 0.0])
+    assert axis["range"][0] < log10(5e-6)
+    assert axis["range"][1] > log10(20000)
+    assert axis["ticktext"] == ["0.0001", "0.01", "1", "100", "10,000"]
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [3.0], [3.0, 3.0]])
+def test_an_axis_of_one_value_or_none_has_a_width(values):
+    low, high = log_axis("x", values)["range"]
+    assert low < high

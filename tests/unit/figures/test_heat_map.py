@@ -1,0 +1,52 @@
+import json
+
+from app.figures.heat_map import heat_map
+from app.figures.subject import Subject
+from tests.unit.figures.clouds import measurement
+
+REASON = "All points are <equal>."
+
+
+def layer(number, isoscore, cosine):
+    rows = [
+        measurement("isoscore", isoscore, 400, se=0.01, reason=None if isoscore else REASON),
+        measurement("mean_cosine", cosine, 300),
+    ]
+    return number, f"/embeddings/{number}", Subject(f"layer {number}", {row.measure: row for row in rows})
+
+
+LAYERS = [layer(0, 0.2, 0.9), layer(1, 0.1, 0.9), layer(2, 0.4, 0.9), layer(3, None, 0.9)]
+
+
+def cells(measures=("isoscore", "mean_cosine", "twonn")):
+    (trace,) = heat_map(LAYERS, measures).draw().data
+    return trace
+
+
+def test_every_column_is_shaded_from_its_own_least_to_its_own_greatest_value():
+    assert [row[0] for row in cells().z] == [1 / 3 * (0.2 - 0.1) / 0.1, 0, 1, None]
+    assert [row[1] for row in cells().z] == [0.5] * 4
+    assert [row[2] for row in cells().z] == [None] * 4
+
+
+def test_cells_print_their_value_and_tell_error_rows_and_reason():
+    assert [row[0] for row in cells().text] == ["0.200", "0.100", "0.400", "–"]
+    assert cells().hovertext[0][0] == "layer 0, IsoScore<br>0.200 ± 0.010, n = 400"
+    assert cells().hovertext[0][1].endswith("0.900, n = 300")
+    assert cells().hovertext[3][0] == "layer 3, IsoScore<br>undefined: All points are &lt;equal&gt;."
+    assert cells().hovertext[0][2].endswith("not measured")
+
+
+def test_a_cell_leads_to_the_report_of_its_layer():
+    assert [row[0]["href"] for row in cells().customdata] == [f"/embeddings/{number}" for number in range(4)]
+
+
+def test_the_table_has_a_column_for_each_measure():
+    table = heat_map(LAYERS, ["mean_cosine", "isoscore"]).table
+    assert table.columns == ["layer", "mean_cosine", "isoscore"]
+    assert table.rows == [[0, 0.9, 0.2], [1, 0.9, 0.1], [2, 0.9, 0.4], [3, 0.9, None]]
+
+
+def test_no_layer_is_told_in_words_and_nothing_undefined_becomes_nan():
+    assert "first layer" in heat_map([], ["isoscore"]).empty
+    assert "NaN" not in json.dumps(heat_map(LAYERS, ["isoscore"]).draw().to_plotly_json(), default=list)

@@ -1,0 +1,304 @@
+"""Each figure's numbers against ``isotropy``, of one cloud and of several."""
+
+import json
+from functools import cache
+from math import log
+
+import numpy as np
+import pytest
+import torch
+
+from app.figures import palette
+from app.figures.report import DRAWN, figures_of
+from app.figures.subject import Subject
+from isotropy.activation import activation_profile
+from isotropy.anisotropy import anisotropy
+from isotropy.catalog import MEASURES
+from isotropy.cosine import cosine_histogram
+from isotropy.intrinsic import twonn
+from isotropy.topology import barcode
+from tests.unit.figures.clouds import cloud_of, measurement, subject_of
+
+REASON = "The points have no spread."
+SCORES = {"mean": [0.2, 0.4, None], "sd": [0.1, 0.05, None]}
+DATA = {
+    "sample_size": {
+        "n": 200,
+        "draws": 5,
+        "rows": [8, 64, 128],
+        "full": {"isoscore": 0.45, "isoscore_unbiased": None},
+        "zetas": [0, 0.5],
+        "isoscore": SCORES,
+        "isoscore_unbiased": {"mean": [0.5, 0.5, 0.5], "sd": [0.2, 0.1, 0.0]},
+        "isoscore_star": [SCORES, {"mean": [0.6, 0.7, 0.7], "sd": [0.1, 0.1, 0.1]}],
+    },
+    "projection": {
+        "n": 1000,
+        "x": [0.0, 1.0, 2.0, 3.0],
+        "y": [1.0, -1.0, 0.5, 0.0],
+        "shares": [0.5, 0.25],
+        "labels": {"names": ["a", "", "b"], "codes": [0, 1, 2, 0]},
+        "density": {"x_edges": [0, 2, 4], "y_edges": [-1, 1], "counts": [[600, 390]], "outside": 10},
+    },
+}
+EVERY = [
+    "activation",
+    "projection",
+    "spectrum",
+    "cumulative",
+    "anisotropy",
+    "cosines",
+    "rogue",
+    "sample_size",
+    "twonn",
+    "barcode",
+]
+
+CLOUD, WIDE = cache(lambda: cloud_of(200, 6)), cache(lambda: cloud_of(80, 9, seed=1))
+
+
+@cache
+def whole():
+    return subject_of(CLOUD(), "first", DATA)
+
+
+@cache
+def wide():
+    return subject_of(WIDE(), "second", DATA)
+
+
+def undefined(name="flat"):
+    reasons = {slug: measurement(slug, None, 50, reason=REASON) for slug in whole().found}
+    return Subject(name, reasons)
+
+
+def figure(slug, *subjects):
+    return next(one for one in figures_of(subjects or [whole()]) if one.slug == slug)
+
+
+def traces(slug, *subjects, **wanted):
+    drawn = figure(slug, *subjects).draw().data
+    return [trace for trace in drawn if all(trace[name] == value for name, value in wanted.items())]
+
+
+def column(table, name):
+    return [row[table.columns.index(name)] for row in table.rows]
+
+
+def strict(text):
+    def refuse(constant):
+        raise AssertionError(f"{constant} in JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_one_cloud_and_several_have_the_same_figures_in_the_same_order():
+    assert [one.slug for one in figures_of([whole()])] == EVERY
+    assert [one.slug for one in figures_of([whole(), wide(), undefined()])] == EVERY
+
+
+def test_every_figure_that_shows_a_measure_is_linked_from_it():
+    assert {slug for slug in DRAWN if slug in MEASURES} == set(DRAWN) - {"projection", "sample_size"}
+    assert DRAWN["spectrum"] == "spectrum"
+
+
+def test_the_activation_is_that_of_the_profile():
+    profile = activation_profile(CLOUD().moments)
+    table = figure("activation").table
+    assert column(table, "mean") == profile.mean.tolist()
+    assert column(table, "standard_deviation") == profile.std.tolist()
+    low, high, mean = traces("activation")[:3]
+    assert list(mean.y) == profile.mean.tolist()
+    assert list(high.y) == pytest.approx((profile.mean + profile.std).tolist())
+    assert list(low.y) == pytest.approx((profile.mean - profile.std).tolist())
+
+
+def test_the_spectrum_is_drawn_on_two_logarithmic_axes_and_summed_up():
+    eigenvalues = CLOUD().eigenvalues
+    (line,) = traces("spectrum")
+    assert list(line.y) == column(figure("spectrum").table, "eigenvalue") == eigenvalues.tolist()
+    layout = figure("spectrum").draw().layout
+    assert (layout.xaxis.type, layout.yaxis.type) == ("log", "log")
+    shares = (eigenvalues.cumsum(0) / eigenvalues.sum()).tolist()
+    assert column(figure("cumulative").table, "share_of_variance") == pytest.approx(shares)
+
+
+def test_anisotropy_stands_raw_beside_centred():
+    raw = [score.value for score in anisotropy(CLOUD().energies, 6)]
+    centred = [score.value for score in anisotropy(CLOUD().eigenvalues, 6)]
+    assert [(bar.name, list(bar.y)) for bar in traces("anisotropy")] == [("raw", raw), ("centred", centred)]
+
+
+def test_cosines_are_shares_of_all_pairs():
+    counts = cosine_histogram(CLOUD().pairs).counts
+    (outline,) = traces("cosines")
+    assert list(outline.y) == pytest.approx((counts / counts.sum()).tolist())
+    assert sum(column(figure("cosines").table, "pairs")) == 200 * 199 / 2
+    assert figure("cosines").draw().layout.shapes[0].x0 == CLOUD().cosines.mean_cosine().value
+
+
+def test_centred_cosines_are_drawn_beside_the_raw_ones_with_their_own_mean():
+    raw = whole().found["cosine_histogram"]
+    centred = {"counts": [0] * 99 + [3], "mean": -0.005, "rows": 3}
+    changed = measurement(raw.measure, raw.value, raw.n, {**raw.detail, "centred": centred})
+    subject = Subject("x", {**whole().found, "cosine_histogram": changed})
+    outlines = traces("cosines", subject)
+    assert [outline.name.split(",")[0] for outline in outlines] == ["raw", "centred"]
+    assert outlines[1].y[99] == 1
+    assert [shape.x0 for shape in figure("cosines", subject).draw().layout.shapes][1] == -0.005
+    assert column(figure("cosines", subject).table, "pairs_centred")[99] == 3
+
+
+def test_rogue_dimensions_add_up_to_the_mean_cosine():
+    contributions = CLOUD().cosines.rogue_dimensions().contributions
+    stems = traces("rogue")[0]
+    assert list(stems.y[1::3]) == column(figure("rogue").table, "contribution") == contributions.tolist()
+    assert sum(contributions) == pytest.approx(CLOUD().cosines.mean_cosine().value)
+    assert "Greatest: 1 (" in figure("rogue").caption
+
+
+def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points():
+    fit = twonn(CLOUD().neighbours)
+    (line,) = traces("twonn", mode="lines")
+    assert (line.x[0], line.y[0]) == (0, 0)
+    assert line.y[1] / line.x[1] == pytest.approx(fit.dimension.value)
+    assert column(figure("twonn").table, "log_mu") == fit.log_mu.tolist()
+    fitted = next(trace for trace in traces("twonn", mode="markers") if trace.marker.color == palette.MAIN)
+    assert list(fitted.y) == fit.minus_log_survival.tolist()
+
+
+def test_bars_are_sorted_and_the_prominent_ones_marked_however_many_there_are():
+    bars = barcode(CLOUD().sample).flip(0).tolist()
+    assert column(figure("barcode").table, "length") == bars
+    prominent = int(whole().found["prominent_bars"].value)
+    outline, marked = traces("barcode")
+    assert list(outline.x) == bars
+    assert list(marked.x) == bars[:prominent]
+    few = subject_of(WIDE(), "few")
+    noise, long = traces("barcode", few)
+    assert (long.line.color, list(long.x[1::3]) + list(noise.x[1::3])) == (
+        palette.MARKED,
+        column(figure("barcode", few).table, "length"),
+    )
+
+
+def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twice():
+    named = [trace.name for trace in traces("sample_size", mode="lines+markers")]
+    assert named == ["ζ = 0", "0.5", "bias-corrected"]
+    plain = traces("sample_size", name="ζ = 0")[0]
+    assert (list(plain.x), list(plain.y)) == ([8, 64], [0.2, 0.4])
+    (dashed,) = [trace for trace in traces("sample_size", mode="lines") if trace.line.dash == "dash"]
+    assert (dashed.name, list(dashed.y)) == ("all 200 rows", [0.45, 0.45])
+    table = figure("sample_size").table
+    assert column(table, "isoscore_mean") == [0.2, 0.4, None]
+    assert column(table, "isoscore_star_zeta_0.5_sd") == [0.1, 0.1, 0.1]
+
+
+def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows():
+    drawn = traces("projection", type="scattergl")
+    assert [trace.name for trace in drawn] == ["no label (1)", "a (2)", "b (1)"]
+    assert [trace.marker.color for trace in drawn] == [palette.QUIET, *palette.SERIES[:2]]
+    assert (list(drawn[1].x), list(drawn[1].y)) == ([0.0, 3.0], [1.0, 0.0])
+    assert traces("projection")[0].z[0] == pytest.approx((log(601), log(391)))
+    layout = figure("projection").draw().layout
+    assert layout.yaxis.scaleanchor == "x"
+    assert layout.xaxis.title.text == "Component 1 (50.0% of variance)"
+    assert "4 of 1,000 points drawn" in figure("projection").caption
+    assert "10 beyond its edges" in figure("projection").caption
+    assert figure("projection").table.rows[2] == [2.0, 0.5, "b"]
+
+
+def test_more_labels_than_colours_share_the_quiet_one():
+    codes = [code for code in range(10) for _ in range(10 - code)]
+    data = {**DATA["projection"], "x": codes, "y": codes, "density": None}
+    labels = {"names": [str(code) for code in range(10)], "codes": codes}
+    drawn = traces("projection", Subject("x", {}, {"projection": {**data, "labels": labels}}))
+    assert [trace.name for trace in drawn][:2] == ["other labels (3)", "0 (10)"]
+    assert len(drawn) == 1 + len(palette.SERIES)
+
+
+@pytest.mark.parametrize("slug", EVERY)
+def test_several_are_drawn_each_in_its_colour_and_named_with_its_rows(slug):
+    both = figure(slug, whole(), wide())
+    drawn = both.draw().data
+    colours = {str(trace.line.color) for trace in drawn if trace.type == "scatter"}
+    colours |= {str(trace.marker.color) for trace in drawn}
+    assert set(palette.SERIES[:2]) <= colours
+    assert "(first)" in both.caption or "each" in both.caption
+    names = {row[0] for row in both.table.rows} if both.table.columns[0] == "subject" else set(both.table.columns)
+    assert all(any(name in str(one) for one in names) for name in ("first", "second"))
+
+
+def test_unequal_dimensions_and_rows_leave_cells_empty():
+    table = figure("spectrum", whole(), wide()).table
+    assert table.columns == ["component", "eigenvalue: first", "eigenvalue: second"]
+    assert column(table, "eigenvalue: first")[6:] == [None] * 3
+    assert column(table, "eigenvalue: second") == WIDE().eigenvalues.tolist()
+    assert "n = 200 (first), 80 (second) rows" in figure("spectrum", whole(), wide()).caption
+
+
+@pytest.mark.parametrize("slug", [slug for slug in EVERY if slug not in ("projection", "sample_size")])
+def test_who_is_undefined_is_named_with_the_reason_and_keeps_its_colour_free(slug):
+    drawn = figure(slug, undefined("flat"), whole())
+    assert f"Not drawn: flat: {REASON}" in drawn.caption
+    colours = {trace.line.color or trace.marker.color for trace in drawn.draw().data}
+    assert palette.SERIES[1] in colours
+    assert palette.SERIES[0] not in colours
+    alone = figure(slug, undefined("flat"))
+    assert alone.empty == REASON
+    assert not alone.draw().data
+
+
+def test_who_was_not_measured_is_named_too():
+    assert "Not drawn: bare: This was not measured of it." in figure("twonn", whole(), Subject("bare", {})).caption
+
+
+def test_a_figure_that_nobody_has_is_left_out():
+    assert [one.slug for one in figures_of([Subject("bare", {})])] == []
+
+
+def test_two_of_one_name_are_told_apart():
+    legend = [trace.name for trace in traces("spectrum", whole(), whole())]
+    assert legend == ["first (1)", "first (2)"]
+
+
+def test_a_name_is_no_markup_and_no_template():
+    subject = subject_of(WIDE(), "<b>%{x}</b>")
+    (first, _) = traces("spectrum", subject, wide())
+    assert first.name == "&lt;b&gt;%&#123;x}&lt;/b&gt;"
+    assert first.hovertemplate.startswith(first.name)
+
+
+@pytest.mark.parametrize("subjects", [[whole], [whole, wide, undefined], [undefined]], ids=["one", "three", "none"])
+def test_no_plot_and_no_table_holds_nan(subjects):
+    for one in figures_of([subject() for subject in subjects]):
+        strict(one.draw().to_json())
+        assert "nan" not in one.table.csv().lower().replace("undefined", "")
+
+
+def test_eight_subjects_fit():
+    eight = [Subject(f"number {i}", whole().found, DATA) for i in range(8)]
+    for one in figures_of(eight):
+        assert one.draw().data
+        assert one.table.rows
+
+
+def test_long_lists_are_thinned_in_the_plot_and_whole_in_the_table():
+    log_mu = torch.linspace(0.001, 1, 5000, dtype=torch.float64)
+    survival = -torch.log1p(-torch.arange(1, 5001) / 5001)
+    detail = {"discard": 0.1, "log_mu": log_mu.tolist(), "minus_log_survival": survival.tolist()}
+    subject = Subject("long", {"twonn": measurement("twonn", 2.0, 5000, detail, se=0.1)})
+    shown = figure("twonn", subject)
+    assert "2,000 of 5,000 points drawn" in shown.caption
+    grey, coloured = traces("twonn", subject, mode="markers")
+    assert len(grey.x) + len(coloured.x) == 2000
+    assert (grey.marker.color, len(grey.x)) == (palette.QUIET, 200)
+    assert grey.x[-1] == log_mu[-1]
+    assert len(shown.table.rows) == 5000
+    assert sum(row[2] == "no" for row in shown.table.rows) == 500
+
+
+def test_numbers_that_are_counts_are_whole():
+    assert all(type(row[0]) is int for row in figure("rogue").table.rows)
+    assert {type(one) for one in column(figure("cosines").table, "pairs")} == {int}
+    assert np.isfinite(column(figure("rogue").table, "contribution")).all()

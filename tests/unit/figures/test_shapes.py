@@ -1,0 +1,64 @@
+"""What figures say and draw of particular measurements: gaps, ties, samples and cancelling signs."""
+
+import pytest
+
+from app.figures.report import figures_of
+from app.figures.subject import Subject
+from tests.unit.figures.clouds import found, measurement
+
+EDGES = {"edges": [-1.0, 0.0, 0.5, 1.0]}
+
+
+def figure(slug, measure, detail, **fields):
+    return next(one for one in figures_of([found(measure, detail, **fields)]) if one.slug == slug)
+
+
+def cosines(counts, rows, mean, of_rows):
+    histogram = measurement("cosine_histogram", 0.2, rows, {**EDGES, "counts": counts, "rows": rows})
+    exact = measurement("mean_cosine", mean, of_rows)
+    (one,) = figures_of([Subject("x", {"cosine_histogram": histogram, "mean_cosine": exact})])
+    return one
+
+
+def test_eigenvalues_of_zero_have_no_place_on_a_logarithmic_axis():
+    (line,) = figure("spectrum", "spectrum", {"eigenvalues": [4.0, 1.0, 0.0]}).draw().data
+    assert list(line.y) == [4.0, 1.0, None]
+
+
+def test_cumulative_shares_end_at_one_and_the_caption_says_where_half_is():
+    drawn = figure("cumulative", "spectrum", {"eigenvalues": [3.0, 2.0, 1.0]})
+    assert [row[1] for row in drawn.table.rows] == pytest.approx([0.5, 5 / 6, 1.0])
+    assert "Half of it lies in 1 component of 3" in drawn.caption
+
+
+def test_anisotropy_without_its_centred_half_says_why():
+    raw = measurement("anisotropy_raw", 1.0, 10, {"values": [1.0, 0.0]})
+    centred = measurement("anisotropy_centred", None, 10, reason="All points are equal.")
+    (one,) = figures_of([Subject("x", {"anisotropy_raw": raw, "anisotropy_centred": centred})])
+    assert "Centred it is undefined: All points are equal." in one.caption
+    assert [row[2] for row in one.table.rows] == [None, None]
+    assert [bar.name for bar in one.draw().data] == ["raw"]
+
+
+def test_a_sample_of_cosines_is_disclosed_and_no_pair_told_in_words():
+    assert "pairs of 2,000 rows of 8,000" in cosines([0, 3, 1], 2000, 0.25, 8000).caption
+    assert "all pairs of 2,000 rows" in cosines([0, 3, 1], 2000, 0.25, 2000).caption
+    assert "no pair" in cosines([0, 0, 0], 1, None, 1).empty
+
+
+def test_contributions_that_cancel_are_no_shares_of_the_mean_cosine():
+    alike = figure("rogue", "rogue_dimensions", {"contributions": [0.1, 0.3]})
+    assert [row[2] for row in alike.table.rows] == pytest.approx([0.25, 0.75])
+    assert "Greatest: 1 (0.30, 75% of the mean), 0 (0.10, 25% of the mean)." in alike.caption
+    cancelling = figure("rogue", "rogue_dimensions", {"contributions": [0.3, -0.29]})
+    assert [row[2] for row in cancelling.table.rows] == [None, None]
+    assert "Greatest: 0 (0.30)." in cancelling.caption
+    below = figure("rogue", "rogue_dimensions", {"contributions": [-0.1, -0.2]})
+    assert "none, as no dimension adds to it" in below.caption
+
+
+def test_names_of_rogue_dimensions_do_not_cover_one_another():
+    contributions = [0.0] * 100
+    contributions[10], contributions[11], contributions[50] = 0.3, 0.2, 0.1
+    names = figure("rogue", "rogue_dimensions", {"contributions": contributions}).draw().data[-1]
+    assert list(names.text) == ["10", "50"]
