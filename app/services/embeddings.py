@@ -1,4 +1,4 @@
-"""Embeddings: upload, choose what is the matrix, measure, compare shrinkage, delete."""
+"""Embeddings: upload, choose what is the matrix, measure, compare shrinkage."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, selectinload
+from sqlalchemy.orm import Session, defer, selectinload
 
 from app.context import Context
 from app.db.models import (
@@ -16,7 +16,6 @@ from app.db.models import (
     EmbeddingStatus,
     FigureData,
     FileRole,
-    Measurement,
     ResultStatus,
     ZetaCurve,
 )
@@ -112,17 +111,16 @@ def _require_room(context: Context, stored: Sequence[Stored]) -> None:
 
 
 def list_embeddings(context: Context) -> list[Embedding]:
-    """All embeddings, newest first, with the values of their measurements but not the curves and spectra."""
-    newest = select(Embedding).order_by(Embedding.created_at.desc(), Embedding.id)
-    values = selectinload(Embedding.measurements).defer(Measurement.detail)
+    """All embeddings that are not in the trash, newest first, without their measurements."""
+    newest = select(Embedding).where(Embedding.trashed_at.is_(None)).order_by(Embedding.created_at.desc(), Embedding.id)
     with context.sessions() as session:
-        return list(session.scalars(newest.options(values)))
+        return list(session.scalars(newest.options(defer(Embedding.inspection))))
 
 
 def get_embedding(context: Context, embedding_id: str) -> Embedding:
     """One embedding with its files, measurements and curves."""
     with context.sessions() as session:
-        return _find(session, embedding_id)
+        return find_embedding(session, embedding_id)
 
 
 def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
@@ -159,25 +157,10 @@ def commit_embedding(context: Context, embedding_id: str) -> Embedding:
     return get_embedding(context, embedding_id)
 
 
-def delete_embedding(context: Context, embedding_id: str) -> None:
-    """Delete an embedding in any state, its measurements, its curves and the files that nobody else needs."""
-    with context.sessions.begin() as session:
-        embedding = _find(session, embedding_id)
-        jobs = [Job(kind, embedding_id) for kind in (JobKind.INSPECT, JobKind.MEASURE)]
-        curves = select(ZetaCurve.id).where(
-            (ZetaCurve.embedding_id == embedding_id) | (ZetaCurve.source_id == embedding_id)
-        )
-        jobs += [Job(JobKind.CURVE, curve_id) for curve_id in session.scalars(curves)]
-        session.delete(embedding)
-    for job in jobs:
-        context.queue.cancel(job)
-    context.ledger.release(*(file.file_sha256 for file in embedding.files))
-
-
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
     """The stored shrinkage-zeta curve of a source: ``identity``, ``sample`` or ``embedding`` with its id."""
     with context.sessions() as session:
-        _find(session, embedding_id)
+        find_embedding(session, embedding_id)
         curve = _find_curve(session, embedding_id, source, source_id)
     if curve is None:
         raise NotFoundError(f"There is no shrinkage-zeta curve with source {source!r} for this embedding yet.")
@@ -187,8 +170,9 @@ def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: 
 def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> ZetaCurve:
     """Have the curve with another embedding's covariance computed, unless it is there already; a failed one again."""
     with context.sessions() as session:
-        embedding, source = _find(session, embedding_id), _find(session, source_id)
+        embedding, source = find_embedding(session, embedding_id), find_embedding(session, source_id)
         for one in (embedding, source):
+            require_in_use(one)
             if one.status is not EmbeddingStatus.READY:
                 raise ConflictError(f"{one.name} is {one.status}; a curve needs two measured embeddings.")
         if embedding.d != source.d:
@@ -205,6 +189,21 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
 
+def find_embedding(session: Session, embedding_id: str) -> Embedding:
+    """One embedding in a transaction, with its files, tags, measurements and curves."""
+    wanted = select(Embedding).where(Embedding.id == embedding_id)
+    loaded = wanted.options(selectinload(Embedding.measurements), selectinload(Embedding.curves))
+    if (embedding := session.scalar(loaded)) is None:
+        raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.")
+    return embedding
+
+
+def require_in_use(embedding: Embedding) -> None:
+    """Refuse what cannot be done with an embedding while it is in the trash."""
+    if embedding.trashed_at is not None:
+        raise ConflictError(f"{embedding.name} is in the trash. Restore it first.")
+
+
 def base_name(filename: str) -> str:
     """A name for show only, without any folder a client may have sent; no path is ever made from it."""
     name = PureWindowsPath(PurePosixPath(filename).name).name
@@ -216,20 +215,17 @@ def base_name(filename: str) -> str:
 
 def clean_name(name: str | None, default: str) -> str:
     """The name the user gave, or else the file's."""
-    given = " ".join("".join(letter if letter.isprintable() else " " for letter in name or default).split())
-    return given[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
+    return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
 
 
-def _find(session: Session, embedding_id: str) -> Embedding:
-    wanted = select(Embedding).where(Embedding.id == embedding_id)
-    loaded = wanted.options(selectinload(Embedding.measurements), selectinload(Embedding.curves))
-    if (embedding := session.scalar(loaded)) is None:
-        raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.")
-    return embedding
+def one_line(text: str) -> str:
+    """A text without what cannot be printed, its words one blank apart."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _find_draft(session: Session, embedding_id: str, verb: str) -> Embedding:
-    embedding = _find(session, embedding_id)
+    embedding = find_embedding(session, embedding_id)
+    require_in_use(embedding)
     if embedding.status is not EmbeddingStatus.DRAFT:
         raise ConflictError(f"Only a draft can be {verb}; this embedding is {embedding.status}.")
     return embedding

@@ -2,8 +2,36 @@
 
 from fastapi import APIRouter
 
-from app.routes.pages import datasets, embeddings, experiments, home, measures, queue, runs, shrinkage, sweep
+from app.routes.pages import (
+    comparison,
+    datasets,
+    description,
+    embeddings,
+    experiments,
+    home,
+    library,
+    measures,
+    queue,
+    runs,
+    shrinkage,
+    sweep,
+    trash,
+)
 
 router = APIRouter(include_in_schema=False)
-for module in (home, embeddings, shrinkage, datasets, sweep, experiments, runs, measures, queue):
+for module in (
+    home,
+    library,
+    trash,
+    description,
+    embeddings,
+    shrinkage,
+    comparison,
+    datasets,
+    sweep,
+    experiments,
+    runs,
+    measures,
+    queue,
+):
     router.include_router(module.router)
