@@ -18,8 +18,7 @@ from app.routes.pages import (
     trash,
 )
 
-router = APIRouter(include_in_schema=False)
-for module in (
+MODULES = (
     home,
     library,
     trash,
@@ -33,5 +32,8 @@ for module in (
     runs,
     measures,
     queue,
-):
+)
+
+router = APIRouter(include_in_schema=False)
+for module in MODULES:
     router.include_router(module.router)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -42,7 +42,7 @@ class Choice(NamedTuple):
     ids: list[str]
     differing: bool = False
 
-    def url(self, path: str = "/compare", **changed: object) -> str:
+    def url(self, path: str = "/compare", **changed: Any) -> str:
         """The comparison of these, or a file of it at ``path``."""
         choice = self._replace(**changed)
         return f"{path}?{choice.query}" if choice.ids else path

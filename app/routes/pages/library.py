@@ -1,7 +1,7 @@
 """The library of embeddings: search it, page by page, and upload to it."""
 
 from dataclasses import asdict, replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
@@ -60,12 +60,12 @@ class Listing(NamedTuple):
         """Whether some are left out because they were not searched for."""
         return bool(self.search.q or self.search.tag or self.search.origin)
 
-    def url(self, page: int = 1, **changed: object) -> str:
+    def url(self, page: int = 1, **changed: Any) -> str:
         """The same list with something else in its URL, which holds only what is not so by itself."""
-        wanted, plain = asdict(replace(self.search, **changed)), asdict(Search())  # type: ignore[arg-type]
+        wanted, plain = asdict(replace(self.search, **changed)), asdict(Search())
         given = {name: value for name, value in wanted.items() if value != plain[name]}
         given |= {"page": page} if page > 1 else {}
-        given |= {"layers": "true"} if wanted["layers"] else {}
+        given |= {"layers": "true"} if "layers" in given else {}
         return f"/embeddings?{urlencode(given)}" if given else "/embeddings"
 
     def sorted_by(self, column: str) -> str:
