@@ -70,7 +70,7 @@ def find_embeddings(context: Context, search: Search, limit: int = PAGE_ROWS, of
     with context.sessions() as session:
         total, of_layers = session.execute(counts).one()
         left_out = 0 if layers else of_layers
-        return Found([Listed(*row) for row in session.execute(rows).tuples()], total - left_out, left_out)
+        return Found([Listed(*row) for row in session.execute(rows)], total - left_out, left_out)
 
 
 def known_tags(context: Context) -> list[str]:

@@ -148,6 +148,7 @@ class TestPostgreSQL:
             created = client.post("/api/embeddings", files={"file": ("eye.npy", npy(np.eye(3)))})
             assert (created.status_code, created.json()["status"]) == (201, "inspecting")
             assert client.delete(f"/api/embeddings/{created.json()['id']}").status_code == 204
+            assert client.delete("/api/trash").json()["embeddings"] == 1
         assert time.monotonic() - began < 20
         job = Job(JobKind.INSPECT, created.json()["id"]).workflow_id
         assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text

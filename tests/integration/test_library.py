@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import event
 
-from app.db.models import EmbeddingOrigin, EmbeddingStatus, Encoding, Pooling
+from app.db.models import EmbeddingOrigin, EmbeddingStatus, Encoding, Pooling, StoredFile
 from tests.embedding_rows import add, store
 
 YESTERDAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,9 +35,10 @@ def shelf(context):
     add(context, "a draft", status=EmbeddingStatus.DRAFT, created_at=YESTERDAY)
     add(context, "thrown away, BERT", trashed_at=YESTERDAY)
     sha256 = store(context, b"texts")
-    with context.ledger.recording() as session:
-        encoding = Encoding(name="e", filename="e.txt", file_sha256=sha256, n_texts=1, columns=[])
-        session.connection().exec_driver_sql(f"insert into files values ('{sha256}', 5, '2026-01-01 00:00:00')")
+    encoding = Encoding(name="e", filename="e.txt", file_sha256=sha256, n_texts=1, columns=[])
+    with context.sessions.begin() as session:
+        session.add(StoredFile(sha256=sha256, size_bytes=5))
+        session.flush()
         session.add(encoding)
     layer = {"encoding_id": encoding.id, "layer": 3, "pooling": Pooling.MEAN, "origin": EmbeddingOrigin.ENCODED}
     add(context, "BERT layer 3", **layer)
@@ -107,8 +108,8 @@ class TestSearch:
         assert shown(client, f"/embeddings?sort={sort}") == names
 
     def test_headings_say_how_the_list_is_sorted_and_turn_it_round(self, client):
-        page = client.get("/embeddings?q=e&sort=-isoscore").text
-        assert 'aria-sort="descending">\n        <a href="/embeddings?q=e&amp;sort=isoscore">IsoScore</a>' in page
+        page = " ".join(client.get("/embeddings?q=e&sort=-isoscore").text.split())
+        assert 'aria-sort="descending"> <a href="/embeddings?q=e&amp;sort=isoscore">IsoScore</a>' in page
         assert '<a href="/embeddings?q=e&amp;sort=name">Name</a>' in page
         assert page.count('aria-sort="none"') == 5
 
@@ -186,7 +187,8 @@ class TestDescription:
             ({"name": " \t"}, "name", "Expected a name, got nothing that can be read. Type one."),
             ({"name": "x" * 201}, "name", "Expected a name of at most 200 characters, got 201. Shorten it, "
              "or write it into the notes."),
-            ({"notes": "x" * 10_001}, "notes", "Expected notes of at most 10,000 characters, got 10,001. Shorten them."),
+            ({"notes": "x" * 10_001}, "notes", "Expected notes of at most 10,000 characters, got 10,001. "
+             "Shorten them."),
             ({"tags": ["a,b"]}, "tags", "Expected tags without commas, which part tags on the page; got 'a,b'."),
             ({"tags": [f"{i}" for i in range(21)]}, "tags", "Expected at most 20 tags, got 21. Leave some out."),
         ],
