@@ -1,9 +1,10 @@
 """Engines and sessions, the same for SQLite and PostgreSQL."""
 
 import json
+import sqlite3
 import time
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import URL, Connection, Engine, Pool, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
@@ -84,13 +85,21 @@ def hold(connection: Connection, *names: str) -> None:
 
 
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    """Let readers and one writer work at the same time, and a second writer wait instead of fail."""
+    """Let readers and one writer work at the same time, and a second writer wait instead of fail.
+
+    ``lower`` is that of all letters, as PostgreSQL's: SQLite's own knows A to Z only.
+    """
+    cast("sqlite3.Connection", connection).create_function("lower", 1, _lower, deterministic=True)
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MILLISECONDS}")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
 
 
 def _connect(

@@ -16,8 +16,8 @@ def explain(position: Position) -> str:
     sentences = _of_shift(position, found) if position.shift else _of_spread(found, many["isoscore"])
     if many["isoscore"] - found["isoscore"] > NOTICED:
         return (
-            f"{sentences} Few rows make IsoScore low: it is {_two(found['isoscore'])} of {count(position.n)} points and "
-            f"{_two(many['isoscore'])} of {count(SIZES[-1])} of the same cloud. The bias-corrected estimate from the "
+            f"{sentences} Few rows make IsoScore low: it is {_two(found['isoscore'])} of {count(position.n)} points "
+            f"and {_two(many['isoscore'])} of {count(SIZES[-1])} of the same cloud. The bias-corrected estimate from the "
             f"{count(position.n)} is {_two(found['isoscore_unbiased'])}."
         )
     return sentences

@@ -10,8 +10,8 @@ from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.errors import ConflictError, IsoscopeError, NotFoundError
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
-from app.services.embeddings import base_name, clean_name
 from app.services.glue import TASKS, GlueName
+from app.services.names import base_name, clean_name
 from app.storage import Stored
 
 

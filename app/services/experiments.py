@@ -16,8 +16,8 @@ from app.formats.labels import check_text_columns, label_values
 from app.formats.tables import Column
 from app.queue import DEFAULT_PRIORITY, Job, JobKind
 from app.services.datasets import find_dataset
-from app.services.embeddings import clean_name
 from app.services.models import ModelChoice, require_model
+from app.services.names import clean_name
 from app.services.runs import mark_cancelled
 
 MAX_RUNS = 500

@@ -12,7 +12,8 @@ from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProce
 from app.db.postprocess import is_of, key_of
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
-from app.services.embeddings import clean_name, get_embedding
+from app.services.embeddings import get_embedding
+from app.services.names import clean_name
 from app.services.positions import Position, described, position_of
 
 KEPT = 200

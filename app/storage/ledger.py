@@ -4,10 +4,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, exists, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, CompoundSelect, exists, null, or_, select, union_all
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.db.models import Dataset, EmbeddingFile, Encoding, PostProcessing, StoredFile
 from app.db.session import Sessions, hold
@@ -15,6 +15,15 @@ from app.errors import ConflictError, UnavailableError
 from app.storage.storage import Storage, Stored
 
 logger = logging.getLogger(__name__)
+
+# The columns that refer to stored bytes, and the embedding that a row of theirs goes with, where it does.
+REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] | None], ...] = (
+    (EmbeddingFile.file_sha256, EmbeddingFile.embedding_id),
+    (PostProcessing.state_sha256, PostProcessing.embedding_id),
+    (Dataset.train_sha256, None),
+    (Dataset.validation_sha256, None),
+    (Encoding.file_sha256, None),
+)
 
 
 @dataclass(frozen=True)
@@ -70,11 +79,16 @@ class Ledger:
 
 def needed(sha256: str) -> ColumnElement[bool]:
     """Whether some row refers to these bytes."""
-    return or_(
-        exists().where(EmbeddingFile.file_sha256 == sha256),
-        exists().where(or_(Dataset.train_sha256 == sha256, Dataset.validation_sha256 == sha256)),
-        exists().where(Encoding.file_sha256 == sha256),
-        exists().where(PostProcessing.state_sha256 == sha256),
+    return or_(*(exists().where(column == sha256) for column, _ in REFERENCES))
+
+
+def references() -> CompoundSelect[tuple[str, str | None]]:
+    """Every reference to stored bytes: their ``sha256``, and the ``embedding_id`` that it goes with or null."""
+    return union_all(
+        *(
+            select(column.label("sha256"), (null() if owner is None else owner).label("embedding_id"))
+            for column, owner in REFERENCES
+        )
     )
 
 

@@ -51,7 +51,7 @@ def numbers(page: Page, slug: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(page.request.get(link).text())))
 
 
-def test_embeddings_are_uploaded_looked_at_measured_read_and_deleted(serving, page, vectors, cloud):
+def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(serving, page, vectors, cloud):
     server = serving()
     page.goto(f"{server.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(vectors)
@@ -87,9 +87,12 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_deleted(serving, pa
             page.locator(f"[data-export={button}]").first.click()
         assert Path(download.value.path()).stat().st_size > 1000
 
-    page.get_by_role("button", name="Delete").click()
-    page.get_by_role("button", name="Delete for good").click()
+    page.get_by_role("button", name="Move to the trash").click()
     expect(page.get_by_text("Nothing uploaded yet")).to_be_visible()
+    page.get_by_role("link", name="trash", exact=True).click()
+    page.get_by_role("button", name="Delete all for good").click()
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.get_by_text("The trash is empty")).to_be_visible()
 
 
 def test_a_file_that_cannot_be_read_leaves_its_sentence_at_the_field(serving, page, tmp_path):
@@ -152,7 +155,9 @@ def test_the_reference_word2vec_matrix_is_uploaded_and_read(serving, page):
     assert measured["mean_cosine"] == pytest.approx(0.0640, abs=1e-4)
 
 
-@pytest.mark.parametrize("path", ["/", "/embeddings", "/datasets", "/experiments", "/measures", "/queue"])
+@pytest.mark.parametrize(
+    "path", ["/", "/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/measures", "/queue"]
+)
 def test_pages_need_no_javascript(serving_once, browser, path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -182,7 +187,9 @@ def test_the_theme_is_chosen_and_kept(serving_once, page):
     page.wait_for_function("dark => getComputedStyle(document.documentElement).backgroundColor !== dark", arg=dark)
 
 
-@pytest.mark.parametrize("path", ["/", "/embeddings", "/datasets", "/experiments", "/measures", "/queue"])
+@pytest.mark.parametrize(
+    "path", ["/", "/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/measures", "/queue"]
+)
 def test_at_phone_width_no_page_scrolls_sideways(serving_once, page, path):
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(serving_once.url + path)

@@ -102,8 +102,11 @@ def test_identical_bytes_are_stored_once_and_go_with_the_last_embedding(client, 
     files = context.settings.root / "files"
     assert len([path for path in files.rglob("*") if path.is_file()]) == 1
     assert client.delete(f"/api/embeddings/{first}").status_code == 204
+    assert client.delete("/api/trash").json()["freed_bytes"] == 0
     assert len([path for path in files.rglob("*") if path.is_file()]) == 1
     assert client.delete(f"/api/embeddings/{second}").status_code == 204
+    assert len([path for path in files.rglob("*") if path.is_file()]) == 1
+    assert client.delete("/api/trash").json()["freed_bytes"] == len(npy(cloud))
     assert [path for path in files.rglob("*") if path.is_file()] == []
     assert client.get(f"/api/embeddings/{second}").status_code == 404
     assert work() == 0
@@ -246,6 +249,7 @@ def test_several_files_are_one_embedding_in_the_natural_order_of_their_names(cli
     isoscore = next(one["value"] for one in found["measurements"] if one["measure"] == "isoscore")
     assert isoscore == pytest.approx(float(IsoScore.IsoScore(cloud)), rel=1e-5)
     client.delete(f"/api/embeddings/{created['id']}")
+    client.delete(f"/api/trash/{created['id']}")
     assert [path for path in (context.settings.root / "files").rglob("*") if path.is_file()] == []
 
 

@@ -20,7 +20,8 @@ from app.db.session import create_database_engine, require_database
 from app.errors import ConflictError
 from app.main import create_app
 from app.queue import Job, JobKind
-from app.services.embeddings import Incoming, create_embedding, request_zeta_curve
+from app.services.curves import request_zeta_curve
+from app.services.embeddings import Incoming, create_embedding
 from app.settings import Settings
 from app.storage import Stored
 
@@ -148,6 +149,7 @@ class TestPostgreSQL:
             created = client.post("/api/embeddings", files={"file": ("eye.npy", npy(np.eye(3)))})
             assert (created.status_code, created.json()["status"]) == (201, "inspecting")
             assert client.delete(f"/api/embeddings/{created.json()['id']}").status_code == 204
+            assert client.delete("/api/trash").json()["embeddings"] == 1
         assert time.monotonic() - began < 20
         job = Job(JobKind.INSPECT, created.json()["id"]).workflow_id
         assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text

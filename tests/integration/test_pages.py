@@ -278,7 +278,9 @@ def test_deleting_asks_first(client, dataset):
     assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/embeddings", "/datasets", "/experiments", "/experiments/new", "/queue"])
+@pytest.mark.parametrize(
+    "path", ["/", "/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/experiments/new", "/queue"]
+)
 def test_an_empty_page_says_what_to_do(client, path):
     answer = client.get(path)
     assert answer.status_code == 200

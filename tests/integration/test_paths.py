@@ -16,7 +16,8 @@ TRAVERSALS = (
 )
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
 PATHS = [
-    "/embeddings/{}", "/embeddings/{}/figures/zeta.csv", "/embeddings/x/figures/{}.json", "/datasets/{}", "/runs/{}",
+    "/embeddings/{}", "/embeddings?q={}", "/compare?id={}", "/trash/{}/purge", "/embeddings/{}/figures/zeta.csv",
+    "/embeddings/x/figures/{}.json", "/datasets/{}", "/runs/{}",
     "/experiments/{}", "/experiments/x/figures/{}.csv", "/runs/x/figures/{}.json", "/static/{}", "/static/vendor/{}",
     "/measures/{}", "/{}", "/api/embeddings/{}", "/api/datasets/{}", "/api/runs/{}", "/api/experiments/{}",
     "/api/embeddings/{}/curves/zeta", "/login?next={}", "/experiments/new?dataset_id={}&model={}",

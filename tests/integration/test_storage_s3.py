@@ -120,12 +120,14 @@ def test_a_served_dashboard_works_on_the_bucket(serving, settings, cloud, bucket
     assert server.get(path)["status"] == "ready"
 
 
-def test_deleting_the_last_embedding_of_a_file_deletes_the_object(client, cloud, bucket, cached):
+def test_purging_the_last_embedding_of_a_file_deletes_the_object(client, cloud, bucket, cached):
     first, second = (upload(client, npy(cloud)).json()["id"] for _ in range(2))
     assert len(bucket.keys()) == 1
     client.delete(f"/api/embeddings/{first}")
+    client.delete("/api/trash")
     assert len(bucket.keys()) == 1
     client.delete(f"/api/embeddings/{second}")
+    client.delete("/api/trash")
     assert bucket.keys() == cached() == []
 
 
@@ -147,15 +149,17 @@ def test_a_page_says_it_too(client, cloud, line):
     assert "The storage of files cannot be reached at the moment." in answer.text
 
 
-def test_an_embedding_can_be_deleted_while_the_storage_is_away(client, context, cloud, line, bucket, caplog):
+def test_an_embedding_can_be_purged_while_the_storage_is_away(client, context, cloud, line, bucket, caplog):
     created = upload(client, npy(cloud)).json()
     line.cut()
     assert client.delete(f"/api/embeddings/{created['id']}").is_success
+    assert client.delete("/api/trash").json() == {"embeddings": 1, "freed_bytes": 0}
     assert client.get("/api/embeddings").json() == []
     assert f"The bytes of {sha256(npy(cloud))} stay in the storage, though no row needs them." in caplog.text
     line.mend()
     again = upload(client, npy(cloud)).json()
     client.delete(f"/api/embeddings/{again['id']}")
+    client.delete("/api/trash")
     assert bucket.keys() == []
 
 

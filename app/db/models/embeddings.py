@@ -69,7 +69,7 @@ class Embedding(Base):
     trashed_at: Mapped[datetime | None] = mapped_column(index=True)
 
     tags: Mapped[list["EmbeddingTag"]] = relationship(
-        cascade="all, delete-orphan", passive_deletes=True, order_by="EmbeddingTag.tag", lazy="selectin"
+        cascade="all, delete-orphan", passive_deletes=True, order_by="func.lower(EmbeddingTag.tag)", lazy="selectin"
     )
     files: Mapped[list["EmbeddingFile"]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, order_by="EmbeddingFile.position", lazy="selectin"

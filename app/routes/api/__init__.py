@@ -5,7 +5,18 @@ from typing import Any
 from fastapi import APIRouter
 
 from app.problems import Problem
-from app.routes.api import datasets, embeddings, experiments, health, measures, playground, postprocess, runs
+from app.routes.api import (
+    comparison,
+    datasets,
+    embeddings,
+    experiments,
+    health,
+    measures,
+    playground,
+    postprocess,
+    runs,
+    trash,
+)
 
 PROBLEMS = {
     400: "The request cannot be read.",
@@ -25,5 +36,5 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 router = APIRouter(prefix="/api", responses=RESPONSES)
-for module in (embeddings, postprocess, datasets, experiments, runs, measures, playground, health):
+for module in (embeddings, comparison, trash, postprocess, datasets, experiments, runs, measures, playground, health):
     router.include_router(module.router)

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, File, Form, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
 from fastapi.responses import FileResponse, StreamingResponse
 
-from app.db.models import Embedding, ZetaCurve
+from app.db.models import Embedding, EmbeddingOrigin, ZetaCurve
 from app.dependencies import ContextDep
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, listed
 from app.formats.selection import Selection
 from app.routes.api.schemas import (
+    EmbeddingChange,
     EmbeddingOut,
     EmbeddingSummary,
     FigureDataSlug,
@@ -19,17 +20,49 @@ from app.routes.api.schemas import (
     ZetaLine,
 )
 from app.routes.downloads import DOCUMENTED, file_of, safetensors_of
-from app.services import embeddings
+from app.services import curves, description, embeddings, figure_data, trash
 from app.services.embeddings import Incoming
 from app.services.files import get_file, get_npy, get_safetensors
+from app.services.library import MAX_QUERY_CHARACTERS, PAGE_ROWS, Search, Sort, find_embeddings
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 
+MAX_LIMIT = 500
+MAX_OFFSET = 2**31 - 1
+TOTAL: dict[int | str, dict[str, Any]] = {
+    200: {"headers": {"X-Total-Count": {"description": "Rows on all pages.", "schema": {"type": "integer"}}}}
+}
 
-@router.get("", response_model=list[EmbeddingSummary])
-def list_embeddings(context: ContextDep) -> Sequence[Embedding]:
-    """All embeddings, newest first."""
-    return embeddings.list_embeddings(context)
+
+def _search(
+    q: Annotated[
+        str,
+        Query(max_length=MAX_QUERY_CHARACTERS, description="Words, each part of a name, file name, note or tag."),
+    ] = "",
+    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    origin: EmbeddingOrigin | None = None,
+    layers: Annotated[bool, Query(description="Layers of encodings too.")] = False,
+    trashed: Annotated[bool, Query(description="What is in the trash instead of what is not.")] = False,
+    sort: Annotated[Sort, Query(description="With a minus the greatest or newest first.")] = "-created",
+) -> Search:
+    return Search(q, tag, origin, layers, trashed, sort)
+
+
+SearchDep = Annotated[Search, Depends(_search)]
+
+
+@router.get("", response_model=list[EmbeddingSummary], responses=TOTAL)
+def list_embeddings(
+    context: ContextDep,
+    response: Response,
+    search: SearchDep,
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = PAGE_ROWS,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
+) -> Sequence[Embedding]:
+    """Embeddings, newest first unless sorted otherwise; how many there are is in the header `X-Total-Count`."""
+    found = find_embeddings(context, search, limit, offset)
+    response.headers["X-Total-Count"] = str(found.total)
+    return [row.embedding for row in found.rows]
 
 
 @router.post("", status_code=201, response_model=EmbeddingOut)
@@ -57,6 +90,12 @@ def show_embedding(context: ContextDep, embedding_id: str) -> Embedding:
     return embeddings.get_embedding(context, embedding_id)
 
 
+@router.patch("/{embedding_id}", response_model=EmbeddingOut)
+def describe_embedding(context: ContextDep, embedding_id: str, change: EmbeddingChange) -> Embedding:
+    """Rename an embedding, write its notes, tag it."""
+    return description.describe_embedding(context, embedding_id, change.name, change.notes, change.tags)
+
+
 @router.put("/{embedding_id}/selection", response_model=EmbeddingOut)
 def select_embedding(
     context: ContextDep, embedding_id: str, selection: Selection, commit: Literal["auto"] | None = None
@@ -75,15 +114,21 @@ def commit_embedding(context: ContextDep, embedding_id: str) -> Embedding:
 
 
 @router.delete("/{embedding_id}", status_code=204)
-def delete_embedding(context: ContextDep, embedding_id: str) -> None:
-    """Delete an embedding, its measurements, and the files that no other needs."""
-    embeddings.delete_embedding(context, embedding_id)
+def trash_embedding(context: ContextDep, embedding_id: str) -> None:
+    """Put an embedding into the trash, from which `/api/trash` deletes it for good."""
+    trash.trash_embedding(context, embedding_id)
+
+
+@router.post("/{embedding_id}/restore", response_model=EmbeddingOut)
+def restore_embedding(context: ContextDep, embedding_id: str) -> Embedding:
+    """Take an embedding out of the trash."""
+    return trash.restore_embedding(context, embedding_id)
 
 
 @router.get("/{embedding_id}/figure-data/{slug}")
 def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlug) -> dict[str, Any]:
     """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbours."""
-    return embeddings.get_stored_figure(context, embedding_id, slug)
+    return figure_data.get_stored_figure(context, embedding_id, slug)
 
 
 @router.get("/{embedding_id}/curves/zeta")
@@ -95,13 +140,13 @@ def show_zeta_curve(
     rows: int | None = None,
 ) -> ZetaCurveOut:
     """IsoScore* at 101 values of zeta, a line for each number of rows, or for `rows` alone."""
-    return _answer(embeddings.get_zeta_curve(context, embedding_id, source, source_id), rows)
+    return _answer(curves.get_zeta_curve(context, embedding_id, source, source_id), rows)
 
 
 @router.post("/{embedding_id}/curves/zeta", status_code=202)
 def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
     """Have the curve computed with another embedding's covariance."""
-    return _answer(embeddings.request_zeta_curve(context, embedding_id, request.source_id), None)
+    return _answer(curves.request_zeta_curve(context, embedding_id, request.source_id), None)
 
 
 @router.get("/{embedding_id}/files/{position}", **DOCUMENTED)

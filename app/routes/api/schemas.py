@@ -3,12 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.db.config import Regularizer
 from app.db.models import (
     DatasetOrigin,
+    EmbeddingOrigin,
     EmbeddingStatus,
+    EmbeddingTag,
     FileRole,
     MeasurementStatus,
     Phase,
@@ -58,16 +60,28 @@ Slug = Annotated[
 ]
 
 
-class MeasurementOut(Row):
-    """One measure of an embedding."""
+class MeasurementSummary(Row):
+    """A value, or why there is none."""
 
-    measure: Slug
     status: MeasurementStatus
     value: float | None
     se: Annotated[float | None, Field(description="Standard error of the value, where one is known.")]
     reason: str | None
     n: int
+
+
+class MeasurementOut(MeasurementSummary):
+    """One measure of an embedding."""
+
+    measure: Slug
     detail: dict[str, Any] | None
+
+
+def _words(tags: list[EmbeddingTag | str]) -> list[str]:
+    return [tag if isinstance(tag, str) else tag.tag for tag in tags]
+
+
+Tags = Annotated[list[str], BeforeValidator(_words, json_schema_input_type=list[str])]
 
 
 class EmbeddingSummary(Row):
@@ -75,8 +89,10 @@ class EmbeddingSummary(Row):
 
     id: str
     name: str
+    tags: Tags
     filename: str
     format: str
+    origin: EmbeddingOrigin
     status: EmbeddingStatus
     error: str | None
     n: int | None
@@ -84,6 +100,7 @@ class EmbeddingSummary(Row):
     n_left_out: int | None
     created_at: datetime
     measured_at: datetime | None
+    trashed_at: Annotated[datetime | None, Field(description="When it was put into the trash; null where it was not.")]
 
 
 class FileOut(Row):
@@ -98,6 +115,7 @@ class FileOut(Row):
 class EmbeddingOut(EmbeddingSummary):
     """An embedding with what was found in its files and what was measured."""
 
+    notes: str
     files: list[FileOut]
     inspection: dict[str, Any] | None
     selection: dict[str, Any] | None
@@ -105,6 +123,19 @@ class EmbeddingOut(EmbeddingSummary):
 
 
 FigureDataSlug = Literal["sample_size", "projection", "neighbours"]
+
+
+class EmbeddingChange(BaseModel):
+    """What a user says of an embedding; what is null or absent stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str | None, Field(description="Of 1 to 200 characters.")] = None
+    notes: Annotated[str | None, Field(description="Plain text of at most 10,000 characters.")] = None
+    tags: Annotated[
+        list[str] | None,
+        Field(description="All its tags: at most 20 of at most 40 characters, no comma, case kept but never told by."),
+    ] = None
 
 
 class ZetaLine(BaseModel):

@@ -3,12 +3,15 @@
 from fastapi import APIRouter
 
 from app.routes.pages import (
+    comparison,
     datasets,
+    description,
     embeddings,
     experiments,
     files,
     home,
     lab,
+    library,
     measures,
     playground,
     queue,
@@ -16,22 +19,29 @@ from app.routes.pages import (
     runs,
     shrinkage,
     sweep,
+    trash,
+)
+
+MODULES = (
+    home,
+    library,
+    trash,
+    description,
+    embeddings,
+    report,
+    shrinkage,
+    lab,
+    files,
+    comparison,
+    datasets,
+    sweep,
+    experiments,
+    runs,
+    measures,
+    playground,
+    queue,
 )
 
 router = APIRouter(include_in_schema=False)
-for module in (
-    home,
-    embeddings,
-    report,
-    shrinkage,
-    lab,
-    files,
-    datasets,
-    sweep,
-    experiments,
-    runs,
-    measures,
-    playground,
-    queue,
-):
+for module in MODULES:
     router.include_router(module.router)

@@ -1,56 +1,22 @@
-"""Embeddings: list, upload, look at the draft, choose, measure, read the report, delete."""
+"""One embedding: look at the draft, choose, measure, read the report."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, Form, Request, Response
 
 from app.context import Context
 from app.db.models import EmbeddingStatus
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
-from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
+from app.errors import InvalidError
 from app.formats.selection import Selection
 from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.report import ReportDep, ReportQuery, report_of
-from app.services.embeddings import (
-    Incoming,
-    commit_embedding,
-    create_embedding,
-    delete_embedding,
-    get_embedding,
-    list_embeddings,
-    select_embedding,
-)
+from app.services.embeddings import commit_embedding, get_embedding, select_embedding
+from app.services.library import known_tags
 from app.templating import templates
 
 router = APIRouter(prefix="/embeddings")
-
-
-@router.get("")
-def list_all(request: Request, context: ContextDep) -> Response:
-    """All embeddings, and the form to upload one."""
-    return _list_page(request, context)
-
-
-@router.post("")
-def upload_embedding(
-    request: Request,
-    context: ContextDep,
-    file: Annotated[list[UploadFile | str] | None, File()] = None,
-    annotations: Annotated[UploadFile | str | None, File()] = None,
-    name: Annotated[str, Form()] = "",
-) -> Response:
-    """Keep the files and go to their page, where they are looked into."""
-    try:
-        vectors = [chosen for one in file or [] if (chosen := _incoming(one))]
-        if not vectors:
-            raise InvalidError("Expected a file of embeddings: choose one.", "file")
-        embedding = create_embedding(context, vectors, _incoming(annotations), name or None)
-    except IsoscopeError as error:
-        error.field = error.field or "file"
-        return _list_page(request, context, error, name=name)
-    return see(f"/embeddings/{embedding.id}")
 
 
 @router.get("/{embedding_id}")
@@ -115,33 +81,6 @@ def commit(
     return see(f"/embeddings/{embedding_id}")
 
 
-@router.get("/{embedding_id}/delete")
-def confirm_delete(request: Request, context: ContextDep, embedding_id: str) -> Response:
-    """Ask before deleting."""
-    embedding = get_embedding(context, embedding_id)
-    shown = {
-        "section": "data",
-        "name": embedding.name,
-        "loss": "Its files, its measurements and all curves drawn with it are deleted.",
-        "back": f"/embeddings/{embedding_id}",
-    }
-    return templates.TemplateResponse(request, "confirm_delete.html", shown)
-
-
-@router.post("/{embedding_id}/delete")
-def delete(context: ContextDep, embedding_id: str) -> Response:
-    """Delete it."""
-    delete_embedding(context, embedding_id)
-    return see("/embeddings")
-
-
-def _incoming(upload: UploadFile | str | None) -> Incoming | None:
-    """The file of a field; None where none was chosen, which browsers send as a file without a name."""
-    if upload is None or isinstance(upload, str) or not upload.filename:
-        return None
-    return Incoming(upload.file, upload.filename)
-
-
 def _page(
     request: Request,
     context: Context,
@@ -150,20 +89,8 @@ def _page(
     problem: InvalidError | None = None,
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
-    shown: dict[str, Any] = {"embedding": embedding, "problem": problem}
+    shown: dict[str, Any] = {"embedding": embedding, "problem": problem, "known_tags": known_tags(context)}
     if embedding.status is EmbeddingStatus.READY:
         shown |= report_of(context, embedding, query)
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "embedding.html", shown, status_code=status)
-
-
-def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
-    shown = {
-        "embeddings": list_embeddings(context),
-        "max_bytes": context.settings.max_upload_bytes,
-        "suffixes": {"file": suffixes(EMBEDDING_FORMATS), "annotations": suffixes(ANNOTATION_FORMATS)},
-        "problem": problem,
-        "name": name,
-    }
-    status = status_of(problem) if problem else 200
-    return templates.TemplateResponse(request, "embeddings.html", shown, status_code=status)

@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request, Response
 
 from app.dependencies import ContextDep
 from app.figures.scatter import isotropy_performance
-from app.services.embeddings import list_embeddings
 from app.services.experiments import list_experiments
+from app.services.library import Search, find_embeddings
 from app.services.workers import list_workers
 from app.templating import templates
 
@@ -22,7 +22,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
     shown = {
         "experiment": experiment,
         "scatter": scatter,
-        "embeddings": list_embeddings(context)[:NEWEST],
+        "listed": find_embeddings(context, Search(), limit=NEWEST).rows,
         "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "home.html", shown)

@@ -19,7 +19,8 @@ from app.routes.pages.headline import headline_of
 from app.routes.pages.neighbours import read_neighbours
 from app.routes.pages.readings import groups_of, headlines_of, table_of
 from app.routes.pages.shrinkage import ShrinkageDep, ShrinkageQuery, read_shrinkage
-from app.services.embeddings import get_embedding, get_figure_data, get_figure_slugs
+from app.services.embeddings import get_embedding
+from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.templating import templates
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")

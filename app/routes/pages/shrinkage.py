@@ -12,7 +12,7 @@ from app.dependencies import ContextDep
 from app.figures.curves import Line, choose, read_lines, zeta_curve
 from app.figures.figure import Figure
 from app.routes.pages.answers import see
-from app.services.embeddings import list_curve_sources, request_zeta_curve
+from app.services.curves import list_curve_sources, request_zeta_curve
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")
 

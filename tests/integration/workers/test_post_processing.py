@@ -17,6 +17,8 @@ from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import measure
 from isotropy.rows import Rows
+from workers import make as module
+from workers import postprocess
 from workers.inspection import inspect_embedding
 from workers.make import make_embedding as make
 from workers.measure import measure_embedding
@@ -168,8 +170,6 @@ def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessi
             session.delete(session.get(PostProcessing, trial_id))
         return results_of(*arguments)
 
-    from workers import postprocess
-
     results_of = postprocess.results_of
     monkeypatch.setattr(postprocess, "results_of", gone_meanwhile)
     before = set(settings.files.iterdir())
@@ -249,8 +249,6 @@ def test_making_by_a_map_of_other_vectors_fails_with_a_sentence(trial_of, asked_
 
 
 def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
-    from workers import make as module
-
     made_id = asked_for(trial_of("centring").id)
     keep = module.keep
 

@@ -1,0 +1,136 @@
+"""Embeddings side by side: which, what was measured of each, and how far they are from the first."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from app.context import Context
+from app.db.models import Embedding
+from app.dependencies import ContextDep
+from app.figures.figure import Cell, Figure, Table
+from app.figures.palette import SERIES
+from app.figures.report import figures_of
+from app.figures.subject import Subject
+from app.routes.pages.answers import FileKind, csv_file, figure_file
+from app.services.comparison import (
+    LEAST,
+    MOST,
+    Compared,
+    cautions,
+    compare,
+    distinct_names,
+    get_chosen,
+    get_compared,
+)
+from app.services.figure_data import get_figure_data
+from app.services.library import newest_measured
+from app.templating import templates
+from isotropy.catalog import GROUPS
+
+router = APIRouter(prefix="/compare")
+
+OFFERED = 200
+"""Embeddings in the list to add another from; all others are found in the library."""
+
+
+class Choice(NamedTuple):
+    """What the URL says: ids, the first of which is the baseline, and whether only what differs is shown."""
+
+    ids: list[str]
+    differing: bool = False
+
+    def url(self, path: str = "/compare", **changed: Any) -> str:
+        """The comparison of these, or a file of it at ``path``."""
+        choice = self._replace(**changed)
+        return f"{path}?{choice.query}" if choice.ids else path
+
+    @property
+    def query(self) -> str:
+        """The query string again."""
+        pairs = [("id", one) for one in self.ids] + ([("show", "differing")] if self.differing else [])
+        return urlencode(pairs)
+
+    def first(self, embedding_id: str) -> str:
+        """The URL with another baseline."""
+        return self.url(ids=[embedding_id, *(one for one in self.ids if one != embedding_id)])
+
+    def without(self, embedding_id: str) -> str:
+        """The URL without one of them."""
+        return self.url(ids=[one for one in self.ids if one != embedding_id])
+
+
+def _choice(
+    id: Annotated[list[str] | None, Query()] = None,  # noqa: A002 - the name in the URL
+    show: str = "",
+) -> Choice:
+    return Choice([one for one in id or [] if one], show == "differing")
+
+
+ChoiceDep = Annotated[Choice, Depends(_choice)]
+
+
+@router.get("")
+def show_comparison(request: Request, context: ContextDep, choice: ChoiceDep) -> Response:
+    """The comparison, or what to do for one."""
+    embeddings = get_chosen(context, choice.ids)
+    shown = {
+        "choice": choice,
+        "embeddings": embeddings,
+        "names": distinct_names(embeddings),
+        "colours": SERIES,
+        "offered": [one for one in newest_measured(context, OFFERED) if one.id not in choice.ids],
+        "most": MOST,
+    }
+    if len(embeddings) >= LEAST:
+        rows = compare(embeddings)
+        listed = [row for row in rows if row.differs] if choice.differing else rows
+        shown |= {
+            "groups": _grouped(listed),
+            "rows": rows,
+            "cautions": cautions(embeddings),
+            "figures": _figures(context, embeddings),
+        }
+    return templates.TemplateResponse(request, "compare.html", shown)
+
+
+@router.get("/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDep) -> Response:
+    """A figure with all of them in it."""
+    return figure_file(_figures(context, get_compared(context, choice.ids)), slug, kind)
+
+
+@router.get("/measurements.csv")
+def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
+    """All values and differences, a row for each measure of each embedding."""
+    embeddings = get_compared(context, choice.ids)
+    return csv_file(table_of(compare(embeddings), embeddings), "comparison")
+
+
+def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table:
+    """Every value in a row of its own, beside its difference to the baseline."""
+    columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
+    columns += ["difference", "difference_se", "low", "high", "excludes_zero"]
+    lines: list[list[Cell]] = []
+    for row in rows:
+        for embedding, found, difference in zip(embeddings, row.found, row.differences, strict=True):
+            value: list[Cell] = [found.value, found.se, found.n, found.reason] if found else [None] * 4
+            line: list[Cell] = [row.measure.slug, embedding.name, embedding.id, *value]
+            lines.append(line + ([*difference, difference.excludes_zero] if difference else [None] * 5))
+    return Table(columns, lines)
+
+
+def _grouped(rows: Sequence[Compared]) -> dict[str, list[Compared]]:
+    groups = {heading: [row for row in rows if row.measure.group == group] for group, heading in GROUPS.items()}
+    return {heading: group for heading, group in groups.items() if group}
+
+
+def _figures(context: Context, embeddings: Sequence[Embedding]) -> list[Figure]:
+    """Figures of all of them, under names that tell them apart."""
+    subjects = [
+        replace(Subject.of(one, get_figure_data(context, one.id)), name=name)
+        for one, name in zip(embeddings, distinct_names(embeddings), strict=True)
+    ]
+    return figures_of(subjects)

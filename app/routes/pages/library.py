@@ -1,0 +1,170 @@
+"""The library of embeddings: search it, page by page, and upload to it."""
+
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
+
+from app.context import Context
+from app.db.models import EmbeddingOrigin
+from app.dependencies import ContextDep
+from app.errors import InvalidError, IsoscopeError, NotFoundError
+from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
+from app.problems import status_of
+from app.routes.pages.answers import see
+from app.services.embeddings import Incoming, create_embedding, get_embedding
+from app.services.library import (
+    MAX_QUERY_CHARACTERS,
+    PAGE_ROWS,
+    Found,
+    Listed,
+    Search,
+    Sort,
+    find_embeddings,
+    known_tags,
+)
+from app.templating import templates
+
+router = APIRouter(prefix="/embeddings")
+
+ORIGINS = {
+    EmbeddingOrigin.UPLOAD: "uploaded",
+    EmbeddingOrigin.POSTPROCESSED: "post-processed here",
+    EmbeddingOrigin.ENCODED: "encoded here",
+}
+# The columns of the table that it can be sorted by, and whether the first click asks for the greatest first.
+COLUMNS = {"name": False, "isoscore": True, "mean_cosine": True, "n": True, "d": True, "created": True}
+
+
+class Listing(NamedTuple):
+    """What the URL says, and what was found by it."""
+
+    search: Search
+    found: Found
+    page: int
+    pages: int
+
+    @property
+    def rows(self) -> list[Listed]:
+        """The rows of this page."""
+        return self.found.rows
+
+    @property
+    def first(self) -> int:
+        """Number of the first row of this page, from 1."""
+        return (self.page - 1) * PAGE_ROWS + 1
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether some are left out because they were not searched for."""
+        return bool(self.search.q or self.search.tag or self.search.origin)
+
+    def url(self, page: int = 1, **changed: Any) -> str:
+        """The same list with something else in its URL, which holds only what is not so by itself."""
+        wanted, plain = asdict(replace(self.search, **changed)), asdict(Search())
+        given = {name: value for name, value in wanted.items() if value != plain[name]}
+        given |= {"page": page} if page > 1 else {}
+        given |= {"layers": "true"} if "layers" in given else {}
+        return f"/embeddings?{urlencode(given)}" if given else "/embeddings"
+
+    def sorted_by(self, column: str) -> str:
+        """The column's ``aria-sort``."""
+        key = self.search.sort
+        return "none" if key.removeprefix("-") != column else "descending" if key.startswith("-") else "ascending"
+
+    def sort_url(self, column: str) -> str:
+        """The list sorted by the column, the other way round where it is already."""
+        now = self.sorted_by(column)
+        falling = COLUMNS[column] if now == "none" else now == "ascending"
+        return self.url(sort=f"-{column}" if falling else column)
+
+
+def _search(
+    q: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    origin: EmbeddingOrigin | Literal[""] = "",
+    layers: bool = False,
+    sort: Sort = "-created",
+) -> Search:
+    return Search(q=q.strip(), tag=tag.strip(), origin=origin or None, layers=layers, sort=sort)
+
+
+SearchDep = Annotated[Search, Depends(_search)]
+
+
+@router.get("")
+def list_all(
+    request: Request,
+    context: ContextDep,
+    search: SearchDep,
+    page: Annotated[int, Query(ge=1)] = 1,
+    moved: str = "",
+) -> Response:
+    """What the URL searches for, and the form to upload another; ``moved`` is what has just gone into the trash."""
+    return _list_page(request, context, _find(context, search, page), moved=moved)
+
+
+@router.post("")
+def upload_embedding(
+    request: Request,
+    context: ContextDep,
+    file: Annotated[list[UploadFile | str] | None, File()] = None,
+    annotations: Annotated[UploadFile | str | None, File()] = None,
+    name: Annotated[str, Form()] = "",
+) -> Response:
+    """Keep the files and go to their page, where they are looked into."""
+    try:
+        vectors = [chosen for one in file or [] if (chosen := _incoming(one))]
+        if not vectors:
+            raise InvalidError("Expected a file of embeddings: choose one.", "file")
+        embedding = create_embedding(context, vectors, _incoming(annotations), name or None)
+    except IsoscopeError as error:
+        error.field = error.field or "file"
+        return _list_page(request, context, _find(context, Search(), 1), error, name=name)
+    return see(f"/embeddings/{embedding.id}")
+
+
+def _find(context: Context, search: Search, page: int) -> Listing:
+    """A page of the list, the last one where the list is shorter."""
+    found = find_embeddings(context, search, offset=min(page - 1, 10**6) * PAGE_ROWS)
+    pages = max(-(-found.total // PAGE_ROWS), 1)
+    return Listing(search, found, page, pages) if page <= pages else _find(context, search, pages)
+
+
+def _incoming(upload: UploadFile | str | None) -> Incoming | None:
+    """The file of a field; None where none was chosen, which browsers send as a file without a name."""
+    if upload is None or isinstance(upload, str) or not upload.filename:
+        return None
+    return Incoming(upload.file, upload.filename)
+
+
+def _list_page(
+    request: Request,
+    context: Context,
+    listing: Listing,
+    problem: IsoscopeError | None = None,
+    name: str = "",
+    moved: str = "",
+) -> Response:
+    shown = {
+        "listing": listing,
+        "origins": ORIGINS,
+        "known_tags": known_tags(context),
+        "moved": _moved(context, moved),
+        "max_bytes": context.settings.max_upload_bytes,
+        "suffixes": {"file": suffixes(EMBEDDING_FORMATS), "annotations": suffixes(ANNOTATION_FORMATS)},
+        "problem": problem,
+        "name": name,
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "embeddings.html", shown, status_code=status)
+
+
+def _moved(context: Context, embedding_id: str) -> object:
+    """What was moved to the trash, while it is still there."""
+    try:
+        embedding = get_embedding(context, embedding_id) if embedding_id else None
+    except NotFoundError:
+        return None
+    return embedding if embedding and embedding.trashed_at else None

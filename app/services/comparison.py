@@ -1,0 +1,136 @@
+"""Measured embeddings beside a first one, the baseline: every measure of each, and how far it is from there."""
+
+from collections.abc import Iterable, Sequence
+from math import hypot
+from typing import NamedTuple
+
+from sqlalchemy import select
+from sqlalchemy.orm import selectinload
+
+from app.context import Context
+from app.db.models import Embedding, EmbeddingStatus, Measurement
+from app.errors import ConflictError, InvalidError, NotFoundError
+from app.services.embeddings import require_in_use
+from isotropy.catalog import MEASURES, Measure
+
+LEAST, MOST = 2, 8
+NORMAL_QUANTILE = 1.96
+"""Of 97.5 %: an interval this many standard errors to both sides holds the true value in 95 of 100 samples."""
+ROWS_A_DIMENSION = 10
+"""With fewer, the bias of IsoScore is seen in its first digits."""
+
+
+class Difference(NamedTuple):
+    """A value less that of the baseline. The last three are None where one of the two has no standard error."""
+
+    value: float
+    se: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def excludes_zero(self) -> bool | None:
+        """Whether the 95 % interval does; None where there is no interval."""
+        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
+
+
+class Compared(NamedTuple):
+    """A measure, what was found in each embedding, and its difference to the first; None where there is none."""
+
+    measure: Measure
+    found: list[Measurement | None]
+    differences: list[Difference | None]
+
+    @property
+    def differs(self) -> bool:
+        """Whether some interval excludes zero."""
+        return any(one is not None and one.excludes_zero for one in self.differences)
+
+    @property
+    def judged(self) -> bool:
+        """Whether some difference has an interval at all."""
+        return any(one is not None and one.se is not None for one in self.differences)
+
+
+def compare(embeddings: Sequence[Embedding]) -> list[Compared]:
+    """Every measure that one of the embeddings has, in the catalogue's order; differences are to the first of them."""
+    by_slug = [{one.measure: one for one in embedding.measurements} for embedding in embeddings]
+    rows = []
+    for slug, measure in MEASURES.items():
+        found = [measured.get(slug) for measured in by_slug]
+        if any(found):
+            differences = [difference(one, found[0]) for one in found[1:]]
+            rows.append(Compared(measure, found, [None, *differences]))
+    return rows
+
+
+def difference(one: Measurement | None, baseline: Measurement | None) -> Difference | None:
+    """How far a value lies from the baseline's, by the standard errors of two independent samples."""
+    if one is None or baseline is None or one.value is None or baseline.value is None:
+        return None
+    value = one.value - baseline.value
+    if one.se is None or baseline.se is None:
+        return Difference(value)
+    se = hypot(one.se, baseline.se)
+    return Difference(value, se, value - NORMAL_QUANTILE * se, value + NORMAL_QUANTILE * se)
+
+
+def cautions(embeddings: Sequence[Embedding]) -> list[str]:
+    """What to mind of these embeddings in particular, a sentence each."""
+    names = dict(zip((one.id for one in embeddings), distinct_names(embeddings), strict=True))
+    rows = {one.id: (one.n or 0) - (one.n_left_out or 0) for one in embeddings}
+    found = []
+    few = [one for one in embeddings if rows[one.id] < ROWS_A_DIMENSION * (one.d or 0)]
+    if few and len(set(rows.values())) > 1:
+        told = ", ".join(f"{names[one.id]} ({rows[one.id]:,} rows for {one.d:,} dimensions)" for one in few)
+        found.append(
+            f"Numbers of rows differ, and with fewer than {ROWS_A_DIMENSION} rows a dimension IsoScore is biased low: "
+            f"{told}. Read the bias-corrected IsoScore instead, or compare equal numbers of rows."
+        )
+    if len(dimensions := {one.d or 0 for one in embeddings}) > 1:
+        told = ", ".join(f"{d:,}" for d in sorted(dimensions))
+        found.append(
+            f"Numbers of dimensions differ ({told}): measures whose range grows with d, such as ranks, "
+            "are not of one scale."
+        )
+    found += [
+        f"{names[one.id]} was made of {names[one.source_id]}: the same rows before and after, whose differences "
+        "are usually surer than the intervals say."
+        for one in embeddings
+        if one.source_id in names
+    ]
+    return found
+
+
+def get_compared(context: Context, ids: Sequence[str]) -> list[Embedding]:
+    """The embeddings to be compared, in this order, with their measurements."""
+    if not LEAST <= len(ids) <= MOST:
+        raise InvalidError(f"Expected {LEAST} to {MOST} embeddings to compare, got {len(ids)}.", "id")
+    return get_chosen(context, ids)
+
+
+def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
+    """Measured embeddings by their ids, in this order, with their measurements; at most as many as are compared."""
+    if len(ids) > MOST:
+        raise InvalidError(f"Expected at most {MOST} embeddings to compare, got {len(ids)}. Leave some out.", "id")
+    if len(set(ids)) < len(ids):
+        raise InvalidError("The same embedding stands twice in the comparison. Leave it out once.", "id")
+    wanted = select(Embedding).where(Embedding.id.in_(ids)).options(selectinload(Embedding.measurements))
+    with context.sessions() as session:
+        by_id = {one.id: one for one in session.scalars(wanted)}
+    for embedding_id in ids:
+        if (one := by_id.get(embedding_id)) is None:
+            raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.", "id")
+        require_in_use(one)
+        if one.status is not EmbeddingStatus.READY:
+            raise ConflictError(f"{one.name} is {one.status}; only measured embeddings can be compared.", "id")
+    return [by_id[embedding_id] for embedding_id in ids]
+
+
+def distinct_names(embeddings: Iterable[Embedding]) -> list[str]:
+    """The names, with a number behind one that has come before."""
+    names: list[str] = []
+    for one in embeddings:
+        same = [one.name, *(f"{one.name} ({number})" for number in range(2, len(names) + 2))]
+        names.append(next(name for name in same if name not in names))
+    return names

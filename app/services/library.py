@@ -1,0 +1,127 @@
+"""The library of embeddings: searched, filtered and sorted by the database, a page at a time."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy.orm import aliased, defer, lazyload
+
+from app.context import Context
+from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Measurement
+
+PAGE_ROWS = 50
+MAX_QUERY_CHARACTERS = 200
+
+Sort = Literal[
+    "name", "-name", "created", "-created", "n", "-n", "d", "-d",
+    "isoscore", "-isoscore", "mean_cosine", "-mean_cosine",
+]  # fmt: skip
+"""By what to sort; with a minus from the greatest, last or newest. What has no such value comes last."""
+
+ISOSCORE, MEAN_COSINE = aliased(Measurement), aliased(Measurement)
+KEYS: dict[str, ColumnElement[Any]] = {
+    "name": func.lower(Embedding.name),
+    "created": Embedding.created_at.expression,
+    "n": Embedding.n.expression,
+    "d": Embedding.d.expression,
+    "isoscore": ISOSCORE.value.expression,
+    "mean_cosine": MEAN_COSINE.value.expression,
+}
+
+
+@dataclass(frozen=True)
+class Search:
+    """Which embeddings, and in which order."""
+
+    q: str = ""
+    """Words, each of which must be part of the name, the file name, the notes or a tag; case does not matter."""
+    tag: str = ""
+    origin: EmbeddingOrigin | None = None
+    layers: bool = False
+    """Whether layers of encodings are listed too; they are where encodings are asked for by their origin."""
+    trashed: bool = False
+    """What is in the trash instead of what is not."""
+    sort: Sort = "-created"
+
+
+class Listed(NamedTuple):
+    """An embedding in a list, with the two numbers that are shown there."""
+
+    embedding: Embedding
+    isoscore: float | None
+    mean_cosine: float | None
+
+
+class Found(NamedTuple):
+    """Some of the rows that were found, how many there are, and how many layers were left out of them."""
+
+    rows: list[Listed]
+    total: int
+    layers_left_out: int
+
+
+def find_embeddings(context: Context, search: Search, limit: int = PAGE_ROWS, offset: int = 0) -> Found:
+    """Rows ``offset`` to ``offset + limit`` of what was searched for, without their files and inspections."""
+    wanted = _conditions(search)
+    layers = search.layers or search.origin is EmbeddingOrigin.ENCODED
+    listed = wanted if layers else [*wanted, Embedding.encoding_id.is_(None)]
+    counts = select(func.count(), func.count(Embedding.encoding_id)).select_from(Embedding).where(*wanted)
+    rows = _rows().where(*listed).order_by(*_order(search.sort)).limit(limit).offset(offset)
+    with context.sessions() as session:
+        total, of_layers = session.execute(counts).one()
+        left_out = 0 if layers else of_layers
+        return Found([Listed(*row) for row in session.execute(rows)], total - left_out, left_out)
+
+
+def known_tags(context: Context) -> list[str]:
+    """The tags of all embeddings that are not in the trash, each once whatever its case, in alphabetical order."""
+    tags = select(EmbeddingTag.tag).join(Embedding).where(Embedding.trashed_at.is_(None)).distinct()
+    with context.sessions() as session:
+        found = session.scalars(tags.order_by(EmbeddingTag.tag.desc()))
+        return sorted({tag.lower(): tag for tag in found}.values(), key=str.lower)
+
+
+def newest_measured(context: Context, limit: int) -> list[Embedding]:
+    """The newest embeddings that can be compared, layers of encodings among them; without files and inspections."""
+    ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
+    newest = select(Embedding).where(*ready).order_by(*_order("-created")).limit(limit)
+    with context.sessions() as session:
+        return list(session.scalars(newest.options(lazyload(Embedding.files), defer(Embedding.inspection))))
+
+
+def _rows() -> Select[Embedding, float | None, float | None]:
+    def of(alias: type[Measurement], measure: str) -> ColumnElement[bool]:
+        return and_(alias.embedding_id == Embedding.id, alias.measure == measure)
+
+    return (
+        select(Embedding, ISOSCORE.value, MEAN_COSINE.value)
+        .outerjoin(ISOSCORE, of(ISOSCORE, "isoscore"))
+        .outerjoin(MEAN_COSINE, of(MEAN_COSINE, "mean_cosine"))
+        .options(lazyload(Embedding.files), defer(Embedding.inspection))
+    )
+
+
+def _conditions(search: Search) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [
+        Embedding.trashed_at.is_not(None) if search.trashed else Embedding.trashed_at.is_(None)
+    ]
+    conditions += [_mentions(word) for word in search.q.split()]
+    if search.tag:
+        conditions.append(Embedding.tags.any(func.lower(EmbeddingTag.tag) == func.lower(search.tag)))
+    if search.origin is not None:
+        conditions.append(Embedding.origin == search.origin)
+    return conditions
+
+
+def _mentions(word: str) -> ColumnElement[bool]:
+    texts = (Embedding.name, Embedding.filename, Embedding.notes)
+    return or_(
+        *(text.icontains(word, autoescape=True) for text in texts),
+        Embedding.tags.any(EmbeddingTag.tag.icontains(word, autoescape=True)),
+    )
+
+
+def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
+    key = KEYS[sort.removeprefix("-")]
+    ordered = key.desc() if sort.startswith("-") else key.asc()
+    return ordered.nulls_last(), Embedding.created_at.desc(), Embedding.id.expression

@@ -1,0 +1,40 @@
+"""What uploads and rows are called, made fit to be shown."""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+
+from app.errors import InvalidError
+
+MAX_NAME_CHARACTERS = 200
+
+
+def natural_order(filename: str) -> list[str | int]:
+    """Sort shard-2 before shard-10."""
+    parts = re.split(r"(\d+)", filename.casefold())
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+
+
+def together(filenames: Sequence[str]) -> str:
+    """What several files are called: shard-1.npy and 3 more."""
+    first, *others = filenames
+    return f"{first[-200:]} and {len(others)} more" if others else first
+
+
+def base_name(filename: str) -> str:
+    """A name for show only, without any folder a client may have sent; no path is ever made from it."""
+    name = PureWindowsPath(PurePosixPath(filename).name).name
+    printable = "".join(character for character in name if character.isprintable()).strip()
+    if not printable.strip("."):
+        raise InvalidError("The upload has no file name; send the file with one, such as embeddings.npy.", "file")
+    return printable[-255:]
+
+
+def clean_name(name: str | None, default: str) -> str:
+    """The name the user gave, or else the file's."""
+    return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
+
+
+def one_line(text: str) -> str:
+    """A text without what cannot be printed, its words one blank apart."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -1,0 +1,94 @@
+"""Embeddings are tagged, found, compared and thrown away, by clicking."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+
+def npy(matrix: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, matrix)
+    return file.getvalue()
+
+
+@pytest.fixture
+def library(serving, page: Page, cloud: np.ndarray):
+    """A dashboard with two measured embeddings, its library open."""
+    server = serving()
+    for name, matrix in {"stretched": cloud, "round": cloud / cloud.std(0)}.items():
+        files = {"file": ("cloud.npy", npy(matrix))}
+        server.post("/api/embeddings?commit=auto", files=files, data={"name": name})
+    listed = "/api/embeddings?sort=name"
+    server.wait_for(lambda: {one["status"] for one in server.get(listed)} == {"ready"}, "the measurements")
+    page.goto(f"{server.url}/embeddings")
+    return server
+
+
+def row(page: Page, name: str):
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+
+
+def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(library, page):
+    page.get_by_role("link", name="round", exact=True).click()
+    page.get_by_text("Name, tags and notes").click()
+    page.get_by_label("Tags").fill("Whitened, control")
+    page.get_by_label("Notes").fill("divided by\nits spread")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("divided by\nits spread")).to_be_visible()
+    page.get_by_role("link", name="tag Whitened").click()
+    expect(page).to_have_url(re.compile(r"/embeddings\?tag=Whitened$"))
+    expect(row(page, "round")).to_be_visible()
+    expect(row(page, "stretched")).to_have_count(0)
+
+    page.get_by_label("Tag", exact=True).select_option("any")
+    expect(row(page, "stretched")).to_be_visible()
+    page.get_by_label("Search").press_sequentially("SPREAD contr")
+    expect(row(page, "stretched")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"q=SPREAD\+contr"))
+    page.get_by_label("Search").fill("")
+    expect(row(page, "stretched")).to_be_visible()
+
+    page.get_by_role("link", name="Name", exact=True).click()
+    expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "ascending")
+    for name in ("round", "stretched"):
+        page.get_by_label(f"Compare {name}").check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.locator(".js-plotly-plot")).to_have_count(page.locator("[data-figure]").count())
+    cell = page.locator("tr", has=page.get_by_role("link", name="IsoScore", exact=True)).get_by_role("cell").last
+    expect(cell).to_contain_text("differs")
+    expect(cell).to_contain_text("−0.")
+    page.get_by_role("link", name="make baseline: stretched").click()
+    expect(cell).to_contain_text("+0.")
+    page.get_by_role("link", name="Only those that differ").click()
+    expect(page).to_have_url(re.compile("show=differing"))
+
+    page.locator("ol").get_by_role("link", name="round", exact=True).click()
+    page.get_by_role("button", name="Move to the trash").click()
+    expect(row(page, "round")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("heading", name="round")).to_be_visible()
+    page.get_by_role("button", name="Move to the trash").click()
+    page.get_by_role("link", name="Trash", exact=True).click()
+    page.get_by_role("button", name="Delete all for good").click()
+    expect(page.get_by_text("25.7 kB of the storage are freed")).to_be_visible()
+    page.get_by_role("button", name="Delete for good").click()
+    expect(page.get_by_text("1 embedding deleted for good, 25.7 kB freed.")).to_be_visible()
+    assert [one["name"] for one in library.get("/api/embeddings")] == ["stretched"]
+
+
+def test_at_phone_width_library_trash_and_comparison_do_not_scroll_sideways(library, page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    first, second = (one["id"] for one in library.get("/api/embeddings"))
+    paths = ["/", "/embeddings?sort=-isoscore", f"/compare?id={first}&id={second}", f"/embeddings/{first}/description"]
+    for path in paths:
+        page.goto(library.url + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        tables = page.locator(".table:has(.stacked, .compared)")
+        assert tables.evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)"), path
+    page.request.delete(f"{library.url}/api/embeddings/{first}")
+    page.goto(f"{library.url}/trash")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    expect(page.get_by_role("cell", name="25.7 kB")).to_be_visible()

@@ -1,0 +1,68 @@
+"""Embeddings as rows, without files to read: for tests of what lists and compares them."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from app.context import Context
+from app.db.models import (
+    Embedding,
+    EmbeddingFile,
+    EmbeddingStatus,
+    EmbeddingTag,
+    Measurement,
+    MeasurementStatus,
+    StoredFile,
+)
+
+Value = float | tuple[float | None, float | None] | None
+
+
+def measurement(measure: str, value: Value, n: int = 400) -> Measurement:
+    """A value, alone or with its standard error; None is undefined."""
+    number, se = value if isinstance(value, tuple) else (value, None)
+    status = MeasurementStatus.UNDEFINED if number is None else MeasurementStatus.OK
+    reason = "All points are equal." if number is None else None
+    return Measurement(measure=measure, status=status, value=number, se=se, reason=reason, n=n)
+
+
+def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **columns: Any) -> Embedding:
+    """A measured embedding of 400 rows and 8 dimensions, unless the columns say otherwise."""
+    there = {"inspection": {"parts": [], "warnings": []}, "selection": {"vectors": "", "transpose": False}}
+    given = (
+        there | {"filename": "cloud.npy", "format": "npy", "status": EmbeddingStatus.READY, "n": 400, "d": 8} | columns
+    )
+    measurements = [measurement(slug, value, given["n"] or 0) for slug, value in (found or {}).items()]
+    return Embedding(name=name, measurements=measurements, **given)
+
+
+def add(
+    context: Context,
+    name: str = "cloud",
+    found: Mapping[str, Value] | None = None,
+    tags: Sequence[str] = (),
+    contents: Sequence[bytes] = (),
+    **columns: Any,
+) -> str:
+    """Write an embedding with its tags and files; return its id."""
+    row = embedding(name, found, **columns)
+    row.tags = [EmbeddingTag(tag=tag) for tag in tags]
+    with context.sessions.begin() as session:
+        for content in contents:
+            store(context, content)
+            session.merge(StoredFile(sha256=sha256(content).hexdigest(), size_bytes=len(content)))
+        session.flush()
+        row.files = [
+            EmbeddingFile(position=position, filename="cloud.npy", file_sha256=sha256(content).hexdigest())
+            for position, content in enumerate(contents)
+        ]
+        session.add(row)
+    return row.id
+
+
+def store(context: Context, content: bytes) -> str:
+    """Put bytes into the storage; return their hash."""
+    path = context.settings.root / "content"
+    path.write_bytes(content)
+    with path.open("rb") as stream:
+        return context.storage.write(stream, len(content)).sha256

@@ -1,0 +1,137 @@
+"""Embeddings side by side, over HTTP."""
+
+import csv
+import html
+import io
+from urllib.parse import urlencode
+
+import pytest
+
+from app.db.models import EmbeddingStatus
+from tests.embedding_rows import add
+
+FIRST = {"isoscore": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
+SECOND = {"isoscore": (0.7, 0.04), "mean_cosine": (0.26, 0.01), "stable_rank": 3.0}
+
+
+@pytest.fixture
+def pair(context):
+    return [add(context, "first", FIRST), add(context, "<second>", SECOND)]
+
+
+def query(ids, **more):
+    return urlencode([("id", one) for one in ids] + list(more.items()))
+
+
+def test_the_api_answers_values_and_differences_to_the_first(client, pair):
+    answer = client.get(f"/api/compare?{query(pair)}").json()
+    assert [one["name"] for one in answer["embeddings"]] == ["first", "<second>"]
+    assert answer["cautions"] == []
+    measures = {one["measure"]: one for one in answer["measures"]}
+    assert list(measures) == ["isoscore", "stable_rank", "mean_cosine"]
+    isoscore = measures["isoscore"]
+    assert [(one["value"], one["se"], one["n"]) for one in isoscore["found"]] == [(0.5, 0.03, 400), (0.7, 0.04, 400)]
+    assert isoscore["differences"][0] is None
+    assert isoscore["differences"][1] == {
+        "value": pytest.approx(0.2), "se": pytest.approx(0.05), "low": pytest.approx(0.102),
+        "high": pytest.approx(0.298), "excludes_zero": True,
+    }  # fmt: skip
+    assert measures["mean_cosine"]["differences"][1]["excludes_zero"] is False
+    assert measures["stable_rank"]["differences"][1] == {
+        "value": 1, "se": None, "low": None, "high": None, "excludes_zero": None,
+    }  # fmt: skip
+    turned = client.get(f"/api/compare?{query(reversed(pair))}").json()
+    assert turned["measures"][0]["differences"][1]["value"] == pytest.approx(-0.2)
+
+
+def test_the_page_says_in_words_what_differs(client, pair):
+    page = " ".join(client.get(f"/compare?{query(pair)}").text.split())
+    assert '+0.200 <small>(+0.102 to +0.298)</small></span> <small class="apart">differs</small>' in page
+    assert '+0.0100 <small>(−0.0177 to +0.0377)</small></span> <small class="">may be equal</small>' in page
+    assert "+1.00 <small>no interval</small>" in page
+    assert "1 of 3 have an interval that excludes 0. 1 have no interval" in page
+    assert "&lt;second&gt;" in page
+    shown = html.unescape(page)
+    assert f'href="/compare?{query(reversed(pair))}">make baseline' in shown
+    assert f'href="/compare?{query(pair[:1])}">remove<span class="sr"> <second>' in shown
+
+
+def test_only_what_differs_is_shown_where_that_is_asked_for(client, pair):
+    table = client.get(f"/compare?{query(pair, show='differing')}").text.partition('id="comparison"')[2]
+    assert "/measures#isoscore" in table
+    assert "/measures#mean_cosine" not in table
+    assert "/measures#stable_rank" not in table
+    same = client.get(f"/compare?{query(pair[::-1], show='differing')}").text
+    assert "show=differing" in same
+
+
+def test_what_cannot_be_told_apart_says_so(client, context, pair):
+    page = client.get(f"/compare?{query([pair[0], add(context, 'twin', FIRST)], show='differing')}").text
+    assert "No interval excludes 0: by these measures the embeddings cannot be told apart." in page
+
+
+def test_the_csv_has_every_value_and_difference(client, pair):
+    answer = client.get(f"/compare/measurements.csv?{query(pair)}")
+    assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-comparison.csv"'
+    lines = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(lines) == 6
+    assert (lines[0]["measure"], lines[0]["id"], lines[0]["value"], lines[0]["difference"]) == (
+        "isoscore", pair[0], "0.5", "",
+    )  # fmt: skip
+    assert float(lines[1]["difference_se"]) == pytest.approx(0.05)
+    assert (lines[1]["embedding"], lines[1]["excludes_zero"]) == ("<second>", "True")
+    assert (lines[3]["measure"], lines[3]["difference"], lines[3]["low"]) == ("stable_rank", "1.0", "")
+
+
+def test_figures_are_of_the_measured(client, work):
+    ids = [
+        client.post("/api/embeddings?commit=auto", files={"file": ("x.csv", rows.encode())}).json()["id"]
+        for rows in ("1,2\n3,4.5\n5,6\n7,7\n", "1,2.5\n3,1\n5,6\n7,7\n")
+    ]
+    work()
+    page = html.unescape(client.get(f"/compare?{query(ids)}").text)
+    address = f"/compare/figures/spectrum.json?{query(ids)}"
+    assert address in page
+    assert client.get(address).json()["data"]
+    assert client.get(f"/compare/figures/spectrum.csv?{query(ids)}").text.count("\n") > 2
+    assert client.get(f"/compare/figures/none.csv?{query(ids)}").status_code == 404
+
+
+def test_nothing_or_one_chosen_says_what_to_do(client, pair):
+    assert "Tick two or more in the library" in client.get("/compare").text
+    one = client.get(f"/compare?id={pair[0]}&id=").text
+    assert "One is chosen." in one
+    assert f'<option value="{pair[1]}">&lt;second&gt; (400 × 8)</option>' in one
+    assert f'<input type="hidden" name="id" value="{pair[0]}">' in one
+    assert f'<option value="{pair[0]}">' not in one
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_two_to_eight_can_be_compared(client, context, count):
+    ids = [add(context) for _ in range(count)]
+    for path in ("/api/compare", "/compare/measurements.csv", "/compare/figures/spectrum.csv"):
+        answer = client.get(f"{path}?{query(ids)}")
+        assert answer.status_code == 422
+        if count or not path.startswith("/api"):
+            sentence = f"Expected 2 to 8 embeddings to compare, got {count}."
+            assert answer.json() == {"detail": sentence, "field": "id"}
+
+
+def test_more_than_eight_are_refused_on_the_page_too(client, context):
+    answer = client.get(f"/compare?{query(add(context) for _ in range(9))}")
+    sentence = "Expected at most 8 embeddings to compare, got 9. Leave some out."
+    assert (answer.status_code, answer.json()) == (422, {"detail": sentence, "field": "id"})
+
+
+@pytest.mark.parametrize("path", ["/compare", "/api/compare"])
+def test_what_cannot_be_compared_is_told(client, context, pair, path):
+    twice = client.get(f"{path}?{query([pair[0], pair[0]])}")
+    sentence = "The same embedding stands twice in the comparison. Leave it out once."
+    assert (twice.status_code, twice.json()["detail"]) == (422, sentence)
+    unknown = client.get(f"{path}?{query([pair[0], 'none'])}")
+    sentence = "There is no embedding 'none'; it may have been deleted."
+    assert (unknown.status_code, unknown.json()) == (404, {"detail": sentence, "field": "id"})
+    draft = add(context, "a draft", status=EmbeddingStatus.DRAFT)
+    early = client.get(f"{path}?{query([pair[0], draft])}")
+    sentence = "a draft is draft; only measured embeddings can be compared."
+    assert (early.status_code, early.json()["detail"]) == (409, sentence)

@@ -1,0 +1,76 @@
+"""Differences of measures between embeddings, against those worked out by hand."""
+
+import pytest
+
+from app.services.comparison import cautions, compare, distinct_names
+from tests.embedding_rows import embedding
+
+
+def row_of(slug, *values):
+    rows = {row.measure.slug: row for row in compare([embedding(found={slug: value}) for value in values])}
+    assert list(rows) == [slug]
+    return rows[slug]
+
+
+def test_a_difference_has_the_error_of_two_independent_samples():
+    row = row_of("isoscore", (0.5, 0.03), (0.7, 0.04))
+    baseline, one = row.differences
+    assert baseline is None
+    assert one.value == pytest.approx(0.2)
+    assert one.se == pytest.approx(0.05)
+    assert (one.low, one.high) == pytest.approx((0.102, 0.298))
+    assert one.excludes_zero is True
+    assert (row.differs, row.judged) == (True, True)
+
+
+@pytest.mark.parametrize(("value", "excludes"), [(0.59, False), (0.6, True), (0.41, False), (0.4, True)])
+def test_an_interval_that_reaches_zero_does_not_exclude_it(value, excludes):
+    row = row_of("isoscore", (0.5, 0.03), (value, 0.04))
+    assert row.differences[1].excludes_zero is excludes
+    assert row.differs is excludes
+
+
+@pytest.mark.parametrize("other", [0.7, (0.7, None)])
+def test_without_a_standard_error_on_both_sides_there_is_no_interval(other):
+    row = row_of("isoscore", (0.5, 0.03), other)
+    assert row.differences[1].value == pytest.approx(0.2)
+    assert row.differences[1][1:] == (None, None, None)
+    assert row.differences[1].excludes_zero is None
+    assert (row.differs, row.judged) == (False, False)
+
+
+@pytest.mark.parametrize("values", [(None, (0.5, 0.1)), ((0.5, 0.1), None)])
+def test_where_one_has_no_value_there_is_no_difference(values):
+    assert row_of("isoscore", *values).differences == [None, None]
+
+
+def test_every_measure_that_one_of_them_has_stands_in_the_catalogue_s_order():
+    rows = compare([embedding(found={"mean_cosine": 0.5}), embedding(found={"isoscore": 0.25, "former": 1})])
+    assert [row.measure.slug for row in rows] == ["isoscore", "mean_cosine"]
+    assert [one and one.value for one in rows[0].found] == [None, 0.25]
+    assert rows[0].differences == [None, None]
+
+
+def test_names_that_come_twice_are_told_apart():
+    names = [embedding(name) for name in ("a", "a (2)", "a", "b", "a")]
+    assert distinct_names(names) == ["a", "a (2)", "a (3)", "b", "a (4)"]
+
+
+def test_few_rows_are_minded_where_numbers_of_rows_differ():
+    many, few = embedding("many", id="1", n=500), embedding("few", id="2", n=90, n_left_out=11)
+    (caution,) = cautions([many, few])
+    assert "few (79 rows for 8 dimensions)" in caution
+    assert "many" not in caution
+    assert cautions([few, embedding("again", id="3", n=79)]) == []
+    assert cautions([many, embedding("enough", id="4", n=80)]) == []
+
+
+def test_other_dimensions_are_minded():
+    (caution,) = cautions([embedding(id="1"), embedding(id="2", d=16)])
+    assert caution.startswith("Numbers of dimensions differ (8, 16):")
+
+
+def test_rows_before_and_after_processing_are_minded():
+    (caution,) = cautions([embedding("raw", id="1"), embedding("white", id="2", source_id="1")])
+    assert caution.startswith("white was made of raw: the same rows before and after")
+    assert cautions([embedding("white", id="2", source_id="1"), embedding("other", id="3")]) == []
