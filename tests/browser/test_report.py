@@ -43,7 +43,7 @@ def test_neighbours_are_chosen_by_name_and_kept_in_the_address(report, page: Pag
     page.goto(report)
     neighbours = page.get_by_role("region", name="Nearest neighbours", exact=True)
     expect(neighbours.get_by_role("cell", name="first before")).to_be_visible()
-    neighbours.get_by_label("Neighbours of").select_option(HOSTILE)
+    neighbours.get_by_role("combobox").select_option(HOSTILE)
     expect(neighbours.get_by_role("cell", name=f"{HOSTILE} before")).to_be_visible()
     expect(page).to_have_url(re.compile("name="))
     page.get_by_role("slider").fill("0.5")
