@@ -51,7 +51,7 @@ def test_no_template_needs_inline_code_or_another_server(name, forbidden):
 
 
 def test_every_static_file_that_a_template_names_exists():
-    named = {path for source in SOURCES.values() for path in re.findall(r"static\('([^']+)'\)", source)}
+    named = {path for source in SOURCES.values() for path in re.findall(r"(?:static|at|inlined)\('([^']+)'\)", source)}
     assert named
     assert [path for path in named if not (FRONTEND / "static" / path).is_file()] == []
 
