@@ -13,7 +13,7 @@ from app.playground.clouds import SHAPES, cloud
 from app.playground.grid import Position
 
 AXES = ("x", "y", "z")
-RANGES = ((-4.0, 10.0), (-3.3, 3.3), (-3.3, 3.3))
+RANGES = ((-4.0, 10.6), (-3.3, 3.3), (-3.3, 3.3))
 """Of the axes, the same for every cloud, so that a shift is seen as one."""
 DECIMALS = 4
 Points = Sequence[Sequence[float]]

@@ -15,10 +15,11 @@ def explain(position: Position) -> str:
     many = numbers_at(position._replace(n=SIZES[-1]))
     sentences = _of_shift(position, found) if position.shift else _of_spread(found, many["isoscore"])
     if many["isoscore"] - found["isoscore"] > NOTICED:
+        n, most = count(position.n), count(SIZES[-1])
         return (
-            f"{sentences} Few rows make IsoScore low: it is {_two(found['isoscore'])} of {count(position.n)} points "
-            f"and {_two(many['isoscore'])} of {count(SIZES[-1])} of the same cloud. The bias-corrected estimate from the "
-            f"{count(position.n)} is {_two(found['isoscore_unbiased'])}."
+            f"{sentences} Few rows make IsoScore low: it is {_two(found['isoscore'])} of {n} points and "
+            f"{_two(many['isoscore'])} of {most} of the same cloud. The bias-corrected estimate from the {n} is "
+            f"{_two(found['isoscore_unbiased'])}."
         )
     return sentences
 

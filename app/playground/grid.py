@@ -60,7 +60,7 @@ def require(wanted: Position) -> Position:
         value = getattr(wanted, field)
         if value not in offered:
             words = " or ".join(f"{one:g}" for one in _neighbours(offered, value))
-            raise InvalidError(f"Nothing was measured at {field} = {value:g}: take {words}.", field)
+            raise InvalidError(f"Nothing was measured at {field} = {value}: take {words}.", field)
     return wanted
 
 

@@ -38,7 +38,7 @@ def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(serving_o
     turned = turn(page)
     page.evaluate("window.sameDocument = true")
     page.get_by_role("slider", name="Shift").fill("1")
-    expect(reading(page, "Mean cosine similarity")).to_have_text("0.503")
+    expect(reading(page, "Mean cosine similarity")).to_have_text("0.506")
     expect(reading(page, "IsoScore")).to_have_text("0.989")
     expect(page).to_have_url(re.compile(r"shape=gaussian&shift=1&spread=1&n=512"))
     page.wait_for_function("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 1")

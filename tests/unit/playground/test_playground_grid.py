@@ -47,6 +47,7 @@ def test_what_was_measured_is_let_through():
         (Position("line", 0.25, 0.0, 8), "spread", "Nothing was measured at spread = 0.25: take 0.2 or 0.4."),
         (Position("line", 0.0, 9.5, 8), "shift", "Nothing was measured at shift = 9.5: take 7."),
         (Position("line", 0.0, 0.0, 1), "n", "Nothing was measured at n = 1: take 8."),
+        (Position("line", 0.0, 0.0, 10**400), "n", f"Nothing was measured at n = {10**400}: take 2000."),
     ],
 )
 def test_a_position_off_the_grid_is_refused_with_the_nearest_that_are_on_it(position, field, sentence):
