@@ -58,7 +58,7 @@ def stored(context):
 def test_a_trial_is_asked_for_once_and_read(client, work, base, trial):
     assert (trial["status"], trial["parameters"]) == ("ready", {"eps": 0.5})
     assert trial["results"]["rows"] == 399
-    assert trial["results"]["after"]["silhouette"]["n"] == 200
+    assert trial["results"]["after"]["silhouette"]["n"] == 199
     again = client.post(base, json={"method": "soft_zca", "parameters": {"eps": 0.5}}).json()
     assert (again["id"], again["status"]) == (trial["id"], "ready")
     assert work() == 0
@@ -138,7 +138,7 @@ def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, work, 
     x = np.random.default_rng(0).normal(size=(33, 5)).astype(np.float16)
     file = io.BytesIO()
     np.save(file, x)
-    name = 'a "b" ü.npy'
+    name = "a;b ü.npy"
     created = client.post("/api/embeddings", files={"file": (name, file.getvalue())}).json()["id"]
     answer = client.get(f"/embeddings/{created}/vectors.safetensors")
     path = tmp_path / "x.safetensors"
@@ -147,11 +147,11 @@ def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, work, 
     assert read["embeddings"].dtype == np.float16
     assert np.array_equal(read["embeddings"], x)
     assert answer.headers["content-length"] == str(len(answer.content))
-    disposition = "attachment; filename*=utf-8''a%20%22b%22%20%C3%BC.safetensors"
+    disposition = "attachment; filename*=utf-8''a%3Bb%20%C3%BC.safetensors"
     assert answer.headers["content-disposition"] == disposition
 
 
-@pytest.mark.parametrize("x", [np.ones((9, 4), ">f4") * 1.5, np.asfortranarray(np.random.randn(9, 4))])
+@pytest.mark.parametrize("x", [np.ones((9, 4), ">f4"), np.asfortranarray(np.random.randn(9, 4))])
 def test_numbers_that_lie_otherwise_are_no_safetensors(client, x):
     file = io.BytesIO()
     np.save(file, x)

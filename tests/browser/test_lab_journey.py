@@ -1,0 +1,92 @@
+"""The lab by hand: move a slider, read the result, look a name up, make a new embedding of it."""
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def lab(serving, cloud):
+    """The address of the lab of a measured embedding of 400 named points."""
+    server = serving()
+    lines = [",".join([f"word{i}", *map(str, row)]) for i, row in enumerate(cloud.round(4))]
+    content = "\n".join([",".join(["name", *(f"x{i}" for i in range(8))]), *lines]).encode()
+    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", content)})
+    address = f"/api/embeddings/{created['id']}"
+    wait_for(lambda: server.get(address)["status"] == "ready", 120)
+    return f"{server.url}/embeddings/{created['id']}/lab"
+
+
+def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page):
+    page.goto(lab)
+    expect(page.get_by_text("has not been tried on these vectors yet")).to_be_visible()
+    page.get_by_label("Method").select_option("soft_zca")
+    expect(page).to_have_url(re.compile(r"method=soft_zca&eps=0.1$"))
+    table = page.get_by_role("region", name="Scores before and after")
+    expect(table.get_by_role("rowheader", name="IsoScore [0, 1]")).to_be_visible()
+
+    page.get_by_label("eps, slider").press("ArrowRight")
+    expect(page.get_by_label("eps", exact=True)).to_have_value("0.11")
+    expect(page).to_have_url(re.compile(r"eps=0.11$"))
+    expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
+    expect(page.get_by_role("button", name="Use as a new embedding")).to_be_visible()
+    expect(page.locator("#figure-spectrum .js-plotly-plot")).to_be_visible()
+    page.get_by_label("eps", exact=True).fill("1")
+    expect(page.get_by_label("eps, slider")).to_have_value("0")
+
+    page.reload()
+    expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
+    name = page.locator("#names option").nth(7).get_attribute("value")
+    page.get_by_label("Look up").fill(name)
+    page.get_by_role("button", name="Look up").click()
+    expect(page.get_by_role("region", name=f"Neighbours of {name}")).to_be_visible()
+    expect(page).to_have_url(re.compile(f"name={name}$"))
+
+    page.get_by_role("button", name="Use as a new embedding").click()
+    expect(page.get_by_role("heading", name="All measures")).to_be_visible()
+    expect(page.locator("#provenance")).to_contain_text("Made of cloud.csv by Soft ZCA whitening, eps 0.11")
+    page.get_by_text("Download", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name=re.compile(r"\.npy$")).click()
+    assert np.load(download.value.path()).shape == (400, 8)
+    page.get_by_role("link", name="See its trial").click()
+    expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
+
+
+def test_a_wrong_number_is_refused_at_its_field(lab, page):
+    page.goto(f"{lab}?method=all_but_the_top")
+    box = page.get_by_label("D", exact=True)
+    box.evaluate("box => box.removeAttribute('max')")
+    box.fill("9")
+    box.blur()
+    expect(box).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#dial-D-error")).to_contain_text("from 0 to 8: there are 8 dimensions; got 9")
+    box.fill("2")
+    box.blur()
+    expect(page).to_have_url(re.compile("D=2$"))
+    expect(page.get_by_role("heading", name="All-but-the-Top, D 2")).to_be_visible()
+    expect(box).not_to_have_attribute("aria-invalid", "true")
+
+
+def test_without_javascript_the_lab_is_two_forms(lab, browser):
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(lab)
+    page.get_by_label("Method").select_option("soft_zca")
+    page.get_by_role("button", name="Choose").click()
+    expect(page.get_by_label("eps, slider")).to_be_hidden()
+    page.get_by_label("eps", exact=True).fill("0.5")
+    page.get_by_role("button", name="Try it").first.click()
+    expect(page).to_have_url(re.compile("method=soft_zca&eps=0.5$"))
+
+    def ready():
+        page.reload()
+        return page.get_by_role("button", name="Use as a new embedding").count() == 1
+
+    wait_for(ready, 60)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
