@@ -37,7 +37,7 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(library, 
     page.get_by_label("Tags").fill("Whitened, control")
     page.get_by_label("Notes").fill("divided by\nits spread")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("divided by\nits spread")).to_be_visible()
+    expect(page.get_by_role("paragraph").filter(has_text="divided by")).to_have_text("divided by\nits spread")
     page.get_by_role("link", name="tag Whitened").click()
     expect(page).to_have_url(re.compile(r"/embeddings\?tag=Whitened$"))
     expect(row(page, "round")).to_be_visible()
