@@ -87,7 +87,7 @@ def hold(connection: Connection, *names: str) -> None:
 def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     """Let readers and one writer work at the same time, and a second writer wait instead of fail.
 
-    ``lower`` is that of all letters, as PostgreSQL's: SQLite's own knows A to Z only.
+    ``lower`` is that of all letters, as PostgreSQL's in most locales: SQLite's own knows A to Z only.
     """
     cast("sqlite3.Connection", connection).create_function("lower", 1, _lower, deterministic=True)
     cursor = connection.cursor()
