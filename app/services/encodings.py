@@ -42,6 +42,15 @@ class EncodingPlan(NamedTuple):
     model_layers: int | None
 
 
+class LayerPlace(NamedTuple):
+    """Where an encoded embedding stands among the layers of its encoding."""
+
+    encoding: Encoding
+    previous: str | None
+    following: str | None
+    """Ids of the layers before and after it, under the same pooling."""
+
+
 def create_encoding(context: Context, texts: BinaryIO, filename: str, name: str | None = None) -> Encoding:
     """Keep a file of texts and describe its columns: a draft, until it is launched.
 
@@ -111,6 +120,30 @@ def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | No
     with context.sessions() as session:
         layers = session.scalars(found.order_by(Embedding.layer, Embedding.pooling).options(*options))
         return list(layers)
+
+
+def list_measured(context: Context, encoding_id: str) -> set[str]:
+    """The measures that have a value at some layer of an encoding."""
+    of_layers = select(Measurement.measure).join(Embedding, Embedding.id == Measurement.embedding_id)
+    valued = of_layers.where(Embedding.encoding_id == encoding_id, Measurement.value.is_not(None))
+    with context.sessions() as session:
+        return set(session.scalars(valued.distinct()))
+
+
+def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
+    """Where an embedding stands among the layers of its encoding; None if it is not of one."""
+    if embedding.encoding_id is None:
+        return None
+    beside = select(Embedding.id).where(
+        Embedding.encoding_id == embedding.encoding_id,
+        Embedding.pooling == embedding.pooling,
+        Embedding.trashed_at.is_(None) | (Embedding.id == embedding.id),
+    )
+    with context.sessions() as session:
+        encoding = session.get_one(Encoding, embedding.encoding_id)
+        ids = list(session.scalars(beside.order_by(Embedding.layer)))
+    own = ids.index(embedding.id)
+    return LayerPlace(encoding, ids[own - 1] if own else None, ids[own + 1] if own + 1 < len(ids) else None)
 
 
 def plan_encoding(

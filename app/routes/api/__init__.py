@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from app.problems import Problem
-from app.routes.api import datasets, embeddings, experiments, health, measures, runs
+from app.routes.api import datasets, embeddings, encodings, experiments, health, measures, runs
 
 PROBLEMS = {
     400: "The request cannot be read.",
@@ -25,5 +25,5 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 router = APIRouter(prefix="/api", responses=RESPONSES)
-for module in (embeddings, datasets, experiments, runs, measures, health):
+for module in (embeddings, encodings, datasets, experiments, runs, measures, health):
     router.include_router(module.router)

@@ -26,6 +26,7 @@ from app.services.embeddings import (
     list_embeddings,
     select_embedding,
 )
+from app.services.encodings import get_place
 from app.templating import templates
 
 router = APIRouter(prefix="/embeddings")
@@ -172,7 +173,7 @@ def _page(
     problem: InvalidError | None = None,
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
-    shown: dict[str, Any] = {"embedding": embedding, "problem": problem}
+    shown: dict[str, Any] = {"embedding": embedding, "problem": problem, "layer": get_place(context, embedding)}
     if embedding.status is EmbeddingStatus.READY:
         shown |= {
             "headlines": headlines_of(embedding),
