@@ -30,13 +30,16 @@ def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) ->
         for point in points
     ]
     has_errors = any(row[3] is not None for row in rows)
-    undefined = sorted({point.found.reason for points in lines.values() for point in points if point.found.reason})
     return Figure(
         slug="by-layer",
         title=f"{measure.name.replace('*', '★')} by layer",
         caption=f"Range: {measure.range}. Layer 0 is the embedding layer."
         + (" Bars reach one standard error to either side." if has_errors else "")
-        + (f" Undefined: {undefined[0]}" if undefined else ""),
+        + "".join(
+            f" Undefined at layer {point.layer}, {POOLING_TITLES[pooling]}: {point.found.reason}"
+            for pooling, points in lines.items()
+            for point in [each for each in points if each.found.reason][:1]
+        ),
         table=Table(["pooling", "layer", measure.slug, "se", "n", "reason"], rows),
         draw=partial(_draw, measure, lines),
         empty=None if any(row[2] is not None for row in rows) else "No layer has a value of this measure yet.",

@@ -56,7 +56,7 @@ def npy():
 
 @pytest.fixture
 def ids(client, work):
-    """What the paths may name: measured and unmeasured embeddings, data sets, an experiment and its runs."""
+    """What the paths may name: measured and unmeasured embeddings, texts, data sets, an experiment and its runs."""
     embeddings = [
         client.post(f"/api/embeddings{query}", files={"file": ("x.npy", npy())}).json()["id"]
         for query in ["?commit=auto"] * 14 + [""] * 4
@@ -66,8 +66,10 @@ def ids(client, work):
     datasets = [client.post("/api/datasets", files=files).json()["id"] for _ in range(4)]
     sweep = {"model": "all-MiniLM-L6-v2", "dataset_id": datasets[0], "text_columns": ["sentence"]}
     experiments = [client.post("/api/experiments", json=sweep | {"label_column": "label"}).json() for _ in range(3)]
+    texts = [client.post("/api/encodings", files={"file": ("t.tsv", ROWS)}).json()["id"] for _ in range(6)]
     return {
         "embedding_id": embeddings,
+        "encoding_id": texts,
         "dataset_id": datasets,
         "experiment_id": [experiment["id"] for experiment in experiments],
         "run_id": [run["id"] for experiment in experiments for run in experiment["runs"]],
