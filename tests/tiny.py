@@ -1,5 +1,6 @@
 """Models of two layers and sixteen dimensions that know fourteen words: everything else about them is real."""
 
+import random
 from pathlib import Path
 
 import torch
@@ -55,3 +56,15 @@ def save_tiny_models(folder: Path) -> None:
         name = f"tiny-{config.model_type}"
         AutoModelForSequenceClassification.from_config(config).save_pretrained(folder / name)
         make_tokenizer(pad_token=None if config is gpt2 else "[PAD]").save_pretrained(folder / name)
+
+
+def make_table(rows: int, seed: int) -> bytes:
+    """A tsv of texts of 2 to 12 words, of which one says good or bad."""
+    draw = random.Random(seed)
+    lines = ["sentence\tlabel"]
+    for _ in range(rows):
+        label = draw.randrange(2)
+        words = draw.choices(WORDS[:10], k=draw.randint(1, 11))
+        words.insert(draw.randrange(len(words) + 1), draw.choice(WORDS[10:12] if label else WORDS[12:]))
+        lines.append(f"{' '.join(words)}\t{label}")
+    return "\n".join(lines).encode()

@@ -35,7 +35,7 @@ def describe(error: Exception) -> str:
 def _sentence(error: Exception) -> str:
     if isinstance(error, IsoscopeError):
         return error.message
-    if _out_of_memory(error):
+    if out_of_memory(error):
         logger.warning("A job ran out of memory: %s", error)
         return (
             "The memory was not enough. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
@@ -45,7 +45,8 @@ def _sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out, of the machine or of its GPU."""
     # On a CPU torch has no type of its own for it.
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)

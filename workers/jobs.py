@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from app.queue import Job, JobKind
 from app.settings import Settings
 from workers.curve import compute_curve
+from workers.encode.job import encode_texts
 from workers.finetune.job import fine_tune
 from workers.inspection import inspect_embedding
 from workers.make import make_embedding
@@ -18,5 +19,6 @@ WORK: dict[JobKind, Callable[[str, Settings, str], Sequence[Job]]] = {
     JobKind.CURVE: compute_curve,
     JobKind.POSTPROCESS: post_process,
     JobKind.MAKE: make_embedding,
+    JobKind.ENCODE: encode_texts,
     JobKind.FINETUNE: fine_tune,
 }

@@ -40,8 +40,13 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
         return ()
     try:
-        cloud = read_cloud(open_embedding(embedding, settings), SEED)
-        rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *_figure_data(embedding_id, cloud)]
+        matrix = open_embedding(embedding, settings)
+        cloud = read_cloud(matrix, SEED)
+        data = [
+            FigureData(embedding_id=embedding_id, slug=slug, data=data)
+            for slug, data in figure_data(cloud, matrix.names(), SEED).items()
+        ]
+        rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
         _store(sessions, embedding_id, cloud, rows)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, row, status=EmbeddingStatus.FAILED)
@@ -72,13 +77,6 @@ def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
     return [
         ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=own)
         for source, own in zip(OWN_SOURCES, lines, strict=True)
-    ]
-
-
-def _figure_data(embedding_id: str, cloud: Cloud) -> list[FigureData]:
-    """What figures show beside measurements and curves."""
-    return [
-        FigureData(embedding_id=embedding_id, slug=slug, data=data) for slug, data in figure_data(cloud, SEED).items()
     ]
 
 

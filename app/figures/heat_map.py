@@ -36,7 +36,7 @@ def heat_map(layers: Sequence[tuple[int, str, Subject]], measures: Sequence[str]
     """
     rows = [Row(*layer) for layer in layers]
     return Figure(
-        slug="layers",
+        slug="heat-map",
         title="Measures by layer",
         caption="Each column is shaded in steps of its own, from its least value (light) to its greatest (dark) "
         "among the layers; layer 0 is the embedding layer. A click on a cell opens the report of its layer.",

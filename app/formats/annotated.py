@@ -10,12 +10,9 @@ from app.formats.detect import ANNOTATION_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
 from app.formats.layout import MAX_ANNOTATIONS
 from app.formats.npy import read_npy
-from app.formats.table_file import TableFile, read_text_table
+from app.formats.table_file import TableFile, read_lines, read_text_table
 from app.formats.tally import Tally, cell_text
-from app.formats.text import lines
 from app.formats.wording import blaming, shown
-
-LINE_NAME = "line"
 
 
 class Annotated:
@@ -78,7 +75,7 @@ def _column(table: TableFile, i: int) -> Iterator[str]:
 def _open(path: Path, file_format: Format) -> TableFile:
     match file_format:
         case Format.LINES:
-            return TableFile([LINE_NAME], partial(_lines, path))
+            return read_lines(path)
         case Format.NPY:
             return _read_array(path)
         case Format.JSONL:
@@ -99,10 +96,6 @@ def _read_array(path: Path) -> TableFile:
             'save it with numpy.save("labels.npy", numpy.array(labels)).'
         )
     return TableFile([array.name], lambda: ((value,) for value in array.values()))
-
-
-def _lines(path: Path) -> Iterator[tuple[str]]:
-    return ((line.rstrip("\r\n"),) for line in lines(path, newline="\n"))
 
 
 def _require_rows(offered: list[Annotation], contents: Contents) -> None:

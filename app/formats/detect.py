@@ -46,6 +46,7 @@ EMBEDDING_FORMATS = (
 )  # fmt: skip
 ANNOTATION_FORMATS = (Format.CSV, Format.TSV, Format.JSONL, Format.PARQUET, Format.NPY, Format.LINES)
 TABLE_FORMATS = (Format.TSV, Format.CSV, Format.PARQUET, Format.JSONL)
+TEXTS_FORMATS = (Format.LINES, *TABLE_FORMATS)
 TEXT_FORMATS = (Format.CSV, Format.TSV, Format.JSONL, Format.WORD2VEC, Format.LINES)
 
 HEAD_BYTES = 512

@@ -10,12 +10,13 @@ from pathlib import Path
 from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.labels import NUMBER
-from app.formats.text import records
+from app.formats.text import lines, records
 from app.formats.wording import shown, storable
 
 Scalar = str | int | float
 
 MAX_COLUMNS = 1000
+LINE_NAME = "line"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,15 @@ def read_text_table(path: Path, file_format: Format) -> TableFile:
 def _text_rows(path: Path, file_format: Format) -> Iterator[list[str | None]]:
     for _, cells in islice(records(path, file_format), 1, None):
         yield [cell if cell.strip() else None for cell in cells]
+
+
+def read_lines(path: Path) -> TableFile:
+    """Open a text file, each line of which is the value of its row in one column; blank, it is missing."""
+    return TableFile([LINE_NAME], partial(_lines, path))
+
+
+def _lines(path: Path) -> Iterator[tuple[str | None]]:
+    return ((line.rstrip("\r\n") if line.strip() else None,) for line in lines(path, newline="\n"))
 
 
 def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:

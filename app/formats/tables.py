@@ -1,18 +1,28 @@
-"""The train and validation files of a data set: what their columns hold, and their values."""
+"""Files of texts, alone or as the train and validation files of a data set: what columns hold, and their values."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from app.errors import InvalidError
 from app.formats.columns import Column, ColumnKind
-from app.formats.detect import TABLE_FORMATS, Format, detect
+from app.formats.detect import TABLE_FORMATS, TEXTS_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
 from app.formats.profile import Profile
-from app.formats.table_file import Scalar, TableFile, read_text_table
+from app.formats.table_file import Scalar, TableFile, read_lines, read_text_table
 from app.formats.wording import blaming, listed, shown
 
-__all__ = ["Column", "ColumnKind", "DatasetDescription", "Scalar", "describe_pair", "read_columns"]
+__all__ = [
+    "Column",
+    "ColumnKind",
+    "DatasetDescription",
+    "Scalar",
+    "TextsDescription",
+    "describe_pair",
+    "describe_texts",
+    "read_columns",
+]
 
 
 class DatasetDescription(BaseModel):
@@ -23,6 +33,28 @@ class DatasetDescription(BaseModel):
     n_train: int
     n_validation: int
     columns: list[Column]
+
+
+class TextsDescription(BaseModel):
+    """One file of texts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    n: int
+    columns: list[Column]
+    """What they say of a train file is of this one; nothing is missing from a validation file that there is not."""
+
+
+def describe_texts(path: Path, filename: str) -> TextsDescription:
+    """Read a file of texts, a text a line or a table, and describe its columns. Run it in the sandbox.
+
+    Raises:
+        IsoscopeError: with the field ``file``, if it cannot be read or has no rows.
+
+    """
+    with blaming(filename, "file"):
+        n, profiles = _profile(path, filename, TEXTS_FORMATS)
+    return TextsDescription(n=n, columns=[_column(name, profile, None) for name, profile in profiles.items()])
 
 
 def describe_pair(
@@ -49,9 +81,11 @@ def describe_pair(
     return DatasetDescription(n_train=n_train, n_validation=n_validation, columns=columns)
 
 
-def read_columns(path: Path, filename: str, columns: list[str]) -> dict[str, list[Scalar | None]]:
-    """Return whole columns; csv and tsv give text, jsonl and parquet what they hold. A missing value is None."""
-    table = _open_table(path, filename)
+def read_columns(
+    path: Path, filename: str, columns: list[str], accepted: Collection[Format] = TABLE_FORMATS
+) -> dict[str, list[Scalar | None]]:
+    """Return whole columns; text files give text, jsonl and parquet what they hold. A missing value is None."""
+    table = _open_table(path, filename, accepted)
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise InvalidError(f"{filename} has no column {shown(missing[0])}: it has {listed(table.columns)}.")
@@ -63,8 +97,10 @@ def read_columns(path: Path, filename: str, columns: list[str]) -> dict[str, lis
     return dict(zip(columns, values, strict=True))
 
 
-def _open_table(path: Path, filename: str) -> TableFile:
-    file_format = detect(path, filename, TABLE_FORMATS)
+def _open_table(path: Path, filename: str, accepted: Collection[Format]) -> TableFile:
+    file_format = detect(path, filename, accepted)
+    if file_format is Format.LINES:
+        return read_lines(path)
     if file_format is Format.JSONL:
         return read_jsonl(path)
     if file_format is Format.PARQUET:
@@ -75,9 +111,9 @@ def _open_table(path: Path, filename: str) -> TableFile:
     return read_text_table(path, file_format)
 
 
-def _profile(path: Path, filename: str) -> tuple[int, dict[str, Profile]]:
+def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FORMATS) -> tuple[int, dict[str, Profile]]:
     """Read a whole file; return its number of rows and what each column holds."""
-    table = _open_table(path, filename)
+    table = _open_table(path, filename, accepted)
     profiles = [Profile() for _ in table.columns]
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):
@@ -88,7 +124,7 @@ def _profile(path: Path, filename: str) -> tuple[int, dict[str, Profile]]:
     return n, dict(zip(table.columns, profiles, strict=True))
 
 
-def _column(name: str, train: Profile, validation: Profile) -> Column:
+def _column(name: str, train: Profile, validation: Profile | None) -> Column:
     values = train.values
     return Column(
         name=name,
@@ -96,7 +132,7 @@ def _column(name: str, train: Profile, validation: Profile) -> Column:
         n_distinct=train.n_distinct,
         examples=train.examples,
         values=values,
-        unseen=[] if values is None else validation.lacks(values),
+        unseen=[] if values is None or validation is None else validation.lacks(values),
         n_missing_train=train.n_missing,
-        n_missing_validation=validation.n_missing,
+        n_missing_validation=0 if validation is None else validation.n_missing,
     )

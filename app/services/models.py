@@ -12,6 +12,7 @@ from app.settings import Settings
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 HUB_TIMEOUT_SECONDS = 5
 DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+WIDTH_KEYS = ("hidden_size", "n_embd", "d_model", "dim")
 
 
 class ModelChoice(NamedTuple):
@@ -20,6 +21,8 @@ class ModelChoice(NamedTuple):
     name: str
     description: str
     layers: int | None
+    width: int | None = None
+    """Dimensions of a hidden state."""
 
 
 def list_models(settings: Settings) -> list[ModelChoice]:
@@ -29,12 +32,12 @@ def list_models(settings: Settings) -> list[ModelChoice]:
         ModelChoice(
             BUNDLED,
             "22 million parameters, 384 dimensions; no download",
-            _depth(bundled) if bundled else None,
+            *_size(bundled),
         )
     ]
     if settings.models.is_dir():
         folders = sorted(path.parent for path in settings.models.glob("*/config.json"))
-        choices += [ModelChoice(folder.name, "models directory", _depth(folder)) for folder in folders]
+        choices += [ModelChoice(folder.name, "models directory", *_size(folder)) for folder in folders]
     return choices
 
 
@@ -94,12 +97,18 @@ def _unreachable(name: str, offered: str) -> InvalidError:
     )
 
 
-def _depth(folder: Path) -> int | None:
-    """Number of layers by the model's own configuration, null where it does not say."""
+def _size(folder: Path | None) -> tuple[int | None, int | None]:
+    """Numbers of layers and of dimensions by the model's own configuration, null where it does not say."""
+    if folder is None:
+        return None, None
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
+        return None, None
     if not isinstance(config, dict):
-        return None
-    return next((config[key] for key in DEPTH_KEYS if isinstance(config.get(key), int)), None)
+        return None, None
+    layers, width = (
+        next((config[key] for key in keys if isinstance(config.get(key), int)), None)
+        for keys in (DEPTH_KEYS, WIDTH_KEYS)
+    )
+    return layers, width

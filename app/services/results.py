@@ -1,10 +1,35 @@
-"""All that was made of an embedding: it goes when another part of the files is chosen, or the whole."""
+"""An embedding's going, and that of what was made of it, which also goes when another part of its files is chosen."""
 
 from sqlalchemy import ColumnElement, delete, or_
 from sqlalchemy.orm import Session
 
-from app.db.models import Embedding, FigureData, Measurement, PostProcessing, ResultStatus, ZetaCurve
+from app.db.models import (
+    Embedding,
+    EmbeddingStatus,
+    FigureData,
+    Measurement,
+    PostProcessing,
+    ResultStatus,
+    ZetaCurve,
+)
 from app.queue import Job, JobKind
+
+# The job that works on an embedding in such a state.
+WORKING = {
+    EmbeddingStatus.MAKING: JobKind.MAKE,
+    EmbeddingStatus.INSPECTING: JobKind.INSPECT,
+    EmbeddingStatus.MEASURING: JobKind.MEASURE,
+}
+
+
+def drop_embedding(session: Session, embedding: Embedding) -> tuple[list[Job], list[str | None]]:
+    """Delete an embedding in any state; return the jobs that may be at it, and hashes of files it leaves."""
+    jobs, hashes = drop_results(session, embedding)
+    if embedding.status in WORKING:
+        jobs.append(Job(WORKING[embedding.status], embedding.id))
+    hashes += [file.file_sha256 for file in embedding.files]
+    session.delete(embedding)
+    return jobs, hashes
 
 
 def drop_results(session: Session, embedding: Embedding) -> tuple[list[Job], list[str | None]]:

@@ -7,23 +7,16 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session, defer, lazyload
 
 from app.context import Context
-from app.db.models import Embedding, EmbeddingStatus, StoredFile
+from app.db.models import Embedding, StoredFile
 from app.db.session import hold
 from app.db.types import utcnow
 from app.errors import NotFoundError
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.embeddings import find_embedding, get_embedding
-from app.services.results import drop_results
+from app.services.results import drop_embedding
 from app.storage.ledger import references
 
 TRASHED = Embedding.trashed_at.is_not(None)
-
-# The job that works on an embedding in such a state.
-WORKING = {
-    EmbeddingStatus.MAKING: JobKind.MAKE,
-    EmbeddingStatus.INSPECTING: JobKind.INSPECT,
-    EmbeddingStatus.MEASURING: JobKind.MEASURE,
-}
 
 
 class Trashed(NamedTuple):
@@ -101,12 +94,9 @@ def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
         _hold(session)
         embeddings = session.scalars(select(Embedding).where(TRASHED, *conditions)).all()
         for embedding in embeddings:
-            jobs += [Job(WORKING[embedding.status], embedding.id)] if embedding.status in WORKING else []
-            made, states = drop_results(session, embedding)
+            made, files = drop_embedding(session, embedding)
             jobs += made
-            hashes.update(states)
-            hashes.update(file.file_sha256 for file in embedding.files)
-            session.delete(embedding)
+            hashes.update(files)
     for job in jobs:
         context.queue.cancel(job)
     return Purged(len(embeddings), context.ledger.release(*hashes))

@@ -56,7 +56,7 @@ def npy():
 
 @pytest.fixture
 def ids(client, work):
-    """What the paths may name: measured and unmeasured embeddings, data sets, an experiment and its runs."""
+    """What the paths may name: measured and unmeasured embeddings, texts, data sets, an experiment and its runs."""
     embeddings = [
         client.post(f"/api/embeddings{query}", files={"file": ("x.npy", npy())}).json()["id"]
         for query in ["?commit=auto"] * 14 + [""] * 4
@@ -70,9 +70,11 @@ def ids(client, work):
         client.post(f"/api/embeddings/{one}/postprocessings", json={"method": "centring"}).json()["id"]
         for one in embeddings[:4]
     ]
+    texts = [client.post("/api/encodings", files={"file": ("t.tsv", ROWS)}).json()["id"] for _ in range(6)]
     work()
     return {
         "embedding_id": embeddings,
+        "encoding_id": texts,
         "postprocessing_id": tried,
         "dataset_id": datasets,
         "experiment_id": [experiment["id"] for experiment in experiments],

@@ -76,6 +76,13 @@ def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tup
     return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
 
 
+def describe_rows(dataset: Dataset) -> dict[str, Any]:
+    """Return what names the rows of a data set for good: a revision on the Hub, or hashes."""
+    if dataset.origin is DatasetOrigin.GLUE:
+        return {"hub": GLUE, "name": dataset.glue_name, "revision": GLUE_REVISION}
+    return {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
+
+
 def encode(columns: Columns, config: RunConfig, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Rows:
     """Return the rows of ``columns`` tokenised, their labels as positions in ``config.label_names``."""
     texts = [_texts(columns, name) for name in config.text_columns]

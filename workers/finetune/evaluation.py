@@ -16,8 +16,9 @@ from app.db.models import Phase
 from app.errors import InvalidError
 from isotropy.score import Score
 from workers.finetune.data import Rows
-from workers.finetune.layers import LayerMoments, hidden_states_of, isoscore_star, looking_at, rows_at_once
+from workers.finetune.layers import LayerMoments, isoscore_star, rows_at_once
 from workers.finetune.progress import Progress
+from workers.hidden_states import hidden_states_of, looking_at
 
 REFERENCE_ZETA = 0.75
 SHRINKAGE_SEED = 0

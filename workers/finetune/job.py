@@ -1,15 +1,12 @@
 """The fine-tune job: the row of a queued or interrupted run in, the row of a finished one out."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import datasets
 from sqlalchemy import update
 from transformers import PrinterCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.utils import logging as transformers_logging
 
 from app.db.config import Regularizer, RunConfig
 from app.db.models import UNFINISHED, Dataset, Phase, Run, RunStatus
@@ -18,19 +15,20 @@ from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
 from isotropy.regularizers.istar import IStar
+from workers.device import choose_device
+from workers.environment import describe_environment
 from workers.failure import record
 from workers.finetune.checkpoint import CheckpointCallback
-from workers.finetune.data import encode, load_columns
-from workers.finetune.device import choose_device
-from workers.finetune.environment import describe_environment
+from workers.finetune.data import describe_rows, encode, load_columns
 from workers.finetune.evaluation import Evaluation, evaluate
 from workers.finetune.folder import RunFolder, step_of, sweep
 from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
-from workers.finetune.model import find_source, load_model, longest_input
+from workers.finetune.model import load_model
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
 from workers.finetune.trainer import IsotropyTrainer, training_arguments
+from workers.models import be_quiet, find_source, longest_input
 from workers.sessions import job_sessions
 from workers.slot import slot_name
 
@@ -82,13 +80,13 @@ def _begin(sessions: Sessions, run_id: str, slot: str) -> Task | None:
 
 
 def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    _be_quiet()
+    be_quiet()
     choose_device(device)
     config = task.config
     columns = load_columns(task.dataset, config, settings)
     source = find_source(config.model, settings, task.revision)
     model, tokenizer = load_model(source, config)
-    max_length = longest_input(model, tokenizer, config)
+    max_length = longest_input(model, tokenizer, config.max_length)
     train, validation = (encode(part, config, tokenizer, max_length) for part in columns)
 
     tally = Tally()
@@ -108,8 +106,8 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
     )
     trainer.remove_callback(PrinterCallback)
     with progress.sessions.begin() as session:
-        environment = describe_environment(source, task.dataset, trainer.args.device, max_length)
-        progress.write(session, environment=environment)
+        environment = describe_environment(source, trainer.args.device, max_length)
+        progress.write(session, environment=environment | {"dataset": describe_rows(task.dataset)})
 
     if regularizer is not None and config.zeta > 0:
         trainer.add_callback(ShrinkageCallback(regularizer, model, train, config, progress))
@@ -153,10 +151,3 @@ def _is_over(sessions: Sessions, run_id: str) -> bool:
     with sessions() as session:
         run = session.get(Run, run_id)
         return run is None or run.status.final
-
-
-def _be_quiet() -> None:
-    """Keep progress bars and advice out of the worker's log; what matters is in the run's row."""
-    transformers_logging.set_verbosity(logging.ERROR)
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    datasets.disable_progress_bars()

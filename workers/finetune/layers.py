@@ -1,58 +1,21 @@
 """The tokens of each layer of a model that is only looked at, not trained."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.points import union_of_layers
 from isotropy.score import Score
 from isotropy.spectrum import Moments, shrink
-
-
-def depth(model: PreTrainedModel) -> int:
-    """Return the number of transformer layers."""
-    return int(model.config.get_text_config().num_hidden_layers)
-
-
-def width(model: PreTrainedModel) -> int:
-    """Return the number of dimensions of a hidden state."""
-    return int(model.config.get_text_config().hidden_size)
+from workers.hidden_states import depth, width
 
 
 def rows_at_once(config: RunConfig) -> int:
     """Return the rows of a batch that is only looked at: without gradients, four times a training batch fits."""
     return 4 * config.batch_size
-
-
-@contextmanager
-def looking_at(model: PreTrainedModel) -> Iterator[None]:
-    """Switch dropout and gradients off, and afterwards back to what they were."""
-    training = model.training
-    model.train(False)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(training)
-
-
-def hidden_states_of(outputs: ModelOutput) -> Sequence[Tensor]:
-    """Return 1 + L tensors [batch, tokens, d], the embedding layer first."""
-    states: Sequence[Tensor] | None = outputs.get("hidden_states")
-    if states is None:
-        raise InvalidError(
-            "Expected a model that shows its layers as one sequence of hidden states, which encoder-decoder models do "
-            "not. Choose an encoder such as BERT, or a decoder such as GPT-2.",
-            "model",
-        )
-    return states
 
 
 def empty_moments(model: PreTrainedModel) -> Moments:

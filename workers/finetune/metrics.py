@@ -11,9 +11,10 @@ from app.db.models import Phase, Step
 from app.errors import InvalidError
 from isotropy.isoscore import isoscore_from_covariance
 from workers.finetune.data import Rows
-from workers.finetune.layers import LayerMoments, hidden_states_of, looking_at, rows_at_once, width
+from workers.finetune.layers import LayerMoments, rows_at_once
 from workers.finetune.progress import Progress
 from workers.finetune.tally import Tally
+from workers.hidden_states import hidden_states_of, looking_at, width
 
 ROWS_PER_RUN = 100
 PROBES_PER_RUN = 12

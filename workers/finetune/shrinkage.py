@@ -9,8 +9,9 @@ from app.db.models import Phase
 from isotropy.points import union_of_layers
 from isotropy.regularizers.istar import IStar
 from workers.finetune.data import Rows
-from workers.finetune.layers import depth, empty_moments, hidden_states_of, looking_at, rows_at_once
+from workers.finetune.layers import empty_moments, rows_at_once
 from workers.finetune.progress import Progress
+from workers.hidden_states import depth, hidden_states_of, looking_at
 
 
 class ShrinkageCallback(TrainerCallback):

@@ -14,8 +14,8 @@ from app.db.config import RunConfig
 from app.errors import InvalidError
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
-from workers.finetune.layers import hidden_states_of
 from workers.finetune.tally import Tally
+from workers.hidden_states import hidden_states_of
 
 
 class IsotropyTrainer(Trainer):

@@ -9,6 +9,7 @@ from app.routes.api import (
     comparison,
     datasets,
     embeddings,
+    encodings,
     experiments,
     health,
     measures,
@@ -35,6 +36,21 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description} for status, description in PROBLEMS.items()
 }
 
+MODULES = (
+    embeddings,
+    encodings,
+    comparison,
+    trash,
+    postprocess,
+    datasets,
+    experiments,
+    runs,
+    measures,
+    playground,
+    health,
+    ,
+)
+
 router = APIRouter(prefix="/api", responses=RESPONSES)
-for module in (embeddings, comparison, trash, postprocess, datasets, experiments, runs, measures, playground, health):
+for module in MODULES:
     router.include_router(module.router)

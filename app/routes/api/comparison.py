@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from app.dependencies import ContextDep
-from app.routes.api.schemas import EmbeddingSummary, MeasurementSummary, Row, Slug
+from app.routes.api.schemas import EmbeddingSummary, MeasurementValue, Row, Slug
 from app.services.comparison import LEAST, MOST, cautions, compare, get_compared
 
 router = APIRouter(prefix="/compare", tags=["embeddings"])
@@ -28,7 +28,7 @@ class ComparedOut(Row):
     """A measure; both lists are in the order of the embeddings. The baseline has no difference."""
 
     measure: Slug
-    found: list[MeasurementSummary | None]
+    found: list[MeasurementValue | None]
     differences: list[DifferenceOut | None]
 
 
@@ -55,7 +55,7 @@ def show_comparison(
         measures=[
             ComparedOut(
                 measure=row.measure.slug,
-                found=[one and MeasurementSummary.model_validate(one) for one in row.found],
+                found=[one and MeasurementValue.model_validate(one) for one in row.found],
                 differences=[one and DifferenceOut.model_validate(one) for one in row.differences],
             )
             for row in compare(embeddings)

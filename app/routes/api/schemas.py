@@ -6,14 +6,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.db.config import Regularizer
+from app.db.encoding import EncodingConfig
 from app.db.models import (
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
     EmbeddingTag,
+    EncodingStatus,
     FileRole,
     MeasurementStatus,
     Phase,
+    Pooling,
     ResultStatus,
     RunStatus,
 )
@@ -60,7 +63,7 @@ Slug = Annotated[
 ]
 
 
-class MeasurementSummary(Row):
+class MeasurementValue(Row):
     """A value, or why there is none."""
 
     status: MeasurementStatus
@@ -70,10 +73,15 @@ class MeasurementSummary(Row):
     n: int
 
 
+class MeasurementSummary(MeasurementValue):
+    """One measure of an embedding, as a number."""
+
+    measure: Slug
+
+
 class MeasurementOut(MeasurementSummary):
     """One measure of an embedding."""
 
-    measure: Slug
     detail: dict[str, Any] | None
 
 
@@ -295,3 +303,45 @@ class ExperimentOut(Row):
     created_at: datetime
     status: RunStatus
     runs: list[RunSummary]
+
+
+class EncodingOut(Row):
+    """Texts, the model they go through, and how far they are."""
+
+    id: str
+    name: str
+    filename: str
+    n_texts: int
+    columns: list[Any]
+    config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
+    status: EncodingStatus
+    done: Annotated[int, Field(description="Texts encoded so far.")]
+    total: Annotated[int | None, Field(description="Texts to be encoded; null until they have been read.")]
+    error: str | None
+    environment: dict[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class EncodingPlanOut(Row):
+    """What a configuration would make; null where it is known only when a model of the Hub has been fetched."""
+
+    rows: Annotated[int, Field(description="Texts at most; those that are empty are left out.")]
+    layers: int | None
+    embeddings: int | None
+    dimensions: int | None
+    size_bytes: Annotated[int | None, Field(description="Of all vectors, on the disk.")]
+    model_layers: int | None
+
+
+class LayerOut(Row):
+    """A layer of an encoding under a pooling."""
+
+    layer: Annotated[int, Field(description="0 is the embedding layer.")]
+    pooling: Pooling
+    embedding_id: Annotated[str, Field(validation_alias="id")]
+    status: EmbeddingStatus
+    n: int | None
+    d: int | None
+    measurements: list[MeasurementSummary]

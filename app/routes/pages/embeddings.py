@@ -13,6 +13,7 @@ from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.report import ReportDep, ReportQuery, report_of
 from app.services.embeddings import commit_embedding, get_embedding, select_embedding
+from app.services.encodings import get_place
 from app.services.library import known_tags
 from app.templating import templates
 
@@ -89,7 +90,12 @@ def _page(
     problem: InvalidError | None = None,
 ) -> Response:
     embedding = get_embedding(context, embedding_id)
-    shown: dict[str, Any] = {"embedding": embedding, "problem": problem, "known_tags": known_tags(context)}
+    shown: dict[str, Any] = {
+        "embedding": embedding,
+        "problem": problem,
+        "known_tags": known_tags(context),
+        "layer": get_place(context, embedding),
+    }
     if embedding.status is EmbeddingStatus.READY:
         shown |= report_of(context, embedding, query)
     status = status_of(problem) if problem else 200

@@ -1,7 +1,6 @@
 """A tiny task and rows to work on: everything else is the real thing."""
 
 import io
-import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from app.db.session import Sessions, create_sessions
 from app.formats.detect import detect
 from app.settings import Settings
 from app.storage import open_storage
-from tests.tiny import WORDS
+from tests.tiny import make_table
 
 
 @pytest.fixture
@@ -43,18 +42,6 @@ def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
         return stored.sha256
 
     return store
-
-
-def make_table(rows: int, seed: int) -> bytes:
-    """A tsv of texts of 2 to 12 words, of which one says good or bad."""
-    draw = random.Random(seed)
-    lines = ["sentence\tlabel"]
-    for _ in range(rows):
-        label = draw.randrange(2)
-        words = draw.choices(WORDS[:10], k=draw.randint(1, 11))
-        words.insert(draw.randrange(len(words) + 1), draw.choice(WORDS[10:12] if label else WORDS[12:]))
-        lines.append(f"{' '.join(words)}\t{label}")
-    return "\n".join(lines).encode()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from app.db.models import Dataset, DatasetOrigin, RunStatus
 from app.storage import open_storage
+from workers import models
 from workers.finetune import model
 from workers.finetune.job import fine_tune
 
@@ -19,7 +20,7 @@ def error_of(settings, get_run):
     """Run the job and return the sentence with which the run failed."""
 
     def error_of(run_id):
-        assert fine_tune(run_id, settings, "cpu") is None
+        assert fine_tune(run_id, settings, "cpu") == ()
         run = get_run(run_id)
         assert run.status is RunStatus.FAILED
         assert run.finished_at is not None
@@ -46,7 +47,7 @@ def copied(models_dir):
 
 @pytest.mark.parametrize("name", ["no-such-model", "no-one/no-such-model"])
 def test_a_model_that_is_not_here_while_the_hub_is_away(make_run, error_of, monkeypatch, name):
-    monkeypatch.setattr(model, "snapshot_download", raising(LocalEntryNotFoundError("away")))
+    monkeypatch.setattr(models, "snapshot_download", raising(LocalEntryNotFoundError("away")))
     sentence = error_of(make_run(model=name))
     assert f"no model '{name}' on this machine, and the Hub cannot be reached" in sentence
 
@@ -54,13 +55,13 @@ def test_a_model_that_is_not_here_while_the_hub_is_away(make_run, error_of, monk
 def test_a_model_that_the_hub_refuses(make_run, error_of, monkeypatch):
     refused = RepositoryNotFoundError.__new__(RepositoryNotFoundError)
     refused.args = ("404:\n not found",)
-    monkeypatch.setattr(model, "snapshot_download", raising(refused))
+    monkeypatch.setattr(models, "snapshot_download", raising(refused))
     assert "the Hub refuses it: 404: not found" in error_of(make_run(model="no-one/nothing"))
 
 
 @pytest.mark.parametrize("name", ["..", "../models", "/tmp", "a/b/c"])
 def test_a_name_never_leads_out_of_the_models_directory(make_run, error_of, monkeypatch, name):
-    monkeypatch.setattr(model, "snapshot_download", raising(HFValidationError("no")))
+    monkeypatch.setattr(models, "snapshot_download", raising(HFValidationError("no")))
     assert "it cannot be a Hub name either" in error_of(make_run(model=name))
 
 

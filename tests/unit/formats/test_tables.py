@@ -9,7 +9,7 @@ import pytest
 from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.columns import ColumnKind
 from app.formats.labels import label_values
-from app.formats.tables import DatasetDescription, describe_pair, read_columns
+from app.formats.tables import DatasetDescription, describe_pair, describe_texts, read_columns
 
 TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'
 
@@ -155,3 +155,24 @@ def test_the_labels_of_sst2_are_integers():
     labels = read_columns(path, path.name, ["label"])["label"]
     assert {type(label) for label in labels} == {int}
     assert Counter(labels) == {0: 29780, 1: 37569}
+
+
+def test_a_file_of_texts_is_described_by_itself(write):
+    found = describe_texts(*write("rows.csv", "text,gold\none,1\ntwo,\nthree,0\n,1\n"))
+    assert found.n == 4
+    text, gold = found.columns
+    assert (text.name, text.kind, text.n_missing_train) == ("text", ColumnKind.TEXT, 1)
+    assert (gold.values, gold.unseen, gold.n_missing_train, gold.n_missing_validation) == (["0", "1"], [], 1, 0)
+
+
+def test_a_text_file_is_one_column_of_lines(write):
+    found = describe_texts(*write("texts.txt", "one, two\n\nthree\n"))
+    assert found.n == 3
+    (line,) = found.columns
+    assert (line.name, line.n_distinct, line.n_missing_train, line.examples) == ("line", 2, 1, ["one, two", "three"])
+
+
+def test_a_file_that_holds_no_texts_is_refused_at_its_field(write):
+    with pytest.raises(InvalidError, match=r"rows\.csv: the file names columns but has no rows") as refused:
+        describe_texts(*write("rows.csv", "text\n"))
+    assert refused.value.field == "file"

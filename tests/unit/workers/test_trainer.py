@@ -16,9 +16,9 @@ from app.db.config import RunConfig
 from app.errors import InvalidError
 from isotropy.points import union_of_layers
 from isotropy.regularizers.istar import IStar
-from workers.finetune.layers import hidden_states_of
 from workers.finetune.tally import Tally
 from workers.finetune.trainer import IsotropyTrainer, training_arguments
+from workers.hidden_states import hidden_states_of
 
 TINY = {"vocab_size": 50, "pad_token_id": 0, "problem_type": "single_label_classification"}
 BERT = BertConfig(

@@ -1,0 +1,47 @@
+"""The configuration of an encoding: all that is needed to repeat it, stored whole in its row."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from app.db.config import Seed
+from app.db.models.states import Pooling
+
+MAX_EMBEDDINGS = 500
+"""Of one encoding: a layer under a pooling each."""
+MAX_BYTES = 32 * 2**30
+"""Of all vectors of one encoding, on the disk."""
+
+StateNumber = Annotated[int, Field(ge=0, le=1000)]
+
+
+class EncodingConfig(BaseModel):
+    """Which texts go through which model, and what becomes an embedding of its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(max_length=200)
+    text_columns: list[str] = Field(min_length=1, max_length=2, description="Two are read by the model as a pair.")
+    label_column: str | None = Field(None, description="Labels of the rows, for measures by class.")
+    poolings: list[Pooling] = Field(
+        [Pooling.MEAN],
+        min_length=1,
+        description="Which vector of a layer stands for a text: of its first token, the mean of all, of its last.",
+    )
+    layers: list[StateNumber] | None = Field(
+        None, min_length=1, description="0 is the embedding layer; null means all."
+    )
+    max_rows: int | None = Field(2000, ge=2, le=2**31, description="So many texts, drawn by the seed; null means all.")
+    max_length: int = Field(128, ge=8, le=4096, description="Tokens; longer texts are cut.")
+    batch_size: int = Field(32, ge=1, le=4096)
+    seed: Seed = 0
+
+    @field_validator("poolings")
+    @classmethod
+    def _in_order(cls, poolings: list[Pooling]) -> list[Pooling]:
+        return [pooling for pooling in Pooling if pooling in poolings]
+
+    @field_validator("layers")
+    @classmethod
+    def _each_layer_once(cls, layers: list[int] | None) -> list[int] | None:
+        return None if layers is None else sorted(set(layers))

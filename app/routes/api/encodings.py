@@ -1,0 +1,79 @@
+"""Encodings over the API."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, File, Form, UploadFile
+
+from app.db.encoding import EncodingConfig
+from app.db.models import Embedding, Encoding
+from app.db.types import RowId
+from app.dependencies import ContextDep
+from app.errors import InvalidError
+from app.formats.detect import TEXTS_FORMATS, listed
+from app.routes.api.schemas import EncodingOut, EncodingPlanOut, LayerOut
+from app.services import encodings
+from app.services.encodings import EncodingPlan, Split
+
+router = APIRouter(prefix="/encodings", tags=["encodings"])
+
+
+@router.get("", response_model=list[EncodingOut])
+def list_encodings(context: ContextDep) -> Sequence[Encoding]:
+    """All encodings, newest first."""
+    return encodings.list_encodings(context)
+
+
+@router.post("", status_code=201, response_model=EncodingOut)
+def create_encoding(
+    context: ContextDep,
+    file: Annotated[
+        UploadFile | None, File(description=f"Texts: {listed(TEXTS_FORMATS)}; a text a line in .txt.")
+    ] = None,
+    dataset_id: Annotated[RowId | None, Form(description="Or a data set that is here, with `split`.")] = None,
+    split: Annotated[Split, Form()] = "validation",
+    name: Annotated[str | None, Form(max_length=200)] = None,
+) -> Encoding:
+    """Upload a file of texts, or take those of a data set: a draft, until it is launched."""
+    if (file is None) == (dataset_id is None):
+        raise InvalidError("Expected either a file of texts or a dataset_id; give one of them.", "file")
+    if file is not None:
+        return encodings.create_encoding(context, file.file, file.filename or "", name)
+    return encodings.create_encoding_of_dataset(context, str(dataset_id), split, name)
+
+
+@router.get("/{encoding_id}", response_model=EncodingOut)
+def show_encoding(context: ContextDep, encoding_id: str) -> Encoding:
+    """One encoding and how far it is."""
+    return encodings.get_encoding(context, encoding_id)
+
+
+@router.post("/{encoding_id}/plan", response_model=EncodingPlanOut)
+def plan_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> EncodingPlan:
+    """What a configuration would make: embeddings, rows, bytes on the disk. Nothing is launched."""
+    return encodings.plan_encoding(context, encodings.get_encoding(context, encoding_id), config)
+
+
+@router.post("/{encoding_id}/launch", response_model=EncodingOut)
+def launch_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> Encoding:
+    """Put the texts of a draft through a model; or again, of one that failed or was cancelled."""
+    return encodings.launch_encoding(context, encoding_id, config)
+
+
+@router.post("/{encoding_id}/cancel", response_model=EncodingOut)
+def cancel_encoding(context: ContextDep, encoding_id: str) -> Encoding:
+    """Stop one that waits or runs."""
+    return encodings.cancel_encoding(context, encoding_id)
+
+
+@router.get("/{encoding_id}/layers", response_model=list[LayerOut])
+def list_layers(context: ContextDep, encoding_id: str) -> Sequence[Embedding]:
+    """The embedding of each layer and pooling with its measurements, which `/api/embeddings/<id>` has in detail."""
+    encodings.get_encoding(context, encoding_id)
+    return encodings.list_layers(context, encoding_id)
+
+
+@router.delete("/{encoding_id}", status_code=204)
+def delete_encoding(context: ContextDep, encoding_id: str) -> None:
+    """Delete an encoding with the embeddings of its layers and the files that no other needs."""
+    encodings.delete_encoding(context, encoding_id)

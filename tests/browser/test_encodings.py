@@ -1,0 +1,42 @@
+"""Texts through a model, by clicking."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.tiny import make_table
+
+
+def test_texts_are_uploaded_encoded_and_read_layer_by_layer(serving, page, tmp_path, models_dir):
+    server = serving(ISOSCOPE_MODELS_DIR=str(models_dir))
+    (texts := tmp_path / "reviews.tsv").write_bytes(make_table(40, 1))
+    page.goto(f"{server.url}/embeddings")
+    page.get_by_role("link", name="Encodings").click()
+    page.get_by_label("A file of texts").set_input_files(texts)
+    page.get_by_role("button", name="Upload and choose a model").click()
+
+    expect(page.get_by_label("Texts", exact=True)).to_have_value("sentence")
+    expect(page.locator("#plan strong")).to_have_text("7 embeddings")
+    page.get_by_label("Model", exact=True).fill("tiny-gpt2")
+    page.get_by_label("last token").check()
+    expect(page.locator("#plan strong")).to_have_text("6 embeddings")
+    page.get_by_role("button", name="Encode").click()
+
+    expect(page.get_by_role("link", name="Compare layers")).to_be_visible(timeout=240_000)
+    expect(page.get_by_text("embeddings measured")).to_be_hidden(timeout=240_000)
+    expect(page.locator("#figure-heat-map .js-plotly-plot")).to_be_visible()
+    expect(page.locator("#figure-by-layer .js-plotly-plot")).to_be_visible()
+    page.get_by_label("Measure by layer").select_option("Uniformity")
+    expect(page).to_have_url(re.compile("by=uniformity"))
+    expect(page.get_by_role("heading", name="Uniformity by layer")).to_be_visible()
+
+    page.get_by_role("link", name="last token", exact=True).click()
+    expect(page).to_have_url(re.compile("pooling=last"))
+    row = page.get_by_role("region", name="Measures by layer").get_by_role("row", name="Layer 1")
+    row.get_by_role("cell").nth(0).get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("reviews · tiny-gpt2 · layer 1, last")
+    expect(page.get_by_text("Layer 1 of 2, last token")).to_be_visible()
+    page.get_by_role("link", name="next layer").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("reviews · tiny-gpt2 · layer 2, last")
+    page.get_by_role("navigation", name="Layers of reviews").get_by_role("link", name="reviews").click()
+    expect(page).to_have_url(re.compile("/encodings/.*pooling=last"))

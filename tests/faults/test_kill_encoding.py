@@ -1,0 +1,39 @@
+"""kill -9, Ctrl-C and Cancel in the middle of an encoding: it ends once, and no file is left that no row knows."""
+
+import pytest
+
+TEXTS = "".join(f"the {'good' if i % 2 else 'bad'} film number {i} was so very great and dull\n" for i in range(40_000))
+CONFIG = {"model": "tiny-bert", "text_columns": ["line"], "layers": [1, 2], "max_rows": None, "batch_size": 1}
+
+
+@pytest.fixture
+def encoding(serving, models_dir):
+    """An encoding of many texts that runs."""
+    server = serving(ISOSCOPE_MODELS_DIR=str(models_dir))
+    draft = server.post("/api/encodings", files={"file": ("t.txt", TEXTS.encode())})
+    path = f"/api/encodings/{draft['id']}"
+    server.post(f"{path}/launch", json=CONFIG)
+    server.wait_for(lambda: server.get(path)["done"] > 0, "the first texts")
+    return server, path
+
+
+def test_it_begins_afresh_after_a_kill_and_stops_within_seconds_when_it_is_cancelled(encoding):
+    server, path = encoding
+    begun = server.get(path)["started_at"]
+    server.child("multiprocessing.forkserver").kill()
+    server.wait_for(lambda: server.get(path)["started_at"] != begun, "another attempt, after its process was killed")
+    begun = server.get(path)["started_at"]
+    assert server.stop() == 0
+    server.start()
+    server.wait_for(lambda: server.get(path)["started_at"] != begun, "another attempt, after Ctrl-C")
+
+    assert server.post(f"{path}/cancel")["status"] == "cancelled"
+    server.post(f"{path}/launch", json=CONFIG | {"max_rows": 50, "batch_size": 16})
+    server.wait_for(lambda: server.get(path)["status"] == "finished", "the end of a smaller one", seconds=60)
+    layers = server.get(f"{path}/layers")
+    assert [one["layer"] for one in layers] == [1, 2]
+    embeddings = [server.get(f"/api/embeddings/{one['embedding_id']}") for one in layers]
+    known = {file["file_sha256"] for one in embeddings for file in one["files"]}
+    kept = {file.name for file in (server.data_dir / "files").iterdir()}
+    assert len(kept - known) == 1, "nothing but the texts themselves"
+    assert server.stop() == 0

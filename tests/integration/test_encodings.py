@@ -1,0 +1,342 @@
+"""Encodings from upload to the report by layer, over the API and the pages, with the real worker function."""
+
+import html
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, select
+
+from app.db.models import Embedding, Encoding, EncodingStatus, StoredFile
+from app.figures.layers import POOLING_TITLES
+from app.routes.pages.layers import LayersQuery, read_layers
+from app.services import encodings
+from app.settings import Settings
+from tests.tiny import make_table
+from workers.encode.job import encode_texts
+
+TEXTS = make_table(30, 3)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, models_dir: Path, database: dict[str, str]) -> Settings:
+    return Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
+
+
+@pytest.fixture
+def draft(client):
+    """The path of a draft of 30 texts."""
+    answer = client.post("/encodings", files={"file": ("reviews.tsv", TEXTS)})
+    assert answer.status_code == 303
+    return answer.headers["location"]
+
+
+@pytest.fixture
+def encoding(client, work, draft):
+    """The path of a finished encoding, three layers under two poolings, all measured."""
+    client.post(f"{draft}/launch", data=form(poolings=["first", "mean"]))
+    work()
+    return draft
+
+
+def form(**changed):
+    given = {
+        "model": "tiny-bert", "text_columns": ["sentence", ""], "label_column": "label", "poolings": ["mean"],
+        "layers": "", "max_rows": "2000", "max_length": "64", "batch_size": "8", "seed": "0",
+    }  # fmt: skip
+    return given | changed
+
+
+def config(**changed):
+    return {"model": "tiny-bert", "text_columns": ["sentence"], **changed}
+
+
+def words(answer):
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
+
+
+def test_a_file_of_texts_becomes_a_draft_with_the_likeliest_columns(client, draft):
+    page = client.get(draft)
+    assert "reviews.tsv, added just now" in words(page)
+    assert '<option value="sentence" selected>' in page.text
+    assert '<option value="label" selected>' in page.text
+    assert "First values" in page.text
+
+
+def test_the_plan_says_before_the_launch_what_it_will_be(client, draft):
+    shown = words(client.get(draft, params=form(poolings=["first", "mean"], max_rows="10")))
+    assert "6 embeddings" in shown
+    assert "3 layers × 2 poolings, of 10 rows × 16 dimensions: 3.84 kB on the disk" in shown
+    plan = client.post(f"/api{draft}/plan", json=config(poolings=["mean"], layers=[2])).json()
+    assert plan == {
+        "rows": 30, "layers": 1, "embeddings": 1, "dimensions": 16, "size_bytes": 30 * 16 * 4, "model_layers": 2,
+    }  # fmt: skip
+
+
+def test_of_a_model_of_the_hub_the_plan_leaves_open_what_is_not_known(client, draft):
+    shown = words(client.get(draft, params=form(model="google-bert/bert-base-cased")))
+    assert "Every layer" in shown
+    assert "how many it has is known when the model is here" in shown
+
+
+def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding):
+    found = client.get(f"/api{encoding}").json()
+    assert (found["status"], found["done"], found["total"]) == ("finished", 30, 30)
+    assert (found["config"]["poolings"], found["config"]["seed"]) == (["first", "mean"], 0)
+    layers = client.get(f"/api{encoding}/layers").json()
+    assert [(one["layer"], one["pooling"]) for one in layers] == [
+        (layer, pooling) for layer in (0, 1, 2) for pooling in ("first", "mean")
+    ]
+    assert {(one["status"], one["n"], one["d"]) for one in layers} == {("ready", 30, 16)}
+    last = {one["measure"]: one for one in layers[-1]["measurements"]}
+    whole = client.get(f"/api/embeddings/{layers[-1]['embedding_id']}").json()
+    assert last["isoscore"]["value"] == {one["measure"]: one for one in whole["measurements"]}["isoscore"]["value"]
+    assert last["silhouette"]["value"] is not None
+    assert "detail" not in last["isoscore"]
+
+
+def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(client, encoding):
+    layers = client.get(f"/api{encoding}/layers").json()
+    means = [one for one in layers if one["pooling"] == "mean"]
+    page = client.get(encoding)
+    for one in means:
+        assert page.text.count(f'"/embeddings/{one["embedding_id"]}#all-measures"') == 11
+    compared = "&".join(f"id={one['embedding_id']}" for one in means)
+    assert f'href="/compare?{compared}"' in html.unescape(page.text)
+    firsts = client.get(encoding, params={"pooling": "first", "measures": ["isoscore", "twonn"], "by": "twonn"})
+    assert means[0]["embedding_id"] not in firsts.text
+    assert firsts.text.count("#all-measures") == 3 * 2
+    assert "Intrinsic dimension, TwoNN by layer" in firsts.text
+
+
+def test_figures_are_served_by_pooling_and_measure(client, encoding):
+    layers = {(one["layer"], one["pooling"]): one for one in client.get(f"/api{encoding}/layers").json()}
+    query = {"pooling": "first", "measures": ["mean_cosine", "isoscore"], "by": "mean_cosine"}
+    rows = client.get(f"{encoding}/figures/heat-map.csv", params=query).text.splitlines()
+    assert rows[0].split(",")[0] == "layer"
+    line = client.get(f"{encoding}/figures/by-layer.csv", params=query).text.splitlines()
+    assert line[0] == "pooling,layer,mean_cosine,se,n,reason"
+    value = {one["measure"]: one["value"] for one in layers[1, "mean"]["measurements"]}["mean_cosine"]
+    assert f"mean,1,{value}," in "\n".join(line)
+    names = [trace["name"] for trace in client.get(f"{encoding}/figures/by-layer.json", params=query).json()["data"]]
+    assert names == [POOLING_TITLES["first"], POOLING_TITLES["mean"]]
+    assert client.get(f"{encoding}/figures/none.csv").status_code == 404
+
+
+def test_an_encoded_embedding_leads_to_its_encoding_and_its_neighbours(client, encoding):
+    means = [one["embedding_id"] for one in client.get(f"/api{encoding}/layers").json() if one["pooling"] == "mean"]
+    first, second, last = (client.get(f"/embeddings/{one}") for one in means)
+    assert "Layer 1 of 2, mean pooling, of reviews through tiny-bert" in words(second)
+    assert f'href="{encoding}?pooling=mean"' in second.text
+    assert [f'href="/embeddings/{one}" rel' in second.text for one in means] == [True, False, True]
+    assert "previous layer" not in first.text
+    assert "next layer" not in last.text
+
+
+def statements(context, do):
+    """The SELECTs of ``do``."""
+    said = []
+    engine = context.sessions.kw["bind"]
+
+    def listen(_connection, _cursor, statement, *_):
+        said.append(statement)
+
+    event.listen(engine, "before_cursor_execute", listen)
+    do()
+    event.remove(engine, "before_cursor_execute", listen)
+    return [one for one in said if one.startswith("SELECT")]
+
+
+def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no_detail(context, client, work):
+    counts = []
+    for changes in ({"layers": "1"}, {"poolings": ["first", "mean"]}):
+        page = client.post("/encodings", files={"file": ("t.tsv", TEXTS)}).headers["location"]
+        client.post(f"{page}/launch", data=form(**changes))
+        work()
+        encoding_id = page.rsplit("/", 1)[-1]
+        encoding = encodings.get_encoding(context, encoding_id)
+        query = LayersQuery(None, (), "")
+        said = statements(context, lambda encoding=encoding, query=query: read_layers(context, encoding, query))
+        counts.append(len(said))
+        assert not any(re.search(r"\.(detail|inspection|selection)\b", one) for one in said)
+    assert counts == [3, 3]
+
+
+def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, draft):
+    client.post(f"{draft}/launch", data=form())
+    assert "It starts when" not in client.get(draft).text
+    assert 'hx-trigger="every 2s"' in client.get(draft).text
+    encode_texts(draft.rsplit("/", 1)[-1], context.settings, "cpu")
+    page = client.get(draft)
+    assert "0 of 3 embeddings measured" in words(page)
+    assert "No layer has been measured yet" in words(page) or 'id="figure-heat-map"' in page.text
+    assert 'hx-trigger="every 2s"' in page.text
+
+
+def test_what_waits_is_in_the_queue_and_in_the_list(client, draft):
+    assert "reviews" not in client.get("/queue").text
+    client.post(f"{draft}/launch", data=form())
+    for path in ("/queue", "/encodings"):
+        assert "tiny-bert" in client.get(path).text
+    assert "It waits for a worker" in words(client.get(draft)) or "No worker is running" in words(client.get(draft))
+
+
+def test_one_can_be_cancelled_and_run_again_as_it_was_or_changed(client, work, draft):
+    client.post(f"{draft}/launch", data=form())
+    assert client.post(f"{draft}/cancel").status_code == 303
+    assert "Change and run again" in client.get(draft).text
+    assert work() == 0
+    refused = client.post(f"/api{draft}/cancel")
+    assert refused.json()["detail"] == "Only a queued or running encoding can be cancelled; this one is cancelled."
+    client.post(f"{draft}/launch", data=form(layers="2"))
+    work()
+    assert [one["layer"] for one in client.get(f"/api{draft}/layers").json()] == [2]
+    refused = client.post(f"/api{draft}/launch", json=config())
+    assert refused.status_code == 409
+    assert "can be launched; this encoding is finished" in refused.json()["detail"]
+
+
+def test_a_failed_one_says_why_and_is_run_again_with_what_was_changed(client, work, draft, models_dir):
+    folder = models_dir / "passing"
+    shutil.copytree(models_dir / "tiny-bert", folder)
+    client.post(f"{draft}/launch", data=form(model="passing"))
+    shutil.rmtree(folder)
+    work()
+    page = client.get(draft)
+    assert "This could not be encoded." in page.text
+    assert "There is no model 'passing'" in words(page)
+    assert 'value="passing"' in page.text
+    client.post(f"{draft}/launch", data=form())
+    work()
+    assert client.get(f"/api{draft}").json()["status"] == "finished"
+
+
+def test_deleted_in_any_state_it_leaves_no_row_and_no_file(client, context, work, encoding):
+    client.post(f"{encoding}/delete")
+    with context.sessions() as session:
+        assert [session.scalars(select(table)).all() for table in (Encoding, Embedding, StoredFile)] == [[], [], []]
+    assert list(context.settings.files.iterdir()) == []
+    page = client.post("/encodings", files={"file": ("t.tsv", TEXTS)}).headers["location"]
+    client.post(f"{page}/launch", data=form())
+    assert client.delete(f"/api{page}").status_code == 204
+    assert client.get(page).status_code == 404
+    assert work() == 0
+    assert list(context.settings.files.iterdir()) == []
+
+
+def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, context, work):
+    files = {"train": ("train.tsv", TEXTS), "validation": ("validation.tsv", make_table(20, 4))}
+    dataset = client.post("/api/datasets", files=files, data={"name": "Tiny"}).json()
+    stored = set(context.settings.files.iterdir())
+    taken = client.post("/api/encodings", data={"dataset_id": dataset["id"], "split": "validation"}).json()
+    assert (taken["name"], taken["n_texts"], taken["filename"]) == ("Tiny, validation", 20, "validation.tsv")
+    assert set(context.settings.files.iterdir()) == stored
+    page = client.post("/encodings/of-dataset", data={"dataset_id": dataset["id"], "split": "train"})
+    assert "30 rows of train.tsv" in words(client.get(page.headers["location"]))
+    assert client.delete(f"/api/datasets/{dataset['id']}").status_code == 204
+    client.post(f"/api/encodings/{taken['id']}/launch", json=config(layers=[0]))
+    work()
+    assert client.get(f"/api/encodings/{taken['id']}").json()["status"] == "finished"
+
+
+def test_a_text_a_line_and_blank_lines_are_counted(client, work):
+    content = "the film\n\n" + "a good plot\nvery dull\n" * 6
+    page = client.post("/encodings", files={"file": ("lines.txt", content)}).headers["location"]
+    assert '<option value="line" selected>' in client.get(page).text
+    client.post(f"{page}/launch", data=form(text_columns=["line"], label_column=""))
+    work()
+    assert client.get(f"/api{page}").json()["environment"]["texts"] == {"n": 13, "n_empty": 1}
+    assert "1 row without a text was left out" in words(client.get(page))
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "sentence"),
+    [
+        ({"model": "no such model"}, "model", "Expected one of all-MiniLM-L6-v2"),
+        ({"text_columns": ["headline"]}, "text_columns", "The file has no column 'headline': choose one of 'sentence'"),
+        ({"text_columns": ["sentence", "sentence"]}, "text_columns", "The same text column was chosen twice"),
+        ({"label_column": "gold"}, "label_column", "The file has no column 'gold'"),
+        ({"layers": [0, 3]}, "layers", "Expected layers from 0 to 2, which is what tiny-bert has, got 3."),
+        ({"poolings": []}, "poolings", "poolings: List should have at least 1 item"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused_at_its_field(client, draft, changed, field, sentence):
+    answer = client.post(f"/api{draft}/launch", json=config(**changed))
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert sentence in answer.json()["detail"]
+    assert client.get(f"/api{draft}").json()["status"] == "draft"
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"poolings": []}, "Expected at least one of first token, mean and last token; got nothing."),
+        ({"layers": "one"}, "Expected layer numbers from 0, separated by commas, or nothing for all layers; got one."),
+        ({"max_rows": "1"}, "Expected a whole number from 2, or nothing for all rows; got 1."),
+    ],
+)
+def test_the_form_comes_back_filled_in_with_the_sentence_at_its_field(client, draft, changed, sentence):
+    answer = client.post(f"{draft}/launch", data=form(model="tiny-gpt2", **changed))
+    assert answer.status_code == 422
+    assert sentence in words(answer)
+    assert 'value="tiny-gpt2"' in answer.text
+    assert "Not ready" in answer.text
+
+
+def test_more_than_is_sensible_is_refused_before_it_is_launched(client, draft, monkeypatch):
+    monkeypatch.setattr(encodings, "MAX_EMBEDDINGS", 5)
+    answer = client.post(f"/api{draft}/launch", json=config(poolings=["first", "mean"]))
+    assert answer.json()["detail"] == (
+        "Expected at most 5 embeddings of 34.4 GB together, got 6 of 0.0 GB. Choose fewer layers, poolings or rows."
+    )
+
+
+def test_labels_are_few_and_texts_are_there(client):
+    many = "text\tid\tnothing\n" + "".join(f"word {i}\t{i}\t\n" for i in range(300))
+    page = client.post("/encodings", files={"file": ("many.tsv", many)}).headers["location"]
+    refused = client.post(f"/api{page}/launch", json=config(text_columns=["text"], label_column="id"))
+    assert "The column 'id' has 300 different values, labels at most 200" in refused.json()["detail"]
+    refused = client.post(f"/api{page}/launch", json=config(text_columns=["nothing"]))
+    assert refused.json()["detail"] == "The column 'nothing' is empty in every row: choose another."
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "sentence"),
+    [
+        ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .txt, .tsv, .csv, .parquet or .jsonl"),
+        ({"files": {"file": ("x.csv", b"text\n")}}, "file", "x.csv: the file names columns but has no rows"),
+        ({"data": {"name": "nothing"}}, "file", "Expected either a file of texts or a dataset_id; give one of them."),
+        ({"data": {"dataset_id": "none"}}, "dataset_id", "There is no data set 'none'"),
+    ],
+)
+def test_what_holds_no_texts_is_refused_and_not_kept(client, context, given, field, sentence):
+    answer = client.post("/api/encodings", **given)
+    assert answer.json()["field"] == field
+    assert sentence in answer.json()["detail"]
+    assert client.get("/api/encodings").json() == []
+    assert list(context.settings.files.iterdir()) == []
+
+
+def test_a_glue_task_has_no_file_to_take(client):
+    dataset = client.post("/api/datasets/glue", json={"name": "sst2"}).json()
+    answer = client.post("/api/encodings", data={"dataset_id": dataset["id"]})
+    assert "GLUE SST-2 has no files here: a worker fetches them" in answer.json()["detail"]
+    page = client.post("/encodings/of-dataset", data={"dataset_id": dataset["id"], "split": "train"})
+    assert (page.status_code, "has no files here" in words(page)) == (422, True)
+    assert "GLUE SST-2" not in client.get("/encodings").text
+
+
+def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
+    assert "Expected a file of texts: choose one." in words(client.post("/encodings", data={"name": "x"}))
+    answer = client.get("/api/encodings/none")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404, "There is no encoding 'none'; it may have been deleted.",
+    )  # fmt: skip
+    assert client.get("/api/encodings/none/layers").status_code == 404
+
+
+def test_two_at_once_launch_it_once(client, context, draft):
+    assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
+    assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409
+    assert encodings.get_encoding(context, draft.rsplit("/", 1)[-1]).status is EncodingStatus.QUEUED

@@ -1,0 +1,63 @@
+"""The texts of an encoding, as they are read from a file."""
+
+import json
+
+import pytest
+
+from app.db.encoding import EncodingConfig
+from app.errors import InvalidError
+from workers.encode.texts import load_texts
+
+TABLE = 'a,b,gold\n"one, two",x,1\n,y,0\nthree,z,1.0\nfour,,\n'
+
+
+def config(**given):
+    return EncodingConfig.model_validate({"model": "any", "text_columns": ["a"], **given})
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "stored"
+    path.write_text(TABLE)
+    return path
+
+
+def test_rows_without_a_text_are_left_out_and_counted(table):
+    texts = load_texts(table, "rows.csv", config(label_column="gold"))
+    assert texts.rows == [("one, two",), ("three",), ("four",)]
+    assert (texts.numbers, texts.labels, texts.n_empty) == ([1, 3, 4], ["1", "1", ""], 1)
+
+
+def test_a_pair_needs_both_texts(table):
+    texts = load_texts(table, "rows.csv", config(text_columns=["a", "b"]))
+    assert (texts.rows, texts.numbers, texts.labels) == ([("one, two", "x"), ("three", "z")], [1, 3], None)
+    assert [json.loads(line) for line in texts.annotations()] == [{"name": "one, two / x"}, {"name": "three / z"}]
+
+
+def test_a_text_file_has_a_text_a_line(tmp_path):
+    (path := tmp_path / "stored").write_text("\ufeffone\n\n  \ntwo\n", encoding="utf-8")
+    texts = load_texts(path, "texts.txt", config(text_columns=["line"]))
+    assert (texts.rows, texts.numbers, texts.n_empty) == ([("one",), ("two",)], [1, 4], 2)
+
+
+def test_of_many_texts_some_are_drawn_by_the_seed_in_the_order_of_the_file(tmp_path):
+    (path := tmp_path / "stored").write_text("".join(f"text {i}\n" for i in range(1, 101)))
+    drawn = [load_texts(path, "t.txt", config(text_columns=["line"], max_rows=10, seed=s)) for s in (0, 0, 1)]
+    assert drawn[0].numbers == sorted(drawn[0].numbers) == drawn[1].numbers != drawn[2].numbers
+    assert drawn[0].rows == [(f"text {number}",) for number in drawn[0].numbers]
+    assert len(drawn[0]) == 10
+
+
+def test_names_are_one_short_line_that_any_database_can_hold(tmp_path):
+    (path := tmp_path / "stored").write_text(json.dumps({"a": "x\n\ty \ud800 " + 100 * "long "}) + "\n")
+    (line,) = load_texts(path, "t.jsonl", config()).annotations()
+    name = json.loads(line)["name"]
+    assert len(name) == 80
+    assert name.startswith("x y ? long")
+    assert name.endswith("…")
+
+
+def test_a_column_without_any_text_is_refused(tmp_path):
+    (path := tmp_path / "stored").write_text("a,b\n,x\n ,y\n")
+    with pytest.raises(InvalidError, match=r"None of the 2 rows of t\.csv has text in 'a': choose another column\."):
+        load_texts(path, "t.csv", config())

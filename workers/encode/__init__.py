@@ -1,0 +1,1 @@
+"""Encoding: texts through a model, every layer of which becomes an embedding."""

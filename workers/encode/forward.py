@@ -1,0 +1,139 @@
+"""Texts through a model, in batches: of each chosen layer a vector for each text."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from app.db.encoding import EncodingConfig
+from app.db.models import Pooling
+from app.errors import InvalidError
+from workers.encode.pooling import pool
+from workers.encode.texts import Texts
+from workers.encode.vectors import Vectors
+from workers.failure import out_of_memory
+from workers.hidden_states import hidden_states_of, looking_at
+
+logger = logging.getLogger(__name__)
+
+
+class Place(NamedTuple):
+    """Where vectors come from: a layer, 0 being the embedding layer, and how its tokens are pooled."""
+
+    layer: int
+    pooling: Pooling
+
+
+class Encoded(NamedTuple):
+    """The vectors of all places, in the order of the texts."""
+
+    places: list[Place]
+    vectors: Vectors
+    depth: int
+    """Layers of the model, the embedding layer not counted."""
+    batch_size: int
+    """With which it went through in the end."""
+
+
+class Encoder:
+    """A model with its tokenizer, and what is wanted of it."""
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, config: EncodingConfig, max_length: int
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.config = config
+        self.max_length = max_length
+
+    def encode(self, texts: Texts, folder: Path, advance: Callable[[int], None]) -> Encoded:
+        """Return the vectors of ``texts``, kept in ``folder``; ``advance`` hears how many are done.
+
+        The longest come first: there is little padding, and too large a batch fails at once. Where memory runs out
+        the batch is halved, once. The caller closes the vectors.
+
+        Raises:
+            InvalidError: a text has no token, the model gives NaN or infinity, or lacks a layer.
+
+        """
+        # By characters, not by tokens, which for all texts at once would take many times their memory.
+        order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
+        encoded: Encoded | None = None
+        size, done = self.config.batch_size, 0
+        try:
+            with looking_at(self.model):
+                while done < len(texts):
+                    chosen = order[done : done + size]
+                    try:
+                        states, mask = self._forward(texts, chosen)
+                    except Exception as error:
+                        if size < self.config.batch_size or size == 1 or not out_of_memory(error):
+                            raise
+                        size //= 2
+                        logger.warning("A batch of %s texts did not fit into memory; going on with %s.", 2 * size, size)
+                        continue
+                    encoded = encoded or self._room(states, len(texts), folder)
+                    self._keep(encoded, states, mask, texts, chosen)
+                    done += len(chosen)
+                    advance(done)
+        except BaseException:
+            if encoded is not None:
+                encoded.vectors.close()
+            raise
+        if encoded is None:
+            raise InvalidError("Expected at least one text to encode, got none.", "text_columns")
+        return encoded._replace(batch_size=size)
+
+    def _forward(self, texts: Texts, chosen: NDArray[np.int64]) -> tuple[Sequence[Tensor], Tensor]:
+        """Return 1 + L tensors [batch, tokens, d] and the mask [batch, tokens]."""
+        columns = [list(column) for column in zip(*(texts.rows[i] for i in chosen), strict=True)]
+        tokens = self.tokenizer(*columns, truncation=True, max_length=self.max_length)
+        for i, ids in zip(chosen, tokens["input_ids"], strict=True):
+            if not ids:
+                raise InvalidError(
+                    f"Row {texts.numbers[i]} has no token that {self.config.model!r} knows, so it has no vector. Leave "
+                    "that row out of the file.",
+                    "text_columns",
+                )
+        batch = self.tokenizer.pad(tokens, return_tensors="pt").to(self.model.device)
+        states = hidden_states_of(self.model(**batch, output_hidden_states=True))
+        return states, batch["attention_mask"]
+
+    def _room(self, states: Sequence[Tensor], n: int, folder: Path) -> Encoded:
+        """Return room for the vectors of all places, now that it is known which layers there are."""
+        last = len(states) - 1
+        layers = list(range(len(states))) if self.config.layers is None else self.config.layers
+        if layers[-1] > last:
+            raise InvalidError(
+                f"Expected layers from 0 to {last}, which {self.config.model!r} has, got {layers[-1]}.", "layers"
+            )
+        widths = sorted({states[layer].shape[-1] for layer in layers})
+        if len(widths) > 1:
+            raise InvalidError(
+                f"Expected layers of one width, got layers of {widths[0]:,} and of {widths[-1]:,} dimensions. Encode "
+                "them apart.",
+                "layers",
+            )
+        places = [Place(layer, pooling) for layer in layers for pooling in self.config.poolings]
+        return Encoded(places, Vectors(folder, len(places), n, widths[0]), last, self.config.batch_size)
+
+    def _keep(
+        self, encoded: Encoded, states: Sequence[Tensor], mask: Tensor, texts: Texts, chosen: NDArray[np.int64]
+    ) -> None:
+        """Write the vectors of a batch into the rows of its texts."""
+        for number, place in enumerate(encoded.places):
+            pooled = pool(states[place.layer], mask, place.pooling)
+            finite = torch.isfinite(pooled).all(dim=1).cpu().numpy()
+            if not finite.all():
+                raise InvalidError(
+                    f"{self.config.model!r} gives NaN or infinity for row {texts.numbers[chosen[~finite][0]]} at layer "
+                    f"{place.layer}. Its weights may be damaged; choose another model.",
+                    "model",
+                )
+            encoded.vectors.values[number, chosen] = pooled.cpu().numpy()

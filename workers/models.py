@@ -1,0 +1,139 @@
+"""The models and tokenizers that jobs start from, by name."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import file_digest
+from inspect import signature
+from pathlib import Path
+
+import datasets
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from app.bundled import BUNDLED, bundled_folder
+from app.errors import InvalidError, NotFoundError
+from app.settings import Settings
+
+# Weights as safetensors, configuration, vocabularies: never code, never pickles.
+HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model's files are on this machine."""
+
+    folder: Path
+    revision: str | None
+    """Commit on the Hub; null for a model that did not come from there."""
+
+    def weights_sha256(self) -> dict[str, str]:
+        """Return the hash of each file of weights."""
+        return {path.name: _sha256(path) for path in sorted(self.folder.glob("*.safetensors"))}
+
+
+def find_source(name: str, settings: Settings, revision: str | None = None) -> Source:
+    """Find a model by name: the bundled one, a folder of the models directory, or a Hub name, in this order.
+
+    A Hub model is downloaded as it is now, or as it was at ``revision``.
+    """
+    folder = bundled_folder() if name == BUNDLED else _local_folder(name, settings)
+    source = _download(name, revision) if folder is None else Source(folder, None)
+    if not any(source.folder.glob("*.safetensors")):
+        raise InvalidError(
+            f"The model {name!r} has no weights as safetensors; pickled weights are never loaded. Convert it with "
+            "save_pretrained() of a current transformers, or choose another.",
+            "model",
+        )
+    return source
+
+
+def load_tokenizer(source: Source, name: str) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a model; it has a token to pad with."""
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=False)
+    except Exception as error:
+        raise InvalidError(
+            f"The model {name!r} has no tokenizer that can be loaded: {one_line(error)}", "model"
+        ) from error
+    # Without its files transformers makes a tokenizer that knows no word at all.
+    if not any((source.folder / file).is_file() for file in tokenizer.vocab_files_names.values()):
+        raise InvalidError(
+            f"The model {name!r} has no tokenizer: expected one of {', '.join(tokenizer.vocab_files_names.values())} "
+            "in its folder. Save the tokenizer there with save_pretrained().",
+            "model",
+        )
+    if tokenizer.pad_token is None:
+        # Models that only ever generated text, as GPT-2, have none; masked out, any token will do.
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if tokenizer.pad_token is None:
+        raise InvalidError(
+            f"The tokenizer of {name!r} has no token to pad with; give it a pad_token and save it again.", "model"
+        )
+    return tokenizer
+
+
+def load_weights(load: Callable[[], PreTrainedModel], name: str, purpose: str) -> PreTrainedModel:
+    """Return what ``load`` loads; what it cannot is told as a sentence."""
+    try:
+        return load()
+    except Exception as error:
+        raise InvalidError(f"The model {name!r} cannot be loaded {purpose}: {one_line(error)}", "model") from error
+
+
+def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Give the model its tokenizer's padding, and have the tokenizer make only what the model takes."""
+    model.config.pad_token_id = tokenizer.pad_token_id
+    # A tokenizer saved without its class makes columns that some models do not take.
+    taken = signature(model.forward).parameters
+    tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name in taken]
+
+
+def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
+    """Return the number of tokens to cut texts at: ``max_length``, but no more than the model can take."""
+    positions = getattr(model.config, "max_position_embeddings", None) or max_length
+    return int(min(max_length, tokenizer.model_max_length, positions))
+
+
+def be_quiet() -> None:
+    """Keep progress bars and advice out of the worker's log; what matters is in the row."""
+    transformers_logging.set_verbosity(logging.ERROR)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    datasets.disable_progress_bars()
+
+
+def one_line(error: Exception) -> str:
+    """Return what an error says in one line."""
+    return " ".join(str(error).split())
+
+
+def _local_folder(name: str, settings: Settings) -> Path | None:
+    # Whatever has a slash in it, or is "..", may lead out of the models directory.
+    plain = name not in ("", ".", "..") and Path(name).name == name
+    folder = settings.models / name
+    return folder if plain and (folder / "config.json").is_file() else None
+
+
+def _download(name: str, revision: str | None) -> Source:
+    try:
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_FILES))
+    except HFValidationError as error:
+        raise NotFoundError(f"There is no model {name!r}, and it cannot be a Hub name either.", "model") from error
+    except LocalEntryNotFoundError as error:
+        raise NotFoundError(
+            f"There is no model {name!r} on this machine, and the Hub cannot be reached to fetch it. "
+            f"Choose {BUNDLED}, or put the model into the models directory, a folder with its name.",
+            "model",
+        ) from error
+    except HfHubHTTPError as error:
+        raise NotFoundError(
+            f"There is no model {name!r} on this machine, and the Hub refuses it: {one_line(error)}", "model"
+        ) from error
+    return Source(folder, folder.name)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
