@@ -146,7 +146,7 @@ def _bytes(column: Sequence[Cell]) -> bytes:
     try:
         return array("d", column).tobytes()  # type: ignore[type-var]
     except TypeError:
-        return repr(column).encode()
+        return repr([*column]).encode()
 
 
 def _harmless(cell: Cell) -> Cell:

@@ -36,7 +36,8 @@ export function drawable(figure, box) {
   const why = isOffered() ? "Other figures of this page use up WebGL" : "This browser offers no WebGL";
   if (solid) return { figure: null, remark: `${why}, which a figure in three dimensions needs.` };
   const points = pointsOf(figure.data);
-  const every = Math.ceil(points / MOST_IN_SVG);
+  // Each trace may keep one more than its share.
+  const every = Math.ceil(points / (MOST_IN_SVG - figure.data.length));
   const traces = figure.data.map((trace) => thinned(trace, every));
   const data = traces.map((trace) => (flat(trace) ? { ...trace, type: "scatter" } : trace));
   const shown = pointsOf(traces);
