@@ -1,6 +1,6 @@
 """Cosines of pairs of rows, as they are and with their mean taken out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Cell, Figure, plot
+from app.figures.figure import Figure, plot
 from app.figures.overlay import Overlay, Series
 from app.numerals import count, number
 
@@ -45,7 +45,14 @@ def cosines(overlay: Overlay) -> Figure:
         slug="cosines",
         title="Cosines of pairs",
         caption=f"Cosine of two different rows: {overlay.each(partial(_pairs, overlay))}. {line}.",
-        table=overlay.stacked(["cosine_from", "cosine_to", "pairs", "pairs_centred"], _cells),
+        table=overlay.stacked(
+            {
+                "cosine_from": lambda one: one.of(HISTOGRAM)["edges"][:-1],
+                "cosine_to": lambda one: one.of(HISTOGRAM)["edges"][1:],
+                "pairs": lambda one: one.of(HISTOGRAM)["counts"],
+                "pairs_centred": _centred_counts,
+            }
+        ),
         draw=partial(_draw, overlay),
         empty=None if drawn else "There is no pair of rows that both have a direction.",
     )
@@ -57,11 +64,10 @@ def _pairs(overlay: Overlay, one: Series) -> str:
     return f"{pairs}, mean {number(one.value('mean_cosine'))}" if overlay.several else pairs
 
 
-def _cells(one: Series) -> Iterator[list[Cell]]:
+def _centred_counts(one: Series) -> list[int | None]:
     histogram = one.of(HISTOGRAM)
-    centred = (histogram.get("centred") or {}).get("counts", [None] * len(histogram["counts"]))
-    for (low, high), *pairs in zip(pairwise(histogram["edges"]), histogram["counts"], centred, strict=True):
-        yield [low, high, *pairs]
+    counts: list[int | None] = (histogram.get("centred") or {}).get("counts", [None] * len(histogram["counts"]))
+    return counts
 
 
 def _histograms(overlay: Overlay) -> list[Histogram]:

@@ -1,12 +1,12 @@
 """Subjects side by side in one figure: each with its colour, and those left out that have nothing to draw."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from app.figures import palette
-from app.figures.figure import Cell, Table, plain
+from app.figures.figure import Cell, Columns, Table, plain
 from app.figures.subject import Subject
 from app.numerals import count
 
@@ -104,8 +104,12 @@ class Overlay:
         lists = [read(one) for one in self.series for read in columns.values()]
         return Table([index, *heads], [[i, *row] for i, row in enumerate(zip_longest(*lists), start)])
 
-    def stacked(self, columns: Sequence[str], rows: Callable[[Series], Iterable[Sequence[Cell]]]) -> Table:
+    def stacked(self, columns: Mapping[str, Callable[[Series], Sequence[Cell]]]) -> Table:
         """The rows of each subject below those of the one before, with its name where there are several."""
         if not self.several:
-            return Table([*columns], [[*row] for one in self.series for row in rows(one)])
-        return Table(["subject", *columns], [[one.name, *row] for one in self.series for row in rows(one)])
+            return Table(list(columns), Columns(*(read(self.series[0]) for read in columns.values())))
+        lists = [[read(one) for read in columns.values()] for one in self.series]
+        names = [one.name for one, (first, *_) in zip(self.series, lists, strict=True) for _ in first]
+        return Table(
+            ["subject", *columns], Columns(names, *(list(chain(*parts)) for parts in zip(*lists, strict=True)))
+        )

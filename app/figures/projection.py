@@ -1,7 +1,7 @@
 """The cloud in the plane of its two leading principal components."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import ceil, log1p, sqrt
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Cell, Figure, plain, plot, thinned
+from app.figures.figure import Figure, plain, plot, thinned
 from app.figures.overlay import Overlay, Series
 from app.numerals import count
 
@@ -45,7 +45,13 @@ def projection(overlay: Overlay) -> Figure:
         slug=PROJECTION,
         title="First two principal components",
         caption=f"{overlay.each(partial(_drawn, most))}. {remarks}",
-        table=overlay.stacked(["component_1", "component_2", "label"], _cells),
+        table=overlay.stacked(
+            {
+                "component_1": lambda one: one.of(PROJECTION)["x"],
+                "component_2": lambda one: one.of(PROJECTION)["y"],
+                "label": _labels,
+            }
+        ),
         draw=partial(_draw_panels if overlay.several else _draw, overlay, most),
     )
 
@@ -73,11 +79,6 @@ def _labels(one: Series) -> list[str]:
         return [""] * len(data["x"])
     names = data["labels"]["names"]
     return [names[code] for code in data["labels"]["codes"]]
-
-
-def _cells(one: Series) -> Iterator[tuple[Cell, ...]]:
-    data = one.of(PROJECTION)
-    return zip(data["x"], data["y"], _labels(one), strict=True)
 
 
 def _colours(overlay: Overlay) -> dict[str, str]:

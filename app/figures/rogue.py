@@ -1,12 +1,11 @@
 """What each dimension adds to the mean cosine."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Cell, Figure, plot
+from app.figures.figure import Figure, plot
 from app.figures.overlay import Overlay, Series
 from app.numerals import count, number
 
@@ -23,7 +22,13 @@ def rogue(overlay: Overlay) -> Figure:
         title="Rogue dimensions",
         caption=f"What each dimension adds to the mean cosine, {overlay.rows(lambda one: one.n(ROGUE))}. "
         f"Greatest: {overlay.each(partial(_name_greatest, 1 if overlay.several else NAMED))}.",
-        table=overlay.stacked(["dimension", "contribution", "share_of_mean"], _cells),
+        table=overlay.stacked(
+            {
+                "dimension": lambda one: range(len(_contributions(one))),
+                "contribution": _contributions,
+                "share_of_mean": _shares,
+            }
+        ),
         draw=partial(_draw, overlay),
     )
 
@@ -57,10 +62,9 @@ def _name_greatest(most: int, one: Series) -> str:
     return named or "none, as no dimension adds to it"
 
 
-def _cells(one: Series) -> Iterator[list[Cell]]:
+def _shares(one: Series) -> list[float | None]:
     whole = _whole(one)
-    for i, contribution in enumerate(_contributions(one)):
-        yield [i, contribution, contribution / whole if whole else None]
+    return [contribution / whole if whole else None for contribution in _contributions(one)]
 
 
 def _draw(overlay: Overlay) -> go.Figure:

@@ -1,6 +1,6 @@
 """What the number of rows does to IsoScore, its shrunk form IsoScore* and its bias-corrected one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.figures import palette
 from app.figures.axes import log_axis
-from app.figures.figure import Cell, Figure, plot
+from app.figures.figure import Cell, Figure, Table, plot
 from app.figures.overlay import Overlay, Series
 from app.numerals import count, number, plural, short
 
@@ -37,13 +37,7 @@ def sample_size(overlay: Overlay) -> Figure:
         title="How many rows it takes",
         caption=f"Mean of {overlay.each(_draws)}, one standard deviation either side. {what}; dashed, the score of all "
         f"rows ({overlay.each(_say_full)}). Where a line still rises, so few rows tell of their number.",
-        table=overlay.stacked(
-            [
-                "rows",
-                *(f"{line.slug}_{part}" for line in _lines(overlay, overlay.series[0]) for part in ("mean", "sd")),
-            ],
-            partial(_cells, overlay),
-        ),
+        table=_table(overlay),
         draw=partial(_draw, overlay),
     )
 
@@ -79,10 +73,16 @@ def _lines(overlay: Overlay, one: Series) -> list[Line]:
     ]
 
 
-def _cells(overlay: Overlay, one: Series) -> Iterator[list[Cell]]:
-    columns = [values for line in _lines(overlay, one) for values in (line.drawn["mean"], line.drawn["sd"])]
-    for rows, *scores in zip(one.of(SAMPLE_SIZE)["rows"], *columns, strict=True):
-        yield [rows, *scores]
+def _table(overlay: Overlay) -> Table:
+    columns: dict[str, Callable[[Series], Sequence[Cell]]] = {"rows": lambda one: one.of(SAMPLE_SIZE)["rows"]}
+    for place, line in enumerate(_lines(overlay, overlay.series[0])):
+        for part in ("mean", "sd"):
+            columns[f"{line.slug}_{part}"] = partial(_cells, overlay, place, part)
+    return overlay.stacked(columns)
+
+
+def _cells(overlay: Overlay, place: int, part: str, one: Series) -> Sequence[Cell]:
+    return _lines(overlay, one)[place].drawn[part]
 
 
 def _draw(overlay: Overlay) -> go.Figure:

@@ -1,6 +1,5 @@
 """The fit of TwoNN: minus the logarithm of the survival over that of the ratio of the two nearest distances."""
 
-from collections.abc import Iterator
 from functools import partial
 from math import exp
 from typing import Any, NamedTuple
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 import plotly.graph_objects as go
 
 from app.figures import palette
-from app.figures.figure import Cell, Figure, plot, thinned
+from app.figures.figure import Figure, plot, thinned
 from app.figures.overlay import Overlay, Series
 from app.numerals import count, number
 
@@ -37,16 +36,28 @@ def twonn(overlay: Overlay) -> Figure:
         caption="Each point is a row: μ is the distance to its second neighbour over that to its first, F the share of "
         f"rows with so small a μ. Slope: {overlay.each(_slope)}; {overlay.rows(lambda one: one.n(TWONN))}. The "
         f"{discard:.0%} with the greatest μ are not fitted.{drawn}",
-        table=overlay.stacked(["log_mu", "minus_log_survival", "fitted"], _cells),
+        table=overlay.stacked(
+            {
+                "log_mu": lambda one: one.of(TWONN)["log_mu"],
+                "minus_log_survival": lambda one: one.of(TWONN)["minus_log_survival"],
+                "fitted": lambda one: ["yes" if fitted else "no" for fitted in _fitted(one)],
+            }
+        ),
         draw=partial(_draw, overlay, most),
     )
 
 
-def points(one: Series) -> list[Point]:
-    """The points that are stored, the least ratio first."""
+def _fitted(one: Series) -> list[bool]:
+    """Which points are fitted: not the share with the greatest ratios."""
     found = one.of(TWONN)
     least = found["discard"] * (1 - ROUNDING)
-    return [Point(x, y, exp(-y) >= least) for x, y in zip(found["log_mu"], found["minus_log_survival"], strict=True)]
+    return [exp(-y) >= least for y in found["minus_log_survival"]]
+
+
+def _points(one: Series) -> list[Point]:
+    """The points that are stored, the least ratio first."""
+    found = one.of(TWONN)
+    return [Point(*point) for point in zip(found["log_mu"], found["minus_log_survival"], _fitted(one), strict=True)]
 
 
 def _slope(one: Series) -> str:
@@ -57,11 +68,6 @@ def _slope(one: Series) -> str:
 def _drawn(one: Series, most: int) -> str:
     stored = len(one.of(TWONN)["log_mu"])
     return f"{count(min(most, stored))} of {count(stored)} points drawn"
-
-
-def _cells(one: Series) -> Iterator[list[Cell]]:
-    for x, y, fitted in points(one):
-        yield [x, y, "yes" if fitted else "no"]
 
 
 def _draw(overlay: Overlay, most: int) -> go.Figure:
@@ -75,12 +81,12 @@ def _draw(overlay: Overlay, most: int) -> go.Figure:
 
 def _traces(overlay: Overlay, one: Series, most: int) -> list[go.Scatter]:
     """The points left out, those fitted, and the line, as far as the points reach."""
-    shown, slope = thinned(points(one), most), one.value(TWONN) or 0.0
+    shown, slope = thinned(_points(one), most), one.value(TWONN) or 0.0
     end = min(shown[-1].log_mu, shown[-1].minus_log_survival / slope) if slope else 0.0
     line: dict[str, Any] = {"x": [0, end], "y": [0, slope * end]}
     return [
         *(
-            _points(overlay, one, [point for point in shown if point.fitted is fitted], fitted)
+            _markers(overlay, one, [point for point in shown if point.fitted is fitted], fitted)
             for fitted in (False, True)
         ),
         go.Scatter(
@@ -94,7 +100,7 @@ def _traces(overlay: Overlay, one: Series, most: int) -> list[go.Scatter]:
     ]
 
 
-def _points(overlay: Overlay, one: Series, shown: list[Point], fitted: bool) -> go.Scatter:
+def _markers(overlay: Overlay, one: Series, shown: list[Point], fitted: bool) -> go.Scatter:
     return go.Scatter(
         x=[point.log_mu for point in shown],
         y=[point.minus_log_survival for point in shown],

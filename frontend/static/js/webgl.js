@@ -24,9 +24,9 @@ function hasPlace(box) {
 const flat = (trace) => trace.type === "scattergl";
 const pointsOf = (traces) => traces.filter(flat).reduce((sum, { x }) => sum + x.length, 0);
 
-function asSvg(trace, every) {
+function thinned(trace, every) {
   const kept = (values) => values.filter((_, i) => i % every === 0);
-  return flat(trace) ? { ...trace, type: "scatter", x: kept(trace.x), y: kept(trace.y) } : trace;
+  return flat(trace) ? { ...trace, x: kept(trace.x), y: kept(trace.y) } : trace;
 }
 
 // The figure as this box can show it, null if it cannot, and what the reader must know of that.
@@ -36,9 +36,11 @@ export function drawable(figure, box) {
   const why = isOffered() ? "Other figures of this page use up WebGL" : "This browser offers no WebGL";
   if (solid) return { figure: null, remark: `${why}, which a figure in three dimensions needs.` };
   const points = pointsOf(figure.data);
-  const every = Math.ceil(points / MOST_IN_SVG);
-  const data = figure.data.map((trace) => asSvg(trace, every));
-  const shown = Math.ceil(points / every);
-  const remark = `${why}: every ${every}th point is shown, some ${shown.toLocaleString("en")} of these.`;
+  // Each trace may keep one more than its share.
+  const every = Math.ceil(points / (MOST_IN_SVG - figure.data.length));
+  const traces = figure.data.map((trace) => thinned(trace, every));
+  const data = traces.map((trace) => (flat(trace) ? { ...trace, type: "scatter" } : trace));
+  const shown = pointsOf(traces);
+  const remark = `${why}: ${shown.toLocaleString("en")} of these ${points.toLocaleString("en")} points are shown.`;
   return { figure: { ...figure, data }, remark: every > 1 ? remark : "" };
 }

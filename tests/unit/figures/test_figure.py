@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from app.figures.figure import Figure, Table, plain, plot, thinned
+from app.figures.figure import Columns, Figure, Table, plain, plot, thinned
 
 
 def test_a_csv_cannot_start_a_formula_but_keeps_negative_numbers():
@@ -51,3 +51,17 @@ def test_a_users_words_are_cut_and_never_markup_or_template():
 def test_thinning_keeps_both_ends_at_equal_steps():
     assert thinned(range(5), 5) == [0, 1, 2, 3, 4]
     assert thinned(range(101), 5) == [0, 25, 50, 75, 100]
+
+
+def test_columns_are_read_as_rows():
+    columns, rows = Columns(range(3), ["a", "b", "c"]), [[0, "a"], [1, "b"], [2, "c"]]
+    assert (list(columns), len(columns), columns[1], columns[-1], columns[1:9]) == (
+        rows,
+        3,
+        [1, "b"],
+        [2, "c"],
+        rows[1:],
+    )
+    tables = [Table(["n", "name"], held) for held in (columns, rows)]
+    assert len({table.csv() for table in tables}) == 1
+    assert len({Figure("a", "A", "", table, draw=lambda: plot([])).version for table in tables}) == 1
