@@ -48,7 +48,6 @@ MODULES = (
     measures,
     playground,
     health,
-    ,
 )
 
 router = APIRouter(prefix="/api", responses=RESPONSES)
