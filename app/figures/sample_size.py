@@ -31,12 +31,12 @@ def sample_size(overlay: Overlay) -> Figure:
     if overlay.several:
         what = "Full lines are IsoScore, dotted ones its bias-corrected form"
     else:
-        what = "ζ = 0 is IsoScore, and greater ζ IsoScore★, its covariance shrunk so far towards the identity"
+        what = "ζ = 0 is IsoScore, greater ζ IsoScore★, its covariance shrunk that far towards that of all rows"
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
         caption=f"Mean of {overlay.each(_draws)}, one standard deviation either side. {what}; dashed, the score of all "
-        f"rows ({overlay.each(_say_full)}). Where a line still rises, so few rows tell of their number.",
+        f"rows ({overlay.each(_say_full)}). Where a line still rises, the score tells of the number of rows rather than of the cloud.",
         table=_table(overlay),
         draw=partial(_draw, overlay),
     )

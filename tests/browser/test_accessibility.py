@@ -15,6 +15,12 @@ PATHS = (
     "/",
     "/embeddings",
     "/embeddings/{embedding}",
+    "/embeddings/{embedding}/lab?method=zca_whitening",
+    "/compare",
+    "/compare?id={embedding}&id={layer}",
+    "/encodings",
+    "/encodings/{encoding}",
+    "/trash",
     "/measures",
     "/playground",
     "/playground?shape=line&spread=0&shift=0&n=8&view=flat",
@@ -36,17 +42,28 @@ def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 @pytest.fixture(scope="module")
-def embedding(dashboard: Serving, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The id of a measured one, with labels."""
-    folder = tmp_path_factory.mktemp("vectors")
+def ids(dashboard: Serving) -> dict[str, str]:
+    """Of a measured embedding with labels on which a method was tried, and of an encoding and one of its layers."""
     points = np.random.default_rng(0).normal(size=(300, 6))
     rows = [",".join([*(f"{value:.4f}" for value in row), f"class {i % 3}"]) for i, row in enumerate(points)]
-    (folder / "cloud.csv").write_text("a,b,c,d,e,f,label\n" + "\n".join(rows))
-    with (folder / "cloud.csv").open("rb") as file:
-        made = dashboard.post("/api/embeddings?commit=auto", files={"file": file})
-    path = f"/api/embeddings/{made['id']}"
-    dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "measurements")
-    return str(made["id"])
+    table = ("cloud.csv", "\n".join(["a,b,c,d,e,f,label", *rows]).encode())
+    embedding = dashboard.post("/api/embeddings?commit=auto", files={"file": table})["id"]
+    texts = ("texts.txt", "\n".join(f"text {number}" for number in range(40)).encode())
+    encoding = dashboard.post("/api/encodings", files={"file": texts})["id"]
+    chosen = {"model": "all-MiniLM-L6-v2", "text_columns": ["line"], "layers": [0, 6]}
+    dashboard.post(f"/api/encodings/{encoding}/launch", json=chosen)
+    dashboard.wait_for(lambda: status(dashboard, embedding) == "ready", "measurements")
+    trials = f"/api/embeddings/{embedding}/postprocessings"
+    trial = dashboard.post(trials, json={"method": "zca_whitening"})["id"]
+    dashboard.wait_for(lambda: dashboard.get(f"{trials}/{trial}")["status"] == "ready", "a trial")
+    dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
+    layers = [one["embedding_id"] for one in dashboard.get(f"/api/encodings/{encoding}/layers")]
+    dashboard.wait_for(lambda: all(status(dashboard, one) == "ready" for one in layers), "layers")
+    return {"embedding": embedding, "encoding": encoding, "layer": layers[-1]}
+
+
+def status(dashboard: Serving, embedding_id: str) -> str:
+    return str(dashboard.get(f"/api/embeddings/{embedding_id}")["status"])
 
 
 @pytest.fixture
@@ -68,8 +85,8 @@ def complaints(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_axe_finds_nothing_grave(dashboard, embedding, looking, path):
-    looking.goto(dashboard.url + path.format(embedding=embedding))
+def test_axe_finds_nothing_grave(dashboard, ids, looking, path):
+    looking.goto(dashboard.url + path.format(**ids))
     figures = looking.locator("[data-figure]").count()
     expect(looking.locator(".js-plotly-plot")).to_have_count(figures, timeout=30_000)
     looking.locator("main details").evaluate_all("all => all.forEach(one => (one.open = true))")
