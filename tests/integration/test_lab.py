@@ -130,6 +130,7 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert f'<a href="/embeddings/{source}">cloud</a>' in page
     assert "fitted on 200 of 399 rows drawn with seed 0" in " ".join(page.split())
     client.delete(f"/api/embeddings/{source}")
+    client.delete(f"/api/trash/{source}")
     assert "cloud, which was deleted," in client.get(f"/embeddings/{made_id}").text
     assert client.get(f"/api/embeddings/{made_id}").json()["status"] == "ready"
 
@@ -177,6 +178,7 @@ def test_files_are_downloaded_as_they_were_uploaded(client, source, vectors):
 def test_what_was_tried_goes_with_the_embedding(client, work, context, base, trial, source):
     client.post(base, json={"method": "centring"})
     client.delete(f"/api/embeddings/{source}")
+    client.delete(f"/api/trash/{source}")
     assert stored(context) == 0
     assert list(context.settings.files.iterdir()) == []
     assert work() == 0
@@ -309,7 +311,7 @@ def test_figures_and_the_map_are_files_of_the_position(client, source, trial):
     assert figure.json()["data"]
     rows = list(csv.DictReader(io.StringIO(client.get(f"{lab}/figures/spectrum.csv?method=soft_zca&eps=0.5").text)))
     eigenvalues = trial["results"]["before"]["spectrum"]["detail"]["eigenvalues"]
-    assert float(rows[0]["eigenvalue"]) == pytest.approx(eigenvalues[0])
+    assert float(rows[0]["eigenvalue: before"]) == pytest.approx(eigenvalues[0])
     state = safetensors.torch.load(client.get(f"{lab}/map.safetensors?method=soft_zca&eps=0.5").content)
     assert restore("soft_zca", state).matrix.shape == (8, 8)
     missing = client.get(f"{lab}/map.safetensors?method=soft_zca&eps=0.7")

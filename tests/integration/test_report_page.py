@@ -21,6 +21,7 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.services import embeddings as services
+from app.services.curves import list_curve_sources
 
 HOSTILE = "</script><script>alert(1)</script>"
 NEIGHBOURS = {
@@ -400,8 +401,8 @@ def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
 
 def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
     found = services.get_embedding(context, measured)
-    assert [one.id for one in services.list_curve_sources(context, found)] == [other]
+    assert [one.id for one in list_curve_sources(context, found)] == [other]
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, other)
         row.trashed_at = row.created_at
-    assert services.list_curve_sources(context, found) == []
+    assert list_curve_sources(context, found) == []
