@@ -36,7 +36,7 @@ def sample_size(overlay: Overlay) -> Figure:
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
         caption=f"Mean of {overlay.each(_draws)}, one standard deviation either side. {what}; dashed, the score of all "
-        f"rows ({overlay.each(_say_full)}). Where a line still rises, the score tells of their number more than of the cloud.",
+        f"rows ({overlay.each(_say_full)}). Where a line still rises, it tells of their number, not of the cloud.",
         table=_table(overlay),
         draw=partial(_draw, overlay),
     )
