@@ -243,6 +243,36 @@ def test_the_file_holds_the_figures_and_all_measurements(client, measured):
     assert base64.b64decode(measurements).decode() == client.get(f"/embeddings/{measured}/measurements.csv").text
 
 
+DEGENERATE = {
+    "constant": np.ones((40, 6)),
+    "rounded": np.full((40, 6), 0.1),
+    "single": np.random.default_rng(0).normal(size=(1, 6)),
+    "huge": np.random.default_rng(0).normal(size=(40, 6)) * 1e300,
+    "narrow": np.random.default_rng(0).normal(size=(40, 1)),
+}
+
+
+@pytest.mark.parametrize("points", DEGENERATE.values(), ids=DEGENERATE)
+def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, work, cloud, points):
+    ids = []
+    for x in (points, cloud):
+        np.save(npy := io.BytesIO(), x)
+        ids.append(client.post("/api/embeddings?commit=auto", files={"file": ("x.npy", npy.getvalue())}).json()["id"])
+    work()
+    base = f"/embeddings/{ids[0]}"
+    assert client.get(f"/api{base}").json()["status"] == "ready"
+    whole = client.get(f"{base}/report.html")
+    assert (client.get(base).status_code, whole.status_code) == (200, 200)
+    slugs = re.findall(r'id="figure-([a-z_]+)"', whole.text)
+    assert {"projection", "sample_size", "zeta"} <= set(slugs)
+    asked = [f"{base}/figures/{slug}" for slug in slugs]
+    asked += [f"/compare/figures/{slug}?id={ids[1]}&id={ids[0]}" for slug in slugs if slug != "zeta"]
+    for one in asked:
+        path, _, query = one.partition("?")
+        for kind in ("json", "csv"):
+            assert client.get(f"{path}.{kind}?{query}").status_code == 200, one
+
+
 def test_of_what_is_not_measured_there_is_no_file(client, cloud, work):
     created = client.post("/api/embeddings", files={"file": ("cloud.csv", csv_of(cloud))}).json()
     work()

@@ -69,7 +69,7 @@ def wide():
 
 def undefined(name="flat"):
     reasons = {slug: measurement(slug, None, 50, reason=REASON) for slug in whole().found}
-    return Subject(name, reasons)
+    return Subject(name, reasons, {slug: {"reason": REASON} for slug in DATA})
 
 
 def figure(slug, *subjects):
@@ -131,8 +131,8 @@ def test_anisotropy_stands_raw_beside_centred():
 
 def test_cosines_are_shares_of_all_pairs():
     counts = cosine_histogram(CLOUD().pairs).counts
-    (outline,) = traces("cosines")
-    assert list(outline.y) == pytest.approx((counts / counts.sum()).tolist())
+    raw, _ = traces("cosines")
+    assert list(raw.y) == pytest.approx((counts / counts.sum()).tolist())
     assert sum(column(figure("cosines").table, "pairs")) == 200 * 199 / 2
     assert figure("cosines").draw().layout.shapes[0].x0 == CLOUD().cosines.mean_cosine().value
 
@@ -237,16 +237,19 @@ def test_unequal_dimensions_and_rows_leave_cells_empty():
     assert "n = 200 (first), 80 (second) rows" in figure("spectrum", whole(), wide()).caption
 
 
-@pytest.mark.parametrize("slug", [slug for slug in EVERY if slug not in ("projection", "sample_size")])
-def test_who_is_undefined_is_named_with_the_reason_and_keeps_its_colour_free(slug):
-    drawn = figure(slug, undefined("flat"), whole())
-    assert f"Not drawn: flat: {REASON}" in drawn.caption
-    colours = {trace.line.color or trace.marker.color for trace in drawn.draw().data}
-    assert palette.SERIES[1] in colours
-    assert palette.SERIES[0] not in colours
+@pytest.mark.parametrize("slug", EVERY)
+def test_who_is_undefined_is_named_with_the_reason(slug):
+    assert f"Not drawn: flat: {REASON}" in figure(slug, undefined("flat"), whole()).caption
     alone = figure(slug, undefined("flat"))
     assert alone.empty == REASON
     assert not alone.draw().data
+
+
+@pytest.mark.parametrize("slug", [slug for slug in EVERY if slug != "projection"])
+def test_who_is_undefined_keeps_its_colour_free(slug):
+    colours = {trace.line.color or trace.marker.color for trace in traces(slug, undefined("flat"), whole())}
+    assert palette.SERIES[1] in colours
+    assert palette.SERIES[0] not in colours
 
 
 def test_who_was_not_measured_is_named_too():
@@ -255,11 +258,6 @@ def test_who_was_not_measured_is_named_too():
 
 def test_a_figure_that_nobody_has_is_left_out():
     assert [one.slug for one in figures_of([Subject("bare", {})])] == []
-
-
-def test_two_of_one_name_are_told_apart():
-    legend = [trace.name for trace in traces("spectrum", whole(), whole())]
-    assert legend == ["first (1)", "first (2)"]
 
 
 def test_a_name_is_no_markup_and_no_template():
