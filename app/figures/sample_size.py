@@ -50,9 +50,9 @@ def sample_size(overlay: Overlay) -> Figure:
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {overlay.each(_draws)}, fewer where rows run out, and one standard deviation either side where "
-        f"there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). Where a line still "
-        "rises, the score tells of the number of rows rather than of the cloud.",
+        caption=f"Mean of {overlay.each(_draws)}, fewer where rows run out, and one standard deviation either side "
+        f"where there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). Where a line "
+        "still rises, the score tells of the number of rows rather than of the cloud.",
         table=_table(overlay),
         draw=partial(_draw, overlay),
     )

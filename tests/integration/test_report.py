@@ -145,13 +145,15 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
         return text_of(type("", (), {"text": whole.partition('id="neighbours"')[2].partition("</section>")[0]}))
 
     first = section()
-    assert "among 400 rows: as the vectors are, and after All-but-the-Top, D = 1" in first
-    assert "Nearest to word1 ; 1 of 2 are still there after." in first
-    assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three −0.125" in first
+    assert "among 400 rows: as the vectors are, and after All-but-the-Top, D 1" in first
+    assert "Nearest to word1 ; 1 of 2 are still there after, and in bold stands what is new." in first
+    assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three , new −0.125" in first
     named = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
     assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
     assert HOSTILE not in named
-    assert "is none of those whose neighbours are stored" in section("?name=nobody")
+    unknown = section("?name=nobody")
+    assert "nobody is not among the names that can be looked up here: they are 2. Choose one from the list." in unknown
+    assert "Nearest to word1 ;" in unknown
 
 
 def test_a_figure_has_a_page_with_its_numbers_and_the_report_takes_them_from_there(client, measured):

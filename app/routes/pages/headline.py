@@ -41,7 +41,7 @@ class Headline(NamedTuple):
 def headline_of(embedding: Embedding) -> Headline:
     """Say what was measured; of what is undefined nothing is said, but of the spread why."""
     found = {one.measure: one for one in embedding.measurements}
-    n, d = (embedding.n or 0) - (embedding.n_left_out or 0), embedding.d or 0
+    n, d = embedding.n_measured, embedding.d or 0
     sentences = (_few_rows(found, n, d), _mean(found), _locally(found))
     return Headline(_title(found, d), [one for one in sentences if one])
 

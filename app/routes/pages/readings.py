@@ -123,7 +123,7 @@ def table_of(embedding: Embedding) -> Table:
 def readings_of(embedding: Embedding) -> list[Reading]:
     """What was measured and is in the catalogue, in the catalogue's order."""
     found = {measurement.measure: measurement for measurement in embedding.measurements}
-    d, rows = embedding.d or 1, (embedding.n or 0) - (embedding.n_left_out or 0)
+    d, rows = embedding.d or 1, embedding.n_measured
     return [
         Reading(measure, found[slug], measure.ends(found[slug].n, d), rows, d)
         for slug, measure in MEASURES.items()
