@@ -220,6 +220,7 @@ def test_the_report_is_one_file_that_names_nothing_outside_it(client, context, m
     assert "hx-" not in answer.text
     assert "<form" not in answer.text
     assert "default-src 'none'" in answer.text
+    assert "base-uri 'none'; form-action 'none'" in answer.text
 
 
 def test_a_hostile_name_does_no_harm_in_the_file(client, context, measured):
