@@ -134,6 +134,7 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert f'<a href="/embeddings/{source}">cloud</a>' in page
     assert "fitted on 200 of 399 rows drawn with seed 0" in " ".join(page.split())
     client.delete(f"/api/embeddings/{source}")
+    client.delete(f"/api/trash/{source}")
     assert "cloud, which was deleted," in client.get(f"/embeddings/{made_id}").text
     assert client.get(f"/api/embeddings/{made_id}").json()["status"] == "ready"
 
