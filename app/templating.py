@@ -13,6 +13,7 @@ from starlette.templating import Jinja2Templates
 from app import numerals
 from app.db.types import utcnow
 from app.figures.palette import of_lambda
+from app.services.positions import described
 from isotropy.catalog import MEASURES, METHODS
 
 NOT_IN_FILES = re.compile(r"[\W_]+")
@@ -72,6 +73,7 @@ def create_environment() -> Environment:
     }
     environment.globals |= {
         "static": static,
+        "described": described,
         "lambda_colour": of_lambda,
         "measures": MEASURES,
         "methods": METHODS,

@@ -13,6 +13,8 @@ from isotropy.catalog import OUTLIER_RULES
 
 PROFILE = "activation_profile"
 MAX_NAMED = 8
+HEADROOM = 0.1
+"""Of the plot's height, for the name of an outlier at its top."""
 
 
 def activation(overlay: Overlay) -> Figure:
@@ -62,8 +64,19 @@ def _draw(overlay: Overlay) -> go.Figure:
         [*traces, *([] if overlay.several else [_marks(overlay.series[0])])],
         showlegend=overlay.several,
         xaxis={"title": {"text": "Dimension"}, "range": [-0.5, longest - 0.5]},
-        yaxis={"title": {"text": "Activation, mean ± 1 sd"}},
+        yaxis={"title": {"text": "Activation, mean ± 1 sd"}}
+        | ({} if overlay.several else _headroom(overlay.series[0])),
     )
+
+
+def _headroom(one: Series) -> dict[str, Any]:
+    """Room above the highest mark, whose name plotly does not count when it chooses the range."""
+    profile = one.of(PROFILE)
+    tops = [profile["mean"][i] + profile["std"][i] for i in outlier_rules(profile)]
+    if not 0 < len(tops) <= MAX_NAMED:
+        return {}
+    low = min(mean - std for mean, std in zip(profile["mean"], profile["std"], strict=True))
+    return {"autorangeoptions": {"include": max(tops) + HEADROOM * (max(tops) - low)}}
 
 
 def _bands(overlay: Overlay, one: Series) -> list[go.Scatter]:

@@ -97,7 +97,8 @@ class Table:
 class Figure:
     """A figure by its slug, which names its URL and its files. ``draw`` makes the plot when it is asked for.
 
-    ``empty`` says what will appear where there is nothing to draw yet.
+    ``empty`` says what will appear where there is nothing to draw yet. One that is ``wide`` keeps a least width, and is
+    scrolled sideways where there is less.
     """
 
     slug: str
@@ -106,6 +107,7 @@ class Figure:
     table: Table
     draw: Callable[[], go.Figure]
     empty: str | None = None
+    wide: bool = False
 
     @cached_property
     def version(self) -> str:

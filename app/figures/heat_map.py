@@ -26,26 +26,25 @@ class Row(NamedTuple):
     subject: Subject
 
 
-def heat_map(layers: Sequence[tuple[int, str, Subject]], measures: Sequence[str]) -> Figure:
-    """Measures of the layers, each shaded from its least to its greatest value among them.
-
-    Args:
-        layers: number, path of the report, and what was measured, of each layer in the order to be drawn.
-        measures: slugs of the catalogue.
-
-    """
-    rows = [Row(*layer) for layer in layers]
+def heat_map(rows: Sequence[Row], measures: Sequence[str]) -> Figure:
+    """Measures, by their slugs, of the layers in this order; each is shaded from its least to its greatest value."""
     return Figure(
         slug="heat-map",
         title="Measures by layer",
         caption="Each column is shaded in steps of its own, from its least value (light) to its greatest (dark) "
         "among the layers; layer 0 is the embedding layer. A click on a cell opens the report of its layer.",
         table=Table(
-            ["layer", *measures],
-            [[row.layer, *(_value(row.subject, measure) for measure in measures)] for row in rows],
+            ["layer", "measure", "value", "se", "n", "reason"],
+            [
+                [row.layer, slug, found.value, found.se, found.n, found.reason or ""]
+                for row in rows
+                for slug in measures
+                if (found := row.subject.found.get(slug)) is not None
+            ],
         ),
         draw=partial(_draw, rows, measures),
         empty=None if rows else "The first layer appears here when it has been measured.",
+        wide=True,
     )
 
 

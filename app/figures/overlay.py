@@ -20,7 +20,6 @@ class Series:
     """A subject as a figure draws it."""
 
     name: str
-    """Told from the others."""
     colour: str
     subject: Subject
 
@@ -31,8 +30,10 @@ class Series:
 
     def has(self, what: str) -> bool:
         """Whether there is something to draw of a measure or of a figure's data."""
-        found = self.subject.found.get(what)
-        return bool(found.detail) if found is not None else what in self.subject.data
+        if (found := self.subject.found.get(what)) is not None:
+            return bool(found.detail)
+        data = self.subject.data.get(what)
+        return data is not None and data.get("reason") is None
 
     def of(self, what: str) -> dict[str, Any]:
         """What a measure found beside its value, or the data of a figure; empty where there is nothing."""
@@ -51,8 +52,9 @@ class Series:
 
     def reason(self, what: str) -> str:
         """Why there is nothing to draw."""
-        found = self.subject.found.get(what)
-        return UNMEASURED if found is None else found.reason or UNEXPLAINED
+        if (found := self.subject.found.get(what)) is not None:
+            return found.reason or UNEXPLAINED
+        return self.of(what).get("reason") or UNMEASURED
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,10 @@ class Overlay:
 
     @classmethod
     def of(cls, subjects: Sequence[Subject]) -> "Overlay":
-        """All subjects in their order, of which two may have the same name."""
-        names = [subject.name for subject in subjects]
-        told = [f"{name} ({names[:i].count(name) + 1})" if names.count(name) > 1 else name
-                for i, name in enumerate(names)]  # fmt: skip
-        colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
-        series = (Series(*one) for one in zip(told, colours, subjects, strict=False))
-        return cls(tuple(series), len(names) > 1)
+        """All subjects in their order, whose names differ."""
+        colours = [*palette.SERIES, *[palette.QUIET] * len(subjects)]
+        series = (Series(one.name, colour, one) for colour, one in zip(colours, subjects, strict=False))
+        return cls(tuple(series), len(subjects) > 1)
 
     def having(self, what: str) -> "Overlay":
         """Those that have it."""

@@ -15,6 +15,21 @@ from app.numerals import count, number, plural, short
 SAMPLE_SIZE = "sample_size"
 
 
+class At(NamedTuple):
+    """A score of so many rows; one draw has no standard deviation."""
+
+    rows: int
+    draws: int
+    mean: float
+    sd: float | None
+
+    @property
+    def words(self) -> str:
+        """What is told beside the mean."""
+        spread = f" ± {number(self.sd, 2)}" if self.sd is not None else ""
+        return f"{spread}, {plural(self.draws, 'draw')}"
+
+
 class Line(NamedTuple):
     """A score over the number of rows."""
 
@@ -22,7 +37,7 @@ class Line(NamedTuple):
     name: str
     colour: str
     dash: str
-    drawn: Mapping[str, Sequence[float | None]]
+    found: Mapping[str, Sequence[float | None]]
     """Its "mean" and "sd" over draws of each number of rows, null where undefined."""
 
 
@@ -35,8 +50,9 @@ def sample_size(overlay: Overlay) -> Figure:
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
-        caption=f"Mean of {overlay.each(_draws)}, one standard deviation either side. {what}; dashed, the score of all "
-        f"rows ({overlay.each(_say_full)}). Where a line still rises, it tells of their number, not of the cloud.",
+        caption=f"Mean of {overlay.each(_draws)}, fewer where rows run out, and one standard deviation either side "
+        f"where there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). Where a line "
+        "still rises, the score tells of the number of rows rather than of the cloud.",
         table=_table(overlay),
         draw=partial(_draw, overlay),
     )
@@ -44,7 +60,7 @@ def sample_size(overlay: Overlay) -> Figure:
 
 def _draws(one: Series) -> str:
     data = one.of(SAMPLE_SIZE)
-    return f"{plural(data['draws'], 'draw')} of so many of {count(data['n'])} rows"
+    return f"up to {plural(data['draws'], 'draw')} of so many of {count(data['n'])} rows"
 
 
 def _say_full(one: Series) -> str:
@@ -74,7 +90,10 @@ def _lines(overlay: Overlay, one: Series) -> list[Line]:
 
 
 def _table(overlay: Overlay) -> Table:
-    columns: dict[str, Callable[[Series], Sequence[Cell]]] = {"rows": lambda one: one.of(SAMPLE_SIZE)["rows"]}
+    columns: dict[str, Callable[[Series], Sequence[Cell]]] = {
+        "rows": lambda one: one.of(SAMPLE_SIZE)["rows"],
+        "draws": lambda one: one.of(SAMPLE_SIZE)["drawn"],
+    }
     for place, line in enumerate(_lines(overlay, overlay.series[0])):
         for part in ("mean", "sd"):
             columns[f"{line.slug}_{part}"] = partial(_cells, overlay, place, part)
@@ -82,7 +101,7 @@ def _table(overlay: Overlay) -> Table:
 
 
 def _cells(overlay: Overlay, place: int, part: str, one: Series) -> Sequence[Cell]:
-    return _lines(overlay, one)[place].drawn[part]
+    return _lines(overlay, one)[place].found[part]
 
 
 def _draw(overlay: Overlay) -> go.Figure:
@@ -99,33 +118,32 @@ def _draw(overlay: Overlay) -> go.Figure:
 
 
 def _band(overlay: Overlay, one: Series, line: Line) -> list[go.Scatter]:
-    """The edges of the band and the line between them, at the numbers of rows that have a score."""
-    rows = one.of(SAMPLE_SIZE)["rows"]
-    defined = [
-        (m, mean, sd or 0.0)
-        for m, mean, sd in zip(rows, line.drawn["mean"], line.drawn["sd"], strict=True)
+    """The edges of the band, where draws have a spread, and the line, at the numbers of rows that have a score."""
+    data = one.of(SAMPLE_SIZE)
+    points = [
+        At(rows, draws, mean, sd)
+        for rows, draws, mean, sd in zip(data["rows"], data["drawn"], line.found["mean"], line.found["sd"], strict=True)
         if mean is not None
     ]
-    shared = {"x": [m for m, _, _ in defined], "legendgroup": one.name if overlay.several else line.slug}
-    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+    spread = [(at.rows, at.mean - at.sd, at.mean + at.sd) for at in points if at.sd is not None]
+    shared = {"legendgroup": one.name if overlay.several else line.slug}
+    edge = {"x": [rows for rows, _, _ in spread], "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip",
+            "showlegend": False, **shared}  # fmt: skip
     return [
-        go.Scatter(y=[mean - sd for _, mean, sd in defined], **edge, **shared),
+        go.Scatter(y=[low for _, low, _ in spread], **edge),
         go.Scatter(
-            y=[mean + sd for _, mean, sd in defined],
-            fill="tonexty",
-            fillcolor=palette.faded(line.colour, 0.14),
-            **edge,
-            **shared,
+            y=[high for _, _, high in spread], fill="tonexty", fillcolor=palette.faded(line.colour, 0.14), **edge
         ),
         go.Scatter(
-            y=[mean for _, mean, _ in defined],
+            x=[at.rows for at in points],
+            y=[at.mean for at in points],
             mode="lines+markers",
             line={"color": line.colour, "width": 2, "dash": line.dash},
             marker={"size": 4},
             name=line.name,
             showlegend=not overlay.several or line.slug == "isoscore",
-            customdata=[sd for _, _, sd in defined],
-            hovertemplate=f"{line.name}<br>%{{x:,}} rows: %{{y:.3f}} ± %{{customdata:.2g}}<extra></extra>",
+            customdata=[at.words for at in points],
+            hovertemplate=f"{line.name}<br>%{{x:,}} rows: %{{y:.3f}}%{{customdata}}<extra></extra>",
             **shared,
         ),
     ]

@@ -1,6 +1,6 @@
 """What just happened to the numbers, in words."""
 
-from app.numerals import count
+from app.numerals import count, two_decimals
 from app.playground.grid import SIZES, Position, numbers_at
 
 NOTICED = 0.05
@@ -17,9 +17,9 @@ def explain(position: Position) -> str:
     if many["isoscore"] - found["isoscore"] > NOTICED:
         n, most = count(position.n), count(SIZES[-1])
         return (
-            f"{sentences} Few rows make IsoScore low: it is {_two(found['isoscore'])} of {n} points and "
-            f"{_two(many['isoscore'])} of {most} of the same cloud. The bias-corrected estimate from the {n} is "
-            f"{_two(found['isoscore_unbiased'])}."
+            f"{sentences} Few rows make IsoScore low: it is {two_decimals(found['isoscore'])} of {n} points and "
+            f"{two_decimals(many['isoscore'])} of {most} of the same cloud. The bias-corrected estimate from the {n} "
+            f"is {two_decimals(found['isoscore_unbiased'])}."
         )
     return sentences
 
@@ -27,29 +27,24 @@ def explain(position: Position) -> str:
 def _of_shift(position: Position, found: dict[str, float]) -> str:
     centred = numbers_at(position._replace(shift=0.0))
     return (
-        f"The mean cosine is {_two(found['mean_cosine'])} because the cloud lies away from the origin; around the "
-        f"origin it is {_two(centred['mean_cosine'])}. Its spread has not changed: IsoScore is "
-        f"{_two(found['isoscore'])} in both places."
+        f"The mean cosine is {two_decimals(found['mean_cosine'])} because the cloud lies away from the origin; around "
+        f"the origin it is {two_decimals(centred['mean_cosine'])}. Its spread has not changed: IsoScore is "
+        f"{two_decimals(found['isoscore'])} in both places."
     )
 
 
 def _of_spread(found: dict[str, float], isoscore: float) -> str:
     """Of a cloud around the origin, whose IsoScore would be ``isoscore`` if there were many points."""
-    cosine = _two(found["mean_cosine"])
+    cosine = two_decimals(found["mean_cosine"])
     if found["mean_cosine"] > NOTICED:
         return (
             f"The mean cosine is {cosine} although the mean is the origin: the points crowd on one side of it. "
-            f"IsoScore is {_two(found['isoscore'])}."
+            f"IsoScore is {two_decimals(found['isoscore'])}."
         )
     if isoscore >= EVEN:
         return f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."
     where = "all variance lies on one line" if isoscore < LOW else "some directions hold less variance than others"
     return (
-        f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {_two(found['isoscore'])}: {where}. "
-        "A cosine near 0 is not isotropy."
+        f"The mean cosine is {cosine}, as of a perfectly even cloud. IsoScore is {two_decimals(found['isoscore'])}: "
+        f"{where}. A cosine near 0 is not isotropy."
     )
-
-
-def _two(value: float) -> str:
-    """Two decimals with a true minus, and no minus before zero."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")

@@ -78,7 +78,7 @@ def difference(one: Measurement | None, baseline: Measurement | None) -> Differe
 def cautions(embeddings: Sequence[Embedding]) -> list[str]:
     """What to mind of these embeddings in particular, a sentence each."""
     names = dict(zip((one.id for one in embeddings), distinct_names(embeddings), strict=True))
-    rows = {one.id: (one.n or 0) - (one.n_left_out or 0) for one in embeddings}
+    rows = {one.id: one.n_measured for one in embeddings}
     found = []
     few = [one for one in embeddings if rows[one.id] < ROWS_A_DIMENSION * (one.d or 0)]
     if few and len(set(rows.values())) > 1:

@@ -25,19 +25,20 @@ class Position(NamedTuple):
 
 
 def described(method: str, parameters: Mapping[str, Any]) -> str:
-    """A method in words: Soft ZCA whitening, eps 0.1."""
-    known = METHODS[method].parameters
+    """A method in words: Soft ZCA whitening, eps 0.1; one of another version by its slug."""
+    known = METHODS.get(method)
+    usual = {one.name: one.default for one in known.parameters[1:]} if known else {}
     told = [
-        f"{one.name} {short(parameters[one.name])}"
-        for place, one in enumerate(known)
-        if one.name in parameters and (place == 0 or parameters[one.name] != one.default)
+        f"{name} {short(value)}"
+        for name, value in parameters.items()
+        if value is not None and (name not in usual or value != usual[name])
     ]
-    return ", ".join([METHODS[method].name, *told])
+    return ", ".join([known.name if known else method, *told])
 
 
 def rows_of(embedding: Embedding) -> tuple[int, int]:
     """How many rows of a measured embedding a trial takes, and how many of them a method is fitted on."""
-    rows = min((embedding.n or 0) - (embedding.n_left_out or 0), DRAWN_ROWS)
+    rows = min(embedding.n_measured, DRAWN_ROWS)
     return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
 
 

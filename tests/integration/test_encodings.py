@@ -114,7 +114,8 @@ def test_figures_are_served_by_pooling_and_measure(client, encoding):
     layers = {(one["layer"], one["pooling"]): one for one in client.get(f"/api{encoding}/layers").json()}
     query = {"pooling": "first", "measures": ["mean_cosine", "isoscore"], "by": "mean_cosine"}
     rows = client.get(f"{encoding}/figures/heat-map.csv", params=query).text.splitlines()
-    assert rows[0].split(",")[0] == "layer"
+    assert rows[0] == "layer,measure,value,se,n,reason"
+    assert [row.split(",")[:2] for row in rows[1:3]] == [["0", "isoscore"], ["0", "mean_cosine"]]
     line = client.get(f"{encoding}/figures/by-layer.csv", params=query).text.splitlines()
     assert line[0] == "pooling,layer,mean_cosine,se,n,reason"
     value = {one["measure"]: one["value"] for one in layers[1, "mean"]["measurements"]}["mean_cosine"]

@@ -126,7 +126,11 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     names = client.get(f"/api/embeddings/{made_id}/files/1").text.splitlines()
     assert (len(names), names[7]) == (400, '{"name": "word7", "label": "1"}')
 
+    lab = " ".join(client.get(f"/embeddings/{source}/lab?method=soft_zca&eps=0.5").text.split())
+    assert "applied to 399 rows (1 with NaN or infinity stays as it is), and the new vectors are measured" in lab
+
     page = client.get(f"/embeddings/{made_id}").text
+    assert "by Soft ZCA whitening, eps 0.5, fitted on" in " ".join(page.split())
     assert f'<a href="/embeddings/{source}">cloud</a>' in page
     assert "fitted on 200 of 399 rows drawn with seed 0" in " ".join(page.split())
     client.delete(f"/api/embeddings/{source}")
@@ -319,14 +323,32 @@ def test_figures_and_the_map_are_files_of_the_position(client, source, trial):
     assert "Soft ZCA whitening, eps 0.7 has no result here yet" in missing.text
 
 
+def test_rows_left_out_are_not_among_those_that_rows_are_drawn_of(client, context, source):
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, source)
+        row.n, row.n_left_out = 30_000, 9_000
+    page = " ".join(client.get(f"/embeddings/{source}/lab").text.split())
+    assert "It is fitted on 10,000 of 20,000 rows drawn of 21,000, and judged by the 10,000 others" in page
+
+
+def test_a_trial_of_another_version_is_shown_without_what_it_noted_besides(client, context, source, trial):
+    with context.sessions.begin() as session:
+        row = session.get_one(PostProcessing, trial["id"])
+        before = {slug: one | {"former": 1} for slug, one in row.results["before"].items()}
+        row.results = row.results | {"before": before | {"former_measure": {"value": 1.0, "n": 9}}}
+    page = client.get(f"/embeddings/{source}/lab?method=soft_zca&eps=0.5")
+    assert (page.status_code, "Of 199 rows held out" in page.text) == (200, True)
+
+
 def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
     neighbours = trial["results"]["neighbours"]
     assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 199, 199)
     lab = f"/embeddings/{source}/lab?method=soft_zca&eps=0.5"
     one = neighbours["of"][3]
     page = client.get(f"{lab}&name={one['name']}").text
-    assert f'aria-label="Neighbours of {one["name"]}"' in page
-    assert f"<td>{one['before'][0]['name']}</td>" in page
+    assert f'aria-label="Nearest neighbours of {one["name"]}"' in page
+    assert f'<td class="wrap">{one["before"][0]["name"]}</td>' in page
+    assert '<input type="hidden" name="eps" value="0.5"><input type="hidden" name="method" value="soft_zca">' in page
     outside = client.get(f"{lab}&name=<nobody>").text
     assert "&lt;nobody&gt; is not among the names that can be looked up here: they are 199" in outside
 

@@ -146,13 +146,15 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
         return text_of(type("", (), {"text": whole.partition('id="neighbours"')[2].partition("</section>")[0]}))
 
     first = section()
-    assert "among 400 rows: as the vectors are, and after All-but-the-Top, D = 1" in first
-    assert "Nearest to word1 ; 1 of 2 are still there after." in first
-    assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three −0.125" in first
+    assert "among 400 rows: as the vectors are, and after All-but-the-Top, D 1" in first
+    assert "Nearest to word1 ; 1 of 2 are still there after, and in bold stands what is new." in first
+    assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three , new −0.125" in first
     named = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
     assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
     assert HOSTILE not in named
-    assert "is none of those whose neighbours are stored" in section("?name=nobody")
+    unknown = section("?name=nobody")
+    assert "nobody is not among the names that can be looked up here: they are 2. Choose one from the list." in unknown
+    assert "Nearest to word1 ;" in unknown
 
 
 def test_a_figure_has_a_page_with_its_numbers_and_the_report_takes_them_from_there(client, measured):
@@ -219,6 +221,7 @@ def test_the_report_is_one_file_that_names_nothing_outside_it(client, context, m
     assert "hx-" not in answer.text
     assert "<form" not in answer.text
     assert "default-src 'none'" in answer.text
+    assert "base-uri 'none'; form-action 'none'" in answer.text
 
 
 def test_a_hostile_name_does_no_harm_in_the_file(client, context, measured):
@@ -242,6 +245,36 @@ def test_the_file_holds_the_figures_and_all_measurements(client, measured):
         assert figure == client.get(f"/embeddings/{measured}/figures/{slug}.json").json()
     (measurements,) = re.findall(r'href="data:text/csv;base64,([^"]+)" download="isoscope-measurements.csv"', whole)
     assert base64.b64decode(measurements).decode() == client.get(f"/embeddings/{measured}/measurements.csv").text
+
+
+DEGENERATE = {
+    "constant": np.ones((40, 6)),
+    "rounded": np.full((40, 6), 0.1),
+    "single": np.random.default_rng(0).normal(size=(1, 6)),
+    "huge": np.random.default_rng(0).normal(size=(40, 6)) * 1e300,
+    "narrow": np.random.default_rng(0).normal(size=(40, 1)),
+}
+
+
+@pytest.mark.parametrize("points", DEGENERATE.values(), ids=DEGENERATE)
+def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, work, cloud, points):
+    ids = []
+    for x in (points, cloud):
+        np.save(npy := io.BytesIO(), x)
+        ids.append(client.post("/api/embeddings?commit=auto", files={"file": ("x.npy", npy.getvalue())}).json()["id"])
+    work()
+    base = f"/embeddings/{ids[0]}"
+    assert client.get(f"/api{base}").json()["status"] == "ready"
+    whole = client.get(f"{base}/report.html")
+    assert (client.get(base).status_code, whole.status_code) == (200, 200)
+    slugs = re.findall(r'id="figure-([a-z_]+)"', whole.text)
+    assert {"projection", "sample_size", "zeta"} <= set(slugs)
+    asked = [f"{base}/figures/{slug}" for slug in slugs]
+    asked += [f"/compare/figures/{slug}?id={ids[1]}&id={ids[0]}" for slug in slugs if slug != "zeta"]
+    for one in asked:
+        path, _, query = one.partition("?")
+        for kind in ("json", "csv"):
+            assert client.get(f"{path}.{kind}?{query}").status_code == 200, one
 
 
 def test_of_what_is_not_measured_there_is_no_file(client, cloud, work):

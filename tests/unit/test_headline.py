@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding, Measurement
-from app.routes.pages.headline import Headline, headline_of, text_of
+from app.routes.pages.headline import Headline, Sentence, headline_of
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
 from isotropy.report import measure
@@ -29,6 +29,10 @@ def embedding_of(x: np.ndarray) -> Embedding:
 def said(x: np.ndarray) -> tuple[str, list[str]]:
     headline = headline_of(embedding_of(x))
     return plain(headline)
+
+
+def text_of(sentence: Sentence) -> str:
+    return "".join(part.text for part in sentence)
 
 
 def plain(headline: Headline) -> tuple[str, list[str]]:
@@ -135,6 +139,8 @@ def test_a_report_of_another_version_that_lacks_a_measure_is_read_without_it():
     rows = [Measurement(measure="participation_ratio", value=3.0, n=100)]
     headline = headline_of(Embedding(n=100, d=12, measurements=rows))
     assert plain(headline) == ("25 % of the space is used.", [])
+    title, _ = plain(headline_of(Embedding(n=100, d=12, measurements=[])))
+    assert title == "How the space is used cannot be told. It was not measured."
 
 
 def test_values_too_large_to_be_squared_are_still_shared_out():

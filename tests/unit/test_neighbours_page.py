@@ -22,14 +22,14 @@ DATA = {
 
 def test_without_a_name_the_first_row_is_shown():
     found = read_neighbours(DATA, None)
-    assert (found.chosen, found.known, found.names, found.rows) == ("king", True, ["king", "run"], 8000)
+    assert (found.chosen, found.unknown, found.names, found.rows) == ("king", "", ["king", "run"], 8000)
     assert found.before == [Neighbour("queen", 0.5), Neighbour("prince", 0.5)]
-    assert found.kept == 1
+    assert (found.kept, found.new) == (1, {"lord"})
 
 
 def test_a_name_chooses_its_row_and_another_is_said_to_be_unknown():
-    assert (read_neighbours(DATA, "run").chosen, read_neighbours(DATA, "run").known) == ("run", True)
-    assert (read_neighbours(DATA, "walk").chosen, read_neighbours(DATA, "walk").known) == ("king", False)
+    assert (read_neighbours(DATA, "run").chosen, read_neighbours(DATA, "run").unknown) == ("run", "")
+    assert (read_neighbours(DATA, "walk").chosen, read_neighbours(DATA, "walk").unknown) == ("king", "walk")
 
 
 def test_lists_of_unlike_lengths_stand_side_by_side():
@@ -45,7 +45,7 @@ def test_of_two_rows_of_one_name_the_first_is_shown_and_the_name_offered_once():
 
 
 def test_the_method_is_named_with_the_parameters_that_were_given():
-    assert read_neighbours(DATA, None).method == "All-but-the-Top, D = 3"
+    assert read_neighbours(DATA, None).method == "All-but-the-Top, D 3"
     assert read_neighbours(DATA | {"method": "former", "parameters": {}}, None).method == "former"
 
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from app.numerals import ago, count, duration, limit, number, percent, plural, short, size, tick
+from app.numerals import ago, count, duration, limit, number, percent, plural, short, size, tick, two_decimals
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,13 @@ from app.numerals import ago, count, duration, limit, number, percent, plural, s
 )
 def test_a_number_has_three_significant_digits(value, text):
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.4, "0.40"), (-0.125, "−0.12"), (-0.0, "0.00"), (-0.001, "0.00"), (1, "1.00")]
+)
+def test_a_cosine_has_two_decimals_and_no_minus_before_zero(value, text):
+    assert two_decimals(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (-1.0, "−1"), (0.2, "0.2"), (3e-5, "3e−5"), (0.5, "0.5")])

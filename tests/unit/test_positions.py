@@ -82,6 +82,11 @@ def test_a_position_is_described_by_what_is_not_usual():
     assert described("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
 
 
+def test_a_method_or_a_parameter_of_another_version_is_described_by_its_own_name():
+    assert described("former", {"depth": 2, "seed": None}) == "former, depth 2"
+    assert described("soft_zca", {"eps": 0.1, "depth": 2}) == "Soft ZCA whitening, eps 0.1, depth 2"
+
+
 def dials(method, of, **texts):
     return {dial.parameter.name: dial for dial in dials_of(of, METHODS[method], texts)}
 

@@ -3,7 +3,8 @@
 import pytest
 
 from app.db.models import Embedding, Measurement
-from app.routes.pages.readings import groups_of, headlines_of, readings_of, table_of
+from app.routes.pages.readings import grouped, groups_of, headlines_of, readings_of, table_of
+from isotropy.catalog import MEASURES
 
 N, D = 50_000, 64
 
@@ -33,6 +34,14 @@ def test_all_that_was_measured_stands_in_the_catalogue_s_order_under_its_group()
     assert {heading: [one.measure.slug for one in readings] for heading, readings in found.items()} == {
         "Spread of the variance": ["isoscore"],
         "Mean, directions and dimensions": ["mean_cosine", "mean_share"],
+    }
+
+
+def test_what_is_of_a_measure_keeps_its_order_within_its_group():
+    chosen = [MEASURES[slug] for slug in ("mean_share", "isoscore", "mean_cosine")]
+    assert grouped(chosen, lambda measure: measure) == {
+        "Spread of the variance": [MEASURES["isoscore"]],
+        "Mean, directions and dimensions": [MEASURES["mean_share"], MEASURES["mean_cosine"]],
     }
 
 

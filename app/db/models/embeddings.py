@@ -82,6 +82,11 @@ class Embedding(Base):
     )
 
     @property
+    def n_measured(self) -> int:
+        """Rows that measures see; 0 until the files have been read."""
+        return (self.n or 0) - (self.n_left_out or 0)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all files."""
         return sum(file.size_bytes for file in self.files)

@@ -33,7 +33,6 @@ from app.services.encodings import (
 from app.services.models import list_models
 from app.services.workers import list_workers
 from app.templating import templates
-from isotropy.catalog import GROUPS
 
 router = APIRouter(prefix="/encodings")
 
@@ -145,7 +144,7 @@ def _page(
     elif encoding.status in UNFINISHED:
         shown["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
-        shown |= {"layers": read_layers(context, encoding, query), "groups": GROUPS}
+        shown |= {"layers": read_layers(context, encoding, query)}
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "encoding.html", shown, status_code=status)
 

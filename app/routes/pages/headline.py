@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding, Measurement
-from app.numerals import count, number, percent
+from app.numerals import count, number, percent, two_decimals
 
 Found = Mapping[str, Measurement]
 
@@ -41,21 +41,17 @@ class Headline(NamedTuple):
 def headline_of(embedding: Embedding) -> Headline:
     """Say what was measured; of what is undefined nothing is said, but of the spread why."""
     found = {one.measure: one for one in embedding.measurements}
-    n, d = (embedding.n or 0) - (embedding.n_left_out or 0), embedding.d or 0
+    n, d = embedding.n_measured, embedding.d or 0
     sentences = (_few_rows(found, n, d), _mean(found), _locally(found))
     return Headline(_title(found, d), [one for one in sentences if one])
-
-
-def text_of(sentence: Sentence) -> str:
-    """The sentence without its links."""
-    return "".join(part.text for part in sentence)
 
 
 def _title(found: Found, d: int) -> Sentence:
     used = _value(found, "participation_ratio")
     if used is None or d < 2:
         reason = found["participation_ratio"].reason if "participation_ratio" in found else None
-        why = reason or "Isotropy compares dimensions, and there is one only."
+        otherwise = "Isotropy compares dimensions, and there is one only." if d < 2 else "It was not measured."
+        why = reason or otherwise
         return [Part("How the space is used", "participation_ratio"), Part(f" cannot be told. {why}")]
     share = Part(f"{percent(used / d)} of the space is used", "participation_ratio")
     carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
@@ -125,7 +121,7 @@ def _mean(found: Found) -> Sentence:
     return [
         Part(f"The mean carries {percent(share)} of the energy", "mean_share"),
         Part(", which is why " if explained else "; "),
-        Part(f"two random rows have a cosine of {_cosine(cosine)}", "mean_cosine"),
+        Part(f"two random rows have a cosine of {two_decimals(cosine)}", "mean_cosine"),
         Part(" on average"),
         *_rogue(found, cosine),
         Part("."),
@@ -138,7 +134,7 @@ def _rogue(found: Found, cosine: float) -> Sentence:
     dimensions = _list(found, "rogue_dimensions", "dimensions")
     if added is None or not dimensions or cosine < LEAST_COSINE or added < cosine / 2:
         return []
-    which = f"dimension {dimensions[0]['dimension']} alone adds {_cosine(added)} of it"
+    which = f"dimension {dimensions[0]['dimension']} alone adds {two_decimals(added)} of it"
     return [Part("; "), Part(which, "rogue_dimensions")]
 
 
@@ -149,11 +145,6 @@ def _locally(found: Found) -> Sentence:
     about = count(round(dimension)) if dimension >= 0.9 else number(dimension, 2)
     beginning = [Part("Locally the cloud looks "), Part(f"about {about}-dimensional", "twonn")]
     return [*beginning, Part("; estimates so high read low." if dimension > READS_LOW_ABOVE else ".")]
-
-
-def _cosine(value: float) -> str:
-    """Two decimals, as cosines are usually told."""
-    return f"{value + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def _value(found: Found, slug: str) -> float | None:

@@ -15,7 +15,7 @@ from app.problems import status_of
 from app.routes.downloads import file_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.dials import dials_of, mean_variance, numbers_of
-from app.routes.pages.trial import comparisons_of, looked_up, trial_figures
+from app.routes.pages.trial import comparisons_of, trial_figures, trial_neighbours
 from app.services.embeddings import get_embedding
 from app.services.files import get_map
 from app.services.positions import Position, position_of, rows_of
@@ -169,8 +169,7 @@ def _of_result(result: PostProcessing, name: str) -> dict[str, Any]:
         "result_query": _query(position),
         "comparisons": comparisons_of(result),
         "figures": trial_figures(result),
-        "neighbours": (result.results or {}).get("neighbours"),
-        "found": looked_up(result, name),
+        "neighbours": trial_neighbours(result, name),
     }
 
 

@@ -9,9 +9,10 @@ from fastapi import Depends, Query
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
 from app.figures.figure import Figure
-from app.figures.heat_map import heat_map
+from app.figures.heat_map import Row, heat_map
 from app.figures.layers import LayerPoint, by_layer
 from app.figures.subject import Subject
+from app.routes.pages.readings import grouped
 from app.services.encodings import list_layers, list_measured
 from isotropy.catalog import MEASURES, Measure
 
@@ -82,6 +83,11 @@ class Layers(NamedTuple):
         chosen = dict.fromkeys([ready[0], ready[len(ready) // 2], ready[-1]]) if ready else {}
         return f"/compare?{urlencode([('id', one) for one in chosen])}" if len(chosen) > 1 else ""
 
+    @property
+    def groups(self) -> dict[str, list[Measure]]:
+        """The measures that are offered, by the heading of their group."""
+        return grouped(self.offered, lambda measure: measure)
+
     def found(self, embedding: Embedding) -> list[Measurement | None]:
         """The measurements of a layer in the order of the heat map's measures."""
         found = {one.measure: one for one in embedding.measurements}
@@ -117,7 +123,7 @@ def _likeliest(poolings: Sequence[Pooling]) -> Pooling:
 
 def _heat_map(embeddings: Sequence[Embedding], measures: Sequence[str]) -> Figure:
     ready = [one for one in embeddings if one.status is EmbeddingStatus.READY]
-    return heat_map([(one.layer or 0, f"/embeddings/{one.id}", Subject.of(one)) for one in ready], measures)
+    return heat_map([Row(one.layer or 0, f"/embeddings/{one.id}", Subject.of(one)) for one in ready], measures)
 
 
 def _by_layer(measure: Measure | None, poolings: Sequence[Pooling], embeddings: Sequence[Embedding]) -> list[Figure]:

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from isotropy.catalog import METHODS
+from app.services.positions import described
 
 
 class Neighbour(NamedTuple):
@@ -17,8 +17,8 @@ class Neighbours(NamedTuple):
 
     names: list[str]
     chosen: str
-    known: bool
-    """Whether the row that was asked for is one of them; else the first stands in."""
+    unknown: str
+    """The name that was asked for if it is none of them, so that the first stands in; else empty."""
     rows: int
     """Rows among which neighbours were sought."""
     method: str
@@ -36,6 +36,11 @@ class Neighbours(NamedTuple):
         """How many names are in both lists."""
         return len({one.name for one in self.before} & {one.name for one in self.after})
 
+    @property
+    def new(self) -> set[str]:
+        """Names that are there after, and were not before."""
+        return {one.name for one in self.after} - {one.name for one in self.before}
+
 
 def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours | None:
     """The neighbours of the named row, or of the first; None where none are stored."""
@@ -47,14 +52,8 @@ def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours
     lists = (
         [Neighbour(each["name"], each["cosine"]) for each in by_name[chosen][side]] for side in ("before", "after")
     )
-    return Neighbours(names, chosen, name in (None, chosen), data["rows"], _described(data), *lists)
-
-
-def _described(data: dict[str, Any]) -> str:
-    """The method with its parameters: All-but-the-Top, D = 3."""
-    method = METHODS[data["method"]].name if data["method"] in METHODS else data["method"]
-    parameters = [f"{name} = {value}" for name, value in (data["parameters"] or {}).items() if value is not None]
-    return ", ".join([method, *parameters])
+    unknown = name if name and name != chosen else ""
+    return Neighbours(names, chosen, unknown, data["rows"], described(data["method"], data["parameters"]), *lists)
 
 
 def _at(found: list[Neighbour], place: int) -> Neighbour | None:

@@ -67,7 +67,7 @@ PlaygroundDep = Annotated[PlaygroundQuery, Depends(_query)]
 @router.get("")
 def show_playground(request: Request, query: PlaygroundDep) -> Response:
     """The cloud that the URL names, its numbers, and what they show."""
-    cloud, shift, *example = _figures(query)
+    cloud, shift, example = _figures(query)
     shown = {
         "query": query,
         "position": query.position,
@@ -80,7 +80,7 @@ def show_playground(request: Request, query: PlaygroundDep) -> Response:
         "explanation": explain(query.position),
         "cloud": cloud,
         "shift": shift,
-        "example": next(iter(example), None),
+        "example": example,
     }
     return templates.TemplateResponse(request, "playground.html", shown)
 
@@ -92,6 +92,5 @@ def show_figure(slug: str, kind: FileKind, query: PlaygroundDep) -> Response:
 
 
 def _figures(query: PlaygroundQuery) -> list[Figure]:
-    own = [cloud_figure(query.position, flat=query.view == "flat"), shift_figure(query.position)]
-    example = gaussian_example()
-    return [*own, example] if example else own
+    cloud = cloud_figure(query.position, flat=query.view == "flat")
+    return [cloud, shift_figure(query.position), gaussian_example()]

@@ -1,6 +1,7 @@
 """The numbers of a report: the few that head it, all of them by group, and the same as one table."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 from app.db.models import Embedding, Measurement
 from app.figures.figure import Cell, Table
@@ -16,6 +17,8 @@ HEADLINES = (
     "twonn",
 )
 
+
+Grouped = TypeVar("Grouped")
 
 COUNTED_PARTS = frozenset({"greatest"})
 
@@ -105,9 +108,15 @@ def headlines_of(embedding: Embedding) -> list[Reading]:
 
 def groups_of(embedding: Embedding) -> dict[str, list[Reading]]:
     """All numbers by the heading of their group; a group of which nothing was measured is left out."""
-    readings = readings_of(embedding)
-    groups = {heading: [one for one in readings if one.measure.group == group] for group, heading in GROUPS.items()}
-    return {heading: group for heading, group in groups.items() if group}
+    return grouped(readings_of(embedding), lambda reading: reading.measure)
+
+
+def grouped(items: Iterable[Grouped], measure: Callable[[Grouped], Measure]) -> dict[str, list[Grouped]]:
+    """What is of some measure, in the order given by the heading of its group; a group without any is left out."""
+    groups: dict[str, list[Grouped]] = {group: [] for group in GROUPS}
+    for one in items:
+        groups[measure(one).group].append(one)
+    return {heading: groups[group] for group, heading in GROUPS.items() if groups[group]}
 
 
 def table_of(embedding: Embedding) -> Table:
@@ -123,7 +132,7 @@ def table_of(embedding: Embedding) -> Table:
 def readings_of(embedding: Embedding) -> list[Reading]:
     """What was measured and is in the catalogue, in the catalogue's order."""
     found = {measurement.measure: measurement for measurement in embedding.measurements}
-    d, rows = embedding.d or 1, (embedding.n or 0) - (embedding.n_left_out or 0)
+    d, rows = embedding.d or 1, embedding.n_measured
     return [
         Reading(measure, found[slug], measure.ends(found[slug].n, d), rows, d)
         for slug, measure in MEASURES.items()

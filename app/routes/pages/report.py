@@ -67,6 +67,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": read_neighbours(data.get("neighbours"), query.name),
         "standalone": False,
+        "files": None,
     }
 
 

@@ -1,11 +1,12 @@
 """A trial of a method as its page shows it: a row for each number, figures of before and after, names looked up."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.db.models import Measurement, PostProcessing
 from app.figures.figure import Figure
 from app.figures.report import figures_of
 from app.figures.subject import Subject
+from app.routes.pages.neighbours import Neighbours, read_neighbours
 from isotropy.catalog import MEASURES, Measure
 
 COMPARED = (
@@ -19,6 +20,7 @@ COMPARED = (
     "twonn",
     "silhouette",
 )
+COLUMNS = Measurement.__table__.columns.keys()
 
 
 class Comparison(NamedTuple):
@@ -53,13 +55,16 @@ def trial_figures(trial: PostProcessing) -> list[Figure]:
     return figures_of([Subject(part, _measurements(trial, part)) for part in ("before", "after")])
 
 
-def looked_up(trial: PostProcessing, name: str) -> dict[str, Any] | None:
-    """The neighbours of a name, of the first one where none is given; None where it is not among those stored."""
-    of: list[dict[str, Any]] = ((trial.results or {}).get("neighbours") or {}).get("of", [])
-    if not name:
-        return of[0] if of else None
-    return next((one for one in of if one["name"] == name), None)
+def trial_neighbours(trial: PostProcessing, name: str) -> Neighbours | None:
+    """The neighbours of a name among the rows held out, of the first one where it is none of those stored."""
+    if not (stored := (trial.results or {}).get("neighbours")):
+        return None
+    return read_neighbours(stored | {"method": trial.method, "parameters": trial.parameters}, name)
 
 
 def _measurements(trial: PostProcessing, part: str) -> dict[str, Measurement]:
-    return {slug: Measurement(**finding) for slug, finding in (trial.results or {}).get(part, {}).items()}
+    """What was found in a part of the rows; what another version noted besides is left out."""
+    return {
+        slug: Measurement(**{column: finding[column] for column in COLUMNS if column in finding})
+        for slug, finding in (trial.results or {}).get(part, {}).items()
+    }

@@ -25,6 +25,11 @@ def test_outlier_dimensions_are_named_and_marked_above_the_band():
     assert activation().table.rows[1] == [1, 5.0, 2.0, rules]
 
 
+def test_the_axis_leaves_room_for_the_name_of_the_highest_mark():
+    assert activation().draw().layout.yaxis.autorangeoptions.include == 7.0 + 0.1 * (7.0 - -1.0)
+    assert activation(outliers=[]).draw().layout.yaxis.autorangeoptions.include is None
+
+
 def test_an_outlier_rule_of_another_version_is_called_by_its_slug():
     figure = activation(outliers=[{"dimension": 0, "rules": ["former_rule"]}])
     assert figure.table.rows[0] == [0, 0.0, 1.0, "former_rule"]

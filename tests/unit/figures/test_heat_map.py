@@ -1,6 +1,6 @@
 import json
 
-from app.figures.heat_map import heat_map
+from app.figures.heat_map import Row, heat_map
 from app.figures.subject import Subject
 from tests.unit.figures.clouds import measurement
 
@@ -12,7 +12,7 @@ def layer(number, isoscore, cosine):
         measurement("isoscore", isoscore, 400, se=0.01, reason=None if isoscore else REASON),
         measurement("mean_cosine", cosine, 300),
     ]
-    return number, f"/embeddings/{number}", Subject(f"layer {number}", {row.measure: row for row in rows})
+    return Row(number, f"/embeddings/{number}", Subject(f"layer {number}", {row.measure: row for row in rows}))
 
 
 LAYERS = [layer(0, 0.2, 0.9), layer(1, 0.1, 0.9), layer(2, 0.4, 0.9), layer(3, None, 0.9)]
@@ -41,10 +41,15 @@ def test_a_cell_leads_to_the_report_of_its_layer():
     assert [row[0]["href"] for row in cells().customdata] == [f"/embeddings/{number}" for number in range(4)]
 
 
-def test_the_table_has_a_column_for_each_measure():
-    table = heat_map(LAYERS, ["mean_cosine", "isoscore"]).table
-    assert table.columns == ["layer", "mean_cosine", "isoscore"]
-    assert table.rows == [[0, 0.9, 0.2], [1, 0.9, 0.1], [2, 0.9, 0.4], [3, 0.9, None]]
+def test_the_table_has_a_row_for_each_measure_of_a_layer_with_its_error_rows_and_reason():
+    table = heat_map(LAYERS[2:], ["mean_cosine", "isoscore", "twonn"]).table
+    assert table.columns == ["layer", "measure", "value", "se", "n", "reason"]
+    assert table.rows == [
+        [2, "mean_cosine", 0.9, None, 300, ""],
+        [2, "isoscore", 0.4, 0.01, 400, ""],
+        [3, "mean_cosine", 0.9, None, 300, ""],
+        [3, "isoscore", None, 0.01, 400, REASON],
+    ]
 
 
 def test_no_layer_is_told_in_words_and_nothing_undefined_becomes_nan():

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from app.figures import palette
+from app.figures.example import gaussian_example
 from app.figures.report import DRAWN, figures_of
 from app.figures.subject import Subject
 from isotropy.activation import activation_profile
@@ -21,15 +22,17 @@ from tests.unit.figures.clouds import cloud_of, measurement, subject_of
 
 REASON = "The points have no spread."
 SCORES = {"mean": [0.2, 0.4, None], "sd": [0.1, 0.05, None]}
+UNBIASED = {"mean": [0.5, 0.5, 0.5], "sd": [0.2, 0.1, None]}
 DATA = {
     "sample_size": {
         "n": 200,
         "draws": 5,
         "rows": [8, 64, 128],
+        "drawn": [5, 3, 1],
         "full": {"isoscore": 0.45, "isoscore_unbiased": None},
         "zetas": [0, 0.5],
         "isoscore": SCORES,
-        "isoscore_unbiased": {"mean": [0.5, 0.5, 0.5], "sd": [0.2, 0.1, 0.0]},
+        "isoscore_unbiased": UNBIASED,
         "isoscore_star": [SCORES, {"mean": [0.6, 0.7, 0.7], "sd": [0.1, 0.1, 0.1]}],
     },
     "projection": {
@@ -69,7 +72,7 @@ def wide():
 
 def undefined(name="flat"):
     reasons = {slug: measurement(slug, None, 50, reason=REASON) for slug in whole().found}
-    return Subject(name, reasons)
+    return Subject(name, reasons, {slug: {"reason": REASON} for slug in DATA})
 
 
 def figure(slug, *subjects):
@@ -131,8 +134,8 @@ def test_anisotropy_stands_raw_beside_centred():
 
 def test_cosines_are_shares_of_all_pairs():
     counts = cosine_histogram(CLOUD().pairs).counts
-    (outline,) = traces("cosines")
-    assert list(outline.y) == pytest.approx((counts / counts.sum()).tolist())
+    raw, _ = traces("cosines")
+    assert list(raw.y) == pytest.approx((counts / counts.sum()).tolist())
     assert sum(column(figure("cosines").table, "pairs")) == 200 * 199 / 2
     assert figure("cosines").draw().layout.shapes[0].x0 == CLOUD().cosines.mean_cosine().value
 
@@ -194,6 +197,25 @@ def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twi
     assert column(table, "isoscore_star_zeta_0.5_sd") == [0.1, 0.1, 0.1]
 
 
+def test_where_one_draw_was_made_there_is_no_spread_and_the_number_of_draws_is_told():
+    shown = figure("sample_size")
+    assert shown.caption.startswith("Mean of up to 5 draws of so many of 200 rows, fewer where rows run out")
+    assert column(shown.table, "draws") == [5, 3, 1]
+    low, high, line = [one for one in traces("sample_size") if one.legendgroup == "isoscore_unbiased"]
+    assert (list(low.x), list(low.y), list(high.y)) == ([8, 64], [0.3, 0.4], [0.7, 0.6])
+    assert list(line.x) == [8, 64, 128]
+    assert list(line.customdata) == [" ± 0.20, 5 draws", " ± 0.10, 3 draws", ", 1 draw"]
+    assert line.hovertemplate.endswith("%{y:.3f}%{customdata}<extra></extra>")
+
+
+def test_the_example_shows_what_its_rows_were_drawn_from():
+    shown = gaussian_example()
+    truth = shown.draw().data[-1]
+    assert (truth.name, list(truth.x), list(truth.y)) == ("truth", [8, 20_000], [0.85696, 0.85696])
+    assert truth.line.dash == "longdash"
+    assert shown.caption.endswith("In long dashes, the score of the distribution itself, 0.857.")
+
+
 def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows():
     drawn = traces("projection", type="scattergl")
     assert [trace.name for trace in drawn] == ["no label (1)", "a (2)", "b (1)"]
@@ -237,16 +259,19 @@ def test_unequal_dimensions_and_rows_leave_cells_empty():
     assert "n = 200 (first), 80 (second) rows" in figure("spectrum", whole(), wide()).caption
 
 
-@pytest.mark.parametrize("slug", [slug for slug in EVERY if slug not in ("projection", "sample_size")])
-def test_who_is_undefined_is_named_with_the_reason_and_keeps_its_colour_free(slug):
-    drawn = figure(slug, undefined("flat"), whole())
-    assert f"Not drawn: flat: {REASON}" in drawn.caption
-    colours = {trace.line.color or trace.marker.color for trace in drawn.draw().data}
-    assert palette.SERIES[1] in colours
-    assert palette.SERIES[0] not in colours
+@pytest.mark.parametrize("slug", EVERY)
+def test_who_is_undefined_is_named_with_the_reason(slug):
+    assert f"Not drawn: flat: {REASON}" in figure(slug, undefined("flat"), whole()).caption
     alone = figure(slug, undefined("flat"))
     assert alone.empty == REASON
     assert not alone.draw().data
+
+
+@pytest.mark.parametrize("slug", [slug for slug in EVERY if slug != "projection"])
+def test_who_is_undefined_keeps_its_colour_free(slug):
+    colours = {trace.line.color or trace.marker.color for trace in traces(slug, undefined("flat"), whole())}
+    assert palette.SERIES[1] in colours
+    assert palette.SERIES[0] not in colours
 
 
 def test_who_was_not_measured_is_named_too():
@@ -255,11 +280,6 @@ def test_who_was_not_measured_is_named_too():
 
 def test_a_figure_that_nobody_has_is_left_out():
     assert [one.slug for one in figures_of([Subject("bare", {})])] == []
-
-
-def test_two_of_one_name_are_told_apart():
-    legend = [trace.name for trace in traces("spectrum", whole(), whole())]
-    assert legend == ["first (1)", "first (2)"]
 
 
 def test_a_name_is_no_markup_and_no_template():
