@@ -28,7 +28,10 @@ def measurement(measure: str, value: Value, n: int = 400) -> Measurement:
 
 def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **columns: Any) -> Embedding:
     """A measured embedding of 400 rows and 8 dimensions, unless the columns say otherwise."""
-    there = {"inspection": {"parts": [], "warnings": []}, "selection": {"vectors": "", "transpose": False}}
+    there = {
+        "inspection": {"parts": [], "annotations": [], "numeric_columns": [], "warnings": []},
+        "selection": {"vectors": "", "transpose": False},
+    }
     given = (
         there | {"filename": "cloud.npy", "format": "npy", "status": EmbeddingStatus.READY, "n": 400, "d": 8} | columns
     )
