@@ -20,7 +20,7 @@ from app.db.models import (
     StoredFile,
     ZetaCurve,
 )
-from app.services import embeddings as services
+from app.services import curves, embeddings
 
 HOSTILE = "</script><script>alert(1)</script>"
 NEIGHBOURS = {
@@ -399,9 +399,9 @@ def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
 
 
 def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
-    found = services.get_embedding(context, measured)
-    assert [one.id for one in services.list_curve_sources(context, found)] == [other]
+    found = embeddings.get_embedding(context, measured)
+    assert [one.id for one in curves.list_curve_sources(context, found)] == [other]
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, other)
         row.trashed_at = row.created_at
-    assert services.list_curve_sources(context, found) == []
+    assert curves.list_curve_sources(context, found) == []
