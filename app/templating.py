@@ -13,10 +13,10 @@ from starlette.templating import Jinja2Templates
 from app import numerals
 from app.db.types import utcnow
 from app.figures.palette import of_lambda
+from app.services.names import file_name
 from app.services.positions import described
 from isotropy.catalog import MEASURES, METHODS
 
-NOT_IN_FILES = re.compile(r"[\W_]+")
 SUBSCRIPT = re.compile(r"_(\w)")
 FRONTEND = Path(__file__).parents[1] / "frontend"
 
@@ -36,11 +36,6 @@ def ago(moment: datetime) -> str:
 def subscripted(text: str) -> Markup:
     """A formula in plain text, with S_X and x_i set as subscripts."""
     return Markup(SUBSCRIPT.sub(r"<sub>\1</sub>", str(escape(text))))  # noqa: S704 - escaped just before
-
-
-def filename(text: str) -> str:
-    """A text as the name of a file on any machine: letters and digits of all scripts, joined by hyphens."""
-    return NOT_IN_FILES.sub("-", text).strip("-")
 
 
 def starred(name: str) -> str:
@@ -67,7 +62,7 @@ def create_environment() -> Environment:
         "limit": numerals.limit,
         "duration": numerals.duration,
         "ago": ago,
-        "filename": filename,
+        "filename": file_name,
         "subscripted": subscripted,
         "starred": starred,
     }

@@ -10,6 +10,7 @@ from app.db.models import (
     EmbeddingFile,
     EmbeddingStatus,
     EmbeddingTag,
+    Encoding,
     Measurement,
     MeasurementStatus,
     StoredFile,
@@ -60,6 +61,17 @@ def add(
         ]
         session.add(row)
     return row.id
+
+
+def add_encoding(context: Context) -> str:
+    """Write an encoding with its file of texts; return its id."""
+    sha256 = store(context, b"texts")
+    encoding = Encoding(name="e", filename="e.txt", file_sha256=sha256, n_texts=1, columns=[])
+    with context.sessions.begin() as session:
+        session.merge(StoredFile(sha256=sha256, size_bytes=5))
+        session.flush()
+        session.add(encoding)
+    return encoding.id
 
 
 def store(context: Context, content: bytes) -> str:

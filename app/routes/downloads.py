@@ -17,15 +17,19 @@ DOCUMENTED: dict[str, Any] = {
 """How a route that answers with a file says so."""
 
 
+def attachment(name: str | None = None) -> dict[str, str]:
+    """The header of an answer that is a file to keep; without a name it has that of the link that led there."""
+    quoted = quote(name or "", safe="")
+    told = f'; filename="{name}"' if quoted == name else f"; filename*=utf-8''{quoted}" if name else ""
+    return {"Content-Disposition": f"attachment{told}"}
+
+
 def file_of(download: Download) -> FileResponse:
     """A file to keep."""
-    return FileResponse(download.path, media_type=BINARY, filename=download.filename)
+    return FileResponse(download.path, media_type=BINARY, headers=attachment(download.filename))
 
 
 def safetensors_of(file: SafetensorsFile) -> StreamingResponse:
     """Vectors behind a header of safetensors."""
-    headers = {
-        "Content-Disposition": f"attachment; filename*=utf-8''{quote(file.filename, safe='')}",
-        "Content-Length": str(file.size_bytes),
-    }
+    headers = attachment(file.filename) | {"Content-Length": str(file.size_bytes)}
     return StreamingResponse(file.blocks(), media_type=BINARY, headers=headers)

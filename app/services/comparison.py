@@ -8,9 +8,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
 from app.context import Context
-from app.db.models import Embedding, EmbeddingStatus, Measurement
-from app.errors import ConflictError, InvalidError, NotFoundError
-from app.services.embeddings import require_in_use
+from app.db.models import Embedding, Measurement
+from app.errors import InvalidError, NotFoundError
+from app.services.embeddings import require_measured
 from isotropy.catalog import MEASURES, Measure
 
 LEAST, MOST = 2, 8
@@ -94,12 +94,23 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
             "are not of one scale."
         )
     found += [
-        f"{names[one.id]} was made of {names[one.source_id]}: the same rows before and after, whose differences "
-        "are usually surer than the intervals say."
-        for one in embeddings
-        if one.source_id in names
+        f"{', '.join(names[one.id] for one in group)} are of the same rows, whose differences are usually surer than "
+        "the intervals say."
+        for group in _of_the_same_rows(embeddings)
     ]
     return found
+
+
+def _of_the_same_rows(embeddings: Sequence[Embedding]) -> list[list[Embedding]]:
+    """Those that are layers of one encoding, or made of one source, or one of the other."""
+    by_id = {one.id: one for one in embeddings}
+    groups: dict[str, list[Embedding]] = {}
+    for one in embeddings:
+        origin = one
+        while origin.source_id in by_id:
+            origin = by_id[origin.source_id]
+        groups.setdefault(origin.encoding_id or origin.source_id or origin.id, []).append(one)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def get_compared(context: Context, ids: Sequence[str]) -> list[Embedding]:
@@ -121,9 +132,7 @@ def get_chosen(context: Context, ids: Sequence[str]) -> list[Embedding]:
     for embedding_id in ids:
         if (one := by_id.get(embedding_id)) is None:
             raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.", "id")
-        require_in_use(one)
-        if one.status is not EmbeddingStatus.READY:
-            raise ConflictError(f"{one.name} is {one.status}; only measured embeddings can be compared.", "id")
+        require_measured(one, "a comparison")
     return [by_id[embedding_id] for embedding_id in ids]
 
 

@@ -2,15 +2,18 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
-from app.errors import ConflictError, InvalidError, NotFoundError
+from app.errors import InvalidError, NotFoundError
 from app.queue import Job, JobKind
-from app.services.embeddings import find_embedding, require_in_use
+from app.services.embeddings import find_embedding, require_measured
+
+OFFERED = 200
+"""Embeddings to choose from, at most."""
 
 
 class CurveSource(NamedTuple):
@@ -22,16 +25,17 @@ class CurveSource(NamedTuple):
 
 
 def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSource]:
-    """Other measured embeddings of as many dimensions, newest first."""
+    """Other measured embeddings of as many dimensions: layers of the same encoding, then the newest, none a layer."""
     others = select(Embedding.id, Embedding.name, Embedding.n).where(
         Embedding.id != embedding.id,
         Embedding.d == embedding.d,
         Embedding.status == EmbeddingStatus.READY,
         Embedding.trashed_at.is_(None),
+        or_(Embedding.encoding_id.is_(None), Embedding.encoding_id == embedding.encoding_id),
     )
+    order = (Embedding.encoding_id.is_(None), Embedding.created_at.desc(), Embedding.id)
     with context.sessions() as session:
-        newest = session.execute(others.order_by(Embedding.created_at.desc(), Embedding.id))
-        return [CurveSource(*row) for row in newest]
+        return [CurveSource(*row) for row in session.execute(others.order_by(*order).limit(OFFERED))]
 
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
@@ -49,9 +53,7 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
     with context.sessions() as session:
         embedding, source = find_embedding(session, embedding_id), find_embedding(session, source_id)
         for one in (embedding, source):
-            require_in_use(one)
-            if one.status is not EmbeddingStatus.READY:
-                raise ConflictError(f"{one.name} is {one.status}; a curve needs two measured embeddings.")
+            require_measured(one, "a shrinkage-zeta curve")
         if embedding.d != source.d:
             raise InvalidError(
                 f"Expected an embedding of {embedding.d} dimensions as {embedding.name} has, "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from app.context import Context
 from app.db.models import Embedding, EmbeddingTag
 from app.errors import InvalidError
+from app.formats.wording import shown
 from app.services.embeddings import find_embedding, get_embedding, require_in_use
 from app.services.names import MAX_NAME_CHARACTERS, one_line
 
@@ -46,11 +47,11 @@ def clean_tags(tags: Sequence[str]) -> list[str]:
     distinct = {tag.lower(): tag for tag in reversed(cleaned) if tag}
     for tag in distinct.values():
         if "," in tag:
-            raise InvalidError(f"Expected tags without commas, which part tags on the page; got {tag!r}.", "tags")
+            raise InvalidError(f"Expected tags without commas, which part tags on the page; got {shown(tag)}.", "tags")
         if len(tag) > MAX_TAG_CHARACTERS:
             raise InvalidError(
-                f"Expected tags of at most {MAX_TAG_CHARACTERS} characters, got {tag!r} of {len(tag)}. Shorten it, "
-                "or write it into the notes.",
+                f"Expected tags of at most {MAX_TAG_CHARACTERS} characters, got {shown(tag)} of {len(tag):,}. "
+                "Shorten it, or write it into the notes.",
                 "tags",
             )
     if len(distinct) > MAX_TAGS:

@@ -126,7 +126,9 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
                 f"{embedding.name} could not be read, so there is nothing to choose from. Upload it again."
             )
         Inspection.model_validate(embedding.inspection).check(selection)
-        jobs, hashes = drop_results(session, embedding)
+        jobs, hashes = drop_results(session, [embedding_id])
+        session.expire(embedding, ["measurements", "curves"])
+        embedding.n_left_out = embedding.measured_at = None
         embedding.selection = selection.model_dump()
         embedding.commit_when_inspected = commit
         embedding.status = EmbeddingStatus.INSPECTING
@@ -165,3 +167,10 @@ def require_in_use(embedding: Embedding) -> None:
     """Refuse what cannot be done with an embedding while it is in the trash."""
     if embedding.trashed_at is not None:
         raise ConflictError(f"{embedding.name} is in the trash. Restore it first.")
+
+
+def require_measured(embedding: Embedding, for_what: str) -> None:
+    """Refuse what is done only with measured embeddings that are in use."""
+    require_in_use(embedding)
+    if embedding.status is not EmbeddingStatus.READY:
+        raise ConflictError(f"{embedding.name} is {embedding.status}; {for_what} needs a measured embedding.")

@@ -20,7 +20,7 @@ from app.sandbox import run_in_sandbox
 from app.services.datasets import get_dataset
 from app.services.models import ModelChoice, require_model
 from app.services.names import base_name, clean_name
-from app.services.results import drop_embedding
+from app.services.results import drop_embeddings
 from app.storage import Stored
 
 FLOAT_BYTES = 4
@@ -124,15 +124,16 @@ def list_layers(context: Context, encoding_id: str, measures: Sequence[str] | No
 
 
 def list_measured(context: Context, encoding_id: str) -> set[str]:
-    """The measures that have a value at some layer of an encoding."""
+    """The measures that have a value at some layer of an encoding that is not in the trash."""
     of_layers = select(Measurement.measure).join(Embedding, Embedding.id == Measurement.embedding_id)
-    valued = of_layers.where(Embedding.encoding_id == encoding_id, Measurement.value.is_not(None))
+    in_use = of_layers.where(Embedding.encoding_id == encoding_id, Embedding.trashed_at.is_(None))
+    valued = in_use.where(Measurement.value.is_not(None))
     with context.sessions() as session:
         return set(session.scalars(valued.distinct()))
 
 
 def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
-    """Where an embedding stands among the layers of its encoding; None if it is not of one."""
+    """Where an embedding stands among the layers of its encoding; None if it is of none, or deleted meanwhile."""
     if embedding.encoding_id is None:
         return None
     beside = select(Embedding.id).where(
@@ -141,8 +142,10 @@ def get_place(context: Context, embedding: Embedding) -> LayerPlace | None:
         Embedding.trashed_at.is_(None) | (Embedding.id == embedding.id),
     )
     with context.sessions() as session:
-        encoding = session.get_one(Encoding, embedding.encoding_id)
+        encoding = session.get(Encoding, embedding.encoding_id)
         ids = list(session.scalars(beside.order_by(Embedding.layer)))
+    if encoding is None or embedding.id not in ids:
+        return None
     own = ids.index(embedding.id)
     return LayerPlace(encoding, ids[own - 1] if own else None, ids[own + 1] if own + 1 < len(ids) else None)
 
@@ -216,19 +219,14 @@ def delete_encoding(context: Context, encoding_id: str) -> None:
     # First, so that no worker adds embeddings meanwhile.
     _mark_cancelled(context, encoding_id)
     context.queue.cancel(Job(JobKind.ENCODE, encoding_id))
-    jobs: list[Job] = []
     with context.sessions.begin() as session:
         encoding = _find(session, encoding_id)
-        hashes: list[str | None] = [encoding.file_sha256]
-        for embedding in session.scalars(select(Embedding).where(Embedding.encoding_id == encoding_id)):
-            made, files = drop_embedding(session, embedding)
-            jobs += made
-            hashes += files
-        session.flush()
+        layers = session.scalars(select(Embedding.id).where(Embedding.encoding_id == encoding_id)).all()
+        jobs, left = drop_embeddings(session, layers)
         session.delete(encoding)
     for job in jobs:
         context.queue.cancel(job)
-    context.ledger.release(*hashes)
+    context.ledger.release(encoding.file_sha256, *left)
 
 
 def _create(context: Context, stored: Stored, filename: str, name: str) -> Encoding:

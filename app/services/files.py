@@ -91,20 +91,29 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
 
 
 def is_npy(embedding: Embedding) -> bool:
-    """Whether the vectors lie in one .npy file."""
-    return embedding.format == Format.NPY and len(_shards(embedding)) == 1
+    """Whether the vectors lie in one .npy file, row by row as they are measured."""
+    return embedding.format == Format.NPY and len(_shards(embedding)) == 1 and not _transposed(embedding)
 
 
 def _vectors(embedding: Embedding) -> EmbeddingFile:
     shards = _shards(embedding)
     if not shards:
         raise ConflictError(f"{embedding.name} is {embedding.status}; its files are not there yet.")
+    if _transposed(embedding):
+        raise ConflictError(
+            f"The rows of {embedding.name} are the columns of its file. Download that as it is, and transpose it: "
+            f"/embeddings/{embedding.id}/files/0."
+        )
     if not is_npy(embedding):
         raise ConflictError(
             f"Expected vectors in one .npy file, got {len(shards)} of {embedding.format}. Download them as they are: "
             f"/embeddings/{embedding.id}/files/0."
         )
     return shards[0]
+
+
+def _transposed(embedding: Embedding) -> bool:
+    return bool((embedding.selection or {}).get("transpose"))
 
 
 def _shards(embedding: Embedding) -> list[EmbeddingFile]:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from app.errors import InvalidError
 
 MAX_NAME_CHARACTERS = 200
+NOT_IN_FILES = re.compile(r"[\W_]+")
 
 
 def natural_order(filename: str) -> list[str | int]:
@@ -28,6 +29,11 @@ def base_name(filename: str) -> str:
     if not printable.strip("."):
         raise InvalidError("The upload has no file name; send the file with one, such as embeddings.npy.", "file")
     return printable[-255:]
+
+
+def file_name(text: str) -> str:
+    """A text as the name of a file on any machine: letters and digits of all scripts, joined by hyphens."""
+    return NOT_IN_FILES.sub("-", text).strip("-")
 
 
 def clean_name(name: str | None, default: str) -> str:

@@ -1,6 +1,8 @@
 """Where the lab stands: a method of post-processing with all its parameters, checked against the rows it is for."""
 
+import sys
 from collections.abc import Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding
@@ -66,6 +68,8 @@ def _value(embedding: Embedding, parameter: Parameter, given: Any) -> int | floa
     value = parameter.default_for(d) if given is None else given
     if parameter.whole and isinstance(value, float) and value.is_integer():
         value = int(value)
+    elif not parameter.whole and isinstance(value, int) and abs(value) > sys.float_info.max:
+        value = inf if value > 0 else -inf
     high = parameter.high_for(fit_rows, d)
     if given is None and high is not None:
         value = min(value, high)

@@ -12,12 +12,16 @@ from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProce
 from app.db.postprocess import is_of, key_of
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
-from app.services.embeddings import get_embedding
-from app.services.names import clean_name
+from app.services.embeddings import get_embedding, require_measured
+from app.services.names import clean_name, file_name
 from app.services.positions import Position, described, position_of
 
 KEPT = 200
 """Results of an embedding that are kept; the oldest go."""
+IN_USE = select(Embedding.postprocessing_id).where(
+    Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
+)
+"""Trials that embeddings are being made by."""
 
 
 def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
@@ -68,8 +72,7 @@ def request_postprocessing(
     ``instead_of`` is a trial that its asker waits for no longer; it is dropped if it was not made yet.
     """
     embedding = get_embedding(context, embedding_id)
-    if embedding.status is not EmbeddingStatus.READY:
-        raise ConflictError(f"{embedding.name} is {embedding.status}; post-processing needs a measured embedding.")
+    require_measured(embedding, "post-processing")
     position = position_of(embedding, method, given)
     found = find_postprocessing(context, embedding, position)
     if instead_of is not None and (found is None or found.id != instead_of):
@@ -83,11 +86,26 @@ def request_postprocessing(
     return asked
 
 
+def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
+    """Drop a trial in any state with its fitted map, unless an embedding is being made by it."""
+    get_postprocessing(context, embedding_id, postprocessing_id)
+    unused = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(IN_USE))
+    with context.sessions.begin() as session:
+        dropped = session.execute(unused.returning(PostProcessing.status, PostProcessing.state_sha256)).one_or_none()
+    if dropped is None:
+        get_postprocessing(context, embedding_id, postprocessing_id)
+        raise ConflictError("An embedding is being made by this trial. Delete it when that is done.")
+    if dropped.status is ResultStatus.QUEUED:
+        context.queue.cancel(Job(JobKind.POSTPROCESS, postprocessing_id))
+    context.ledger.release(dropped.state_sha256)
+
+
 def create_postprocessed(
     context: Context, embedding_id: str, postprocessing_id: str, name: str | None = None
 ) -> Embedding:
     """Have all rows of an embedding mapped as a trial mapped some of them, as an embedding of its own."""
     source = get_embedding(context, embedding_id)
+    require_measured(source, "post-processing")
     trial = get_postprocessing(context, embedding_id, postprocessing_id)
     if trial.status is not ResultStatus.READY or trial.results is None:
         raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
@@ -96,7 +114,7 @@ def create_postprocessed(
     title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
     made = Embedding(
         name=title,
-        filename=f"{_without_slashes(title)}.npy",
+        filename=f"{file_name(title) or 'embedding'}.npy",
         format="npy",
         origin=EmbeddingOrigin.POSTPROCESSED,
         status=EmbeddingStatus.MAKING,
@@ -113,10 +131,6 @@ def create_postprocessed(
         session.add(made)
     context.queue.enqueue(Job(JobKind.MAKE, made.id))
     return get_embedding(context, made.id)
-
-
-def _without_slashes(name: str) -> str:
-    return name.replace("/", "-").replace("\\", "-")
 
 
 def _of_key(embedding: Embedding, position: Position) -> Select[PostProcessing]:
@@ -140,13 +154,12 @@ def _add(context: Context, embedding: Embedding, position: Position) -> None:
 
 def _drop_oldest(session: Session, embedding_id: str) -> Sequence[str | None]:
     """Delete the results beyond those kept, but none that an embedding is being made by; return their files."""
-    in_use = select(Embedding.postprocessing_id).where(Embedding.status == EmbeddingStatus.MAKING)
     tried = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding_id)
     newest = session.scalars(tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(KEPT))
     beyond = delete(PostProcessing).where(
         PostProcessing.embedding_id == embedding_id,
         PostProcessing.id.not_in(list(newest)),
-        PostProcessing.id.not_in(in_use.where(Embedding.postprocessing_id.is_not(None))),
+        PostProcessing.id.not_in(IN_USE),
         PostProcessing.status != ResultStatus.QUEUED,
     )
     return session.scalars(beyond.returning(PostProcessing.state_sha256)).all()

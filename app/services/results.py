@@ -1,10 +1,13 @@
-"""An embedding's going, and that of what was made of it, which also goes when another part of its files is chosen."""
+"""Embeddings' going, and that of what was made of them, which also goes when another part of their files is chosen."""
 
-from sqlalchemy import ColumnElement, delete, or_
+from collections.abc import Collection
+
+from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from app.db.models import (
     Embedding,
+    EmbeddingFile,
     EmbeddingStatus,
     FigureData,
     Measurement,
@@ -22,20 +25,24 @@ WORKING = {
 }
 
 
-def drop_embedding(session: Session, embedding: Embedding) -> tuple[list[Job], list[str | None]]:
-    """Delete an embedding in any state; return the jobs that may be at it, and hashes of files it leaves."""
-    jobs, hashes = drop_results(session, embedding)
-    if embedding.status in WORKING:
-        jobs.append(Job(WORKING[embedding.status], embedding.id))
-    hashes += [file.file_sha256 for file in embedding.files]
-    session.delete(embedding)
+def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
+    """Delete embeddings in any state; return the jobs that may be at them, and hashes of files they leave.
+
+    As many statements for several as for one.
+    """
+    jobs, hashes = drop_results(session, ids)
+    hashes += session.scalars(select(EmbeddingFile.file_sha256).where(EmbeddingFile.embedding_id.in_(ids)))
+    gone = delete(Embedding).where(Embedding.id.in_(ids)).returning(Embedding.id, Embedding.status)
+    for row_id, status in session.execute(gone):
+        jobs += [Job(WORKING[status], row_id)] if status in WORKING else []
     return jobs, hashes
 
 
-def drop_results(session: Session, embedding: Embedding) -> tuple[list[Job], list[str | None]]:
-    """Delete all that was made of an embedding; return the jobs that may be at it, and hashes of files it leaves."""
-    curves = delete(ZetaCurve).where(takes_part(embedding.id)).returning(ZetaCurve.id, ZetaCurve.status)
-    processed = delete(PostProcessing).where(PostProcessing.embedding_id == embedding.id)
+def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
+    """Delete all that was made of embeddings; return the jobs that may be at it, and hashes of files it leaves."""
+    takes_part = or_(ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids))
+    curves = delete(ZetaCurve).where(takes_part).returning(ZetaCurve.id, ZetaCurve.status)
+    processed = delete(PostProcessing).where(PostProcessing.embedding_id.in_(ids))
     states = processed.returning(PostProcessing.id, PostProcessing.status, PostProcessing.state_sha256)
     jobs: list[Job] = []
     hashes: list[str | None] = []
@@ -45,12 +52,5 @@ def drop_results(session: Session, embedding: Embedding) -> tuple[list[Job], lis
         jobs += [Job(JobKind.POSTPROCESS, row_id)] if status is ResultStatus.QUEUED else []
         hashes.append(sha256)
     for results in (Measurement, FigureData):
-        session.execute(delete(results).where(results.embedding_id == embedding.id))
-    session.expire(embedding, ["measurements", "curves"])
-    embedding.n_left_out = embedding.measured_at = None
+        session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes
-
-
-def takes_part(embedding_id: str) -> ColumnElement[bool]:
-    """Whether a curve is of an embedding, or of another towards it."""
-    return or_(ZetaCurve.embedding_id == embedding_id, ZetaCurve.source_id == embedding_id)

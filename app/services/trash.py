@@ -1,9 +1,9 @@
 """The trash: what was put there, what deleting it for good would free, restoring and purging."""
 
-from collections import defaultdict
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 from sqlalchemy.orm import Session, defer, lazyload
 
 from app.context import Context
@@ -11,12 +11,14 @@ from app.db.models import Embedding, StoredFile
 from app.db.session import hold
 from app.db.types import utcnow
 from app.errors import NotFoundError
-from app.queue import Job
 from app.services.embeddings import find_embedding, get_embedding
-from app.services.results import drop_embedding
+from app.services.library import PAGE_ROWS
+from app.services.results import drop_embeddings
 from app.storage.ledger import references
 
 TRASHED = Embedding.trashed_at.is_not(None)
+BATCH = 100
+"""Embeddings that are purged in one transaction, so that others may write in between."""
 
 
 class Trashed(NamedTuple):
@@ -27,9 +29,10 @@ class Trashed(NamedTuple):
 
 
 class Trash(NamedTuple):
-    """What is in the trash, the last put there first, and the bytes that nobody needs but these together."""
+    """A page of the trash, how much is on all pages, and the bytes that nobody needs but all of that together."""
 
     rows: list[Trashed]
+    total: int
     frees_bytes: int
 
 
@@ -57,64 +60,87 @@ def restore_embedding(context: Context, embedding_id: str) -> Embedding:
     return get_embedding(context, embedding_id)
 
 
-def list_trash(context: Context) -> Trash:
-    """Everything in the trash, without files and inspections, and what purging it would free."""
-    newest = select(Embedding).where(TRASHED).order_by(Embedding.trashed_at.desc(), Embedding.id)
+def list_trash(context: Context, limit: int = PAGE_ROWS, offset: int = 0) -> Trash:
+    """Rows ``offset`` to ``offset + limit`` of the trash, the last put there first, without files and inspections."""
+    newest = _rows().order_by(Embedding.trashed_at.desc(), Embedding.id).limit(limit).offset(offset)
+    files = _freed_files().subquery()
     with context.sessions() as session:
-        embeddings = session.scalars(newest.options(lazyload(Embedding.files), defer(Embedding.inspection))).all()
-        needed_by = _needed_by(session)
-    ids = {embedding.id for embedding in embeddings}
-    alone: dict[str | None, int] = defaultdict(int)
-    together = 0
-    for (_, size_bytes), holders in needed_by.items():
-        if len(holders) == 1:
-            alone[next(iter(holders))] += size_bytes
-        if holders <= ids:
-            together += size_bytes
-    return Trash([Trashed(embedding, alone[embedding.id]) for embedding in embeddings], together)
+        total = session.scalars(select(func.count()).select_from(Embedding).where(TRASHED)).one()
+        frees = session.scalars(select(func.coalesce(func.sum(files.c.size_bytes), 0))).one()
+        return Trash(_weighed(session, session.scalars(newest).all()), total, int(frees))
+
+
+def get_trashed(context: Context, embedding_id: str) -> Trashed:
+    """One embedding that is in the trash, and what purging it alone would free."""
+    with context.sessions() as session:
+        rows = _weighed(session, session.scalars(_rows().where(Embedding.id == embedding_id)).all())
+    if not rows:
+        raise _not_there(embedding_id)
+    return rows[0]
 
 
 def purge_embedding(context: Context, embedding_id: str) -> Purged:
     """Delete an embedding that is in the trash for good: its rows, its jobs, and the files that nobody else needs."""
     purged = _purge(context, Embedding.id == embedding_id)
     if not purged.embeddings:
-        raise NotFoundError(f"There is no embedding {embedding_id!r} in the trash. Only what is there can be purged.")
+        raise _not_there(embedding_id)
     return purged
 
 
 def empty_trash(context: Context) -> Purged:
-    """Delete everything in the trash for good."""
-    return _purge(context)
+    """Delete everything in the trash for good, so many at a time."""
+    embeddings = freed_bytes = 0
+    while (purged := _purge(context)).embeddings:
+        embeddings += purged.embeddings
+        freed_bytes += purged.freed_bytes
+    return Purged(embeddings, freed_bytes)
 
 
 def _purge(context: Context, *conditions: ColumnElement[bool]) -> Purged:
-    jobs: list[Job] = []
-    hashes: set[str | None] = set()
+    """Delete at most a batch of what is in the trash."""
     with context.sessions.begin() as session:
         _hold(session)
-        embeddings = session.scalars(select(Embedding).where(TRASHED, *conditions)).all()
-        for embedding in embeddings:
-            made, files = drop_embedding(session, embedding)
-            jobs += made
-            hashes.update(files)
+        ids = session.scalars(select(Embedding.id).where(TRASHED, *conditions).limit(BATCH)).all()
+        jobs, hashes = drop_embeddings(session, ids)
     for job in jobs:
         context.queue.cancel(job)
-    return Purged(len(embeddings), context.ledger.release(*hashes))
+    return Purged(len(ids), context.ledger.release(*hashes))
 
 
-def _needed_by(session: Session) -> dict[tuple[str, int], set[str | None]]:
-    """Who needs the files of what is in the trash: by hash and bytes, ids of embeddings, None for anything else."""
-    held = references().subquery()
-    in_trash = select(held.c.sha256).where(held.c.embedding_id.in_(select(Embedding.id).where(TRASHED)))
-    needed = (
-        select(StoredFile.sha256, StoredFile.size_bytes, held.c.embedding_id)
-        .join(held, held.c.sha256 == StoredFile.sha256)
-        .where(StoredFile.sha256.in_(in_trash))
+def _rows() -> Select[Embedding]:
+    return select(Embedding).where(TRASHED).options(lazyload(Embedding.files), defer(Embedding.inspection))
+
+
+def _weighed(session: Session, embeddings: Sequence[Embedding]) -> list[Trashed]:
+    """Each with the bytes of the files that it alone needs."""
+    files = _freed_files().subquery()
+    alone = (
+        select(files.c.one_holder, func.sum(files.c.size_bytes))
+        .where(files.c.holders == 1, files.c.one_holder.in_([one.id for one in embeddings]))
+        .group_by(files.c.one_holder)
     )
-    needed_by: dict[tuple[str, int], set[str | None]] = defaultdict(set)
-    for sha256, size_bytes, embedding_id in session.execute(needed):
-        needed_by[sha256, size_bytes].add(embedding_id)
-    return needed_by
+    frees = {embedding_id: int(size_bytes) for embedding_id, size_bytes in session.execute(alone)}
+    return [Trashed(one, frees.get(one.id, 0)) for one in embeddings]
+
+
+def _freed_files() -> Select[int, int, Any]:
+    """Files that nothing outside the trash needs: bytes, how many embeddings need one, and one of these."""
+    held = references().subquery()
+    return (
+        select(
+            StoredFile.size_bytes,
+            func.count(held.c.embedding_id.distinct()).label("holders"),
+            func.min(held.c.embedding_id).label("one_holder"),
+        )
+        .join(held, held.c.sha256 == StoredFile.sha256)
+        .outerjoin(Embedding, and_(Embedding.id == held.c.embedding_id, TRASHED))
+        .group_by(StoredFile.sha256, StoredFile.size_bytes)
+        .having(func.count() == func.count(Embedding.id))
+    )
+
+
+def _not_there(embedding_id: str) -> NotFoundError:
+    return NotFoundError(f"There is no embedding {embedding_id!r} in the trash. Only what is there can be purged.")
 
 
 def _hold(session: Session) -> None:

@@ -18,12 +18,7 @@ from app.db.models import Measurement, MeasurementStatus
 from app.main import create_app
 from app.settings import Settings
 from isotropy.catalog import MEASURES
-
-
-def npy(array: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
+from tests.uploads.good import npy
 
 
 def upload(client, content: bytes, name: str = "cloud.npy", query: str = ""):

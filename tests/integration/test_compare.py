@@ -6,8 +6,9 @@ import io
 from urllib.parse import urlencode
 
 import pytest
+from sqlalchemy import event
 
-from app.db.models import EmbeddingStatus
+from app.db.models import EmbeddingStatus, FigureData
 from tests.embedding_rows import add
 
 FIRST = {"isoscore": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
@@ -68,6 +69,36 @@ def test_only_what_differs_is_shown_where_that_is_asked_for(client, pair):
 def test_what_cannot_be_told_apart_says_so(client, context, pair):
     page = client.get(f"/compare?{query([pair[0], add(context, 'twin', FIRST)], show='differing')}").text
     assert "No interval excludes 0: by these measures the embeddings cannot be told apart." in page
+
+
+def test_where_nothing_has_an_interval_nothing_is_said_to_be_equal(client, context):
+    ids = [add(context, name, {"isoscore": value}) for name, value in (("one", 0.5), ("other", 0.7))]
+    page = client.get(f"/compare?{query(ids, show='differing')}").text
+    assert "No difference has an interval, because values or standard errors are missing" in page
+    assert "cannot be told apart" not in page
+
+
+def test_the_projection_is_left_to_its_own_page_and_files_read_what_they_show(client, context, pair):
+    cloud = {"n": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "shares": [0.5, 0.25], "labels": None, "density": None}
+    with context.sessions.begin() as session:
+        session.add_all(FigureData(embedding_id=one, slug="projection", data=cloud) for one in pair)
+    engine = client.app.state.context.sessions.kw["bind"]
+    reads = []
+
+    def note(connection, cursor, statement, given, *_):
+        if "figure_data.data" in statement and "projection" in str(given):
+            reads.append(given)
+
+    event.listen(engine, "before_cursor_execute", note)
+    page = html.unescape(client.get(f"/compare?{query(pair)}").text)
+    address = f"/compare/figures/projection.html?{query(pair)}"
+    assert f'hx-get="{address}" hx-trigger="load"' in page
+    client.get(f"/compare/figures/spectrum.json?{query(pair)}")
+    assert reads == []
+    assert 'id="numbers-projection"' in client.get(address).text
+    assert len(reads) == 2
+    plotted = client.get(f"/compare/figures/projection.json?{query(pair)}").json()
+    assert len(plotted["data"]) >= 2
 
 
 def test_the_csv_has_every_value_and_difference(client, pair):
@@ -133,5 +164,5 @@ def test_what_cannot_be_compared_is_told(client, context, pair, path):
     assert (unknown.status_code, unknown.json()) == (404, {"detail": sentence, "field": "id"})
     draft = add(context, "a draft", status=EmbeddingStatus.DRAFT)
     early = client.get(f"{path}?{query([pair[0], draft])}")
-    sentence = "a draft is draft; only measured embeddings can be compared."
+    sentence = "a draft is draft; a comparison needs a measured embedding."
     assert (early.status_code, early.json()["detail"]) == (409, sentence)

@@ -24,6 +24,7 @@ from app.services.curves import request_zeta_curve
 from app.services.embeddings import Incoming, create_embedding
 from app.settings import Settings
 from app.storage import Stored
+from tests.uploads.good import npy
 
 NUL = "a\0b"
 
@@ -191,12 +192,6 @@ SWEEP = '{"model": "all-MiniLM-L6-v2", "dataset_id": %s, "text_columns": ["a"], 
 
 def json_text(text: str) -> str:
     return '"' + "".join(f"\\u{ord(letter):04x}" for letter in text) + '"'
-
-
-def npy(array: np.ndarray) -> bytes:
-    buffer = BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
 
 
 @pytest.fixture

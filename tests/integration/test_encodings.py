@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, select
 
-from app.db.models import Embedding, Encoding, EncodingStatus, StoredFile
+from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
+from app.db.types import utcnow
 from app.figures.layers import POOLING_TITLES
 from app.routes.pages.layers import LayersQuery, read_layers
 from app.services import encodings
+from app.services.embeddings import get_embedding
+from app.services.trash import purge_embedding, trash_embedding
 from app.settings import Settings
+from tests.embedding_rows import add, add_encoding
 from tests.tiny import make_table
 from workers.encode.job import encode_texts
 
@@ -239,6 +243,37 @@ def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, conte
     client.post(f"/api/encodings/{taken['id']}/launch", json=config(layers=[0]))
     work()
     assert client.get(f"/api/encodings/{taken['id']}").json()["status"] == "finished"
+
+
+def test_measures_of_layers_in_the_trash_are_not_offered(context):
+    encoding = add_encoding(context)
+    layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
+    add(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
+    add(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
+    assert encodings.list_measured(context, encoding) == {"isoscore"}
+
+
+def test_what_is_deleted_between_two_looks_has_no_place(context):
+    encoding = add_encoding(context)
+    layer = get_embedding(context, add(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
+    assert encodings.get_place(context, layer) is not None
+    trash_embedding(context, layer.id)
+    assert encodings.get_place(context, layer) is not None
+    purge_embedding(context, layer.id)
+    assert encodings.get_place(context, layer) is None
+    encodings.delete_encoding(context, encoding)
+    assert encodings.get_place(context, layer) is None
+
+
+def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(context):
+    took = []
+    for count in (3, 60):
+        encoding = add_encoding(context)
+        for layer in range(count):
+            add(context, found={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer)
+        took.append(len(statements(context, lambda: encodings.delete_encoding(context, encoding))))  # noqa: B023
+        assert list(context.settings.files.iterdir()) == []
+    assert took[0] == took[1]
 
 
 def test_a_text_a_line_and_blank_lines_are_counted(client, work):

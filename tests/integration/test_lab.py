@@ -15,6 +15,7 @@ from app.services import postprocess
 from app.services.embeddings import get_embedding
 from app.services.postprocess import request_postprocessing
 from isotropy.postprocess.methods import restore
+from tests.uploads.good import npy
 
 
 @pytest.fixture
@@ -141,10 +142,7 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
 
 def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, work, tmp_path):
     x = np.random.default_rng(0).normal(size=(33, 5)).astype(np.float16)
-    file = io.BytesIO()
-    np.save(file, x)
-    name = "a;b ü.npy"
-    created = client.post("/api/embeddings", files={"file": (name, file.getvalue())}).json()["id"]
+    created = client.post("/api/embeddings", files={"file": ("a;b ü.npy", npy(x))}).json()["id"]
     answer = client.get(f"/embeddings/{created}/vectors.safetensors")
     path = tmp_path / "x.safetensors"
     path.write_bytes(answer.content)
@@ -158,13 +156,28 @@ def test_safetensors_are_the_same_numbers_and_read_by_the_library(client, work, 
 
 @pytest.mark.parametrize("x", [np.ones((9, 4), ">f4"), np.asfortranarray(np.random.randn(9, 4))])
 def test_numbers_that_lie_otherwise_are_no_safetensors(client, x):
-    file = io.BytesIO()
-    np.save(file, x)
-    created = client.post("/api/embeddings", files={"file": ("x.npy", file.getvalue())}).json()["id"]
+    created = client.post("/api/embeddings", files={"file": ("x.npy", npy(x))}).json()["id"]
     refused = client.get(f"/api/embeddings/{created}/vectors.safetensors")
     assert refused.status_code == 409
     assert "row after row with their lowest byte first" in refused.json()["detail"]
-    assert client.get(f"/api/embeddings/{created}/vectors.npy").content == file.getvalue()
+    assert client.get(f"/api/embeddings/{created}/vectors.npy").content == npy(x)
+
+
+def test_what_was_measured_with_rows_and_columns_swapped_lies_in_no_file(client, work):
+    x = np.random.default_rng(0).normal(size=(4, 30))
+    created = client.post("/api/embeddings", files={"file": ("wide.npy", npy(x))}).json()["id"]
+    work()
+    page = f"/embeddings/{created}"
+    assert "As safetensors" in client.get(page).text
+    client.put(f"/api{page}/selection?commit=auto", json={"vectors": "array", "transpose": True})
+    work()
+    assert client.get(f"/api{page}").json()["n"] == 30
+    for name in ("vectors.npy", "vectors.safetensors"):
+        refused = client.get(f"{page}/{name}")
+        sentence = "The rows of wide.npy are the columns of its file. Download that as it is, and transpose it: "
+        assert (refused.status_code, refused.json()["detail"]) == (409, f"{sentence}{page}/files/0.")
+    assert "As safetensors" not in client.get(page).text
+    assert client.get(f"{page}/files/0").content == npy(x)
 
 
 def test_files_are_downloaded_as_they_were_uploaded(client, source, vectors):
@@ -213,6 +226,28 @@ def test_a_result_that_an_embedding_is_being_made_by_is_kept(client, context, wo
     assert client.get(f"{base}/{trial['id']}").status_code == 200
     work()
     assert {one["status"] for one in client.get("/api/embeddings").json()} == {"ready"}
+
+
+def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_it(client, context, work, trial, base):
+    path = f"{base}/{trial['id']}"
+    made = client.post(f"{path}/embedding").json()["id"]
+    refused = client.delete(path)
+    sentence = "An embedding is being made by this trial. Delete it when that is done."
+    assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
+    work()
+    before = stored(context)
+    assert client.delete(path).status_code == 204
+    assert stored(context) == before - 1
+    assert (client.get(path).status_code, client.delete(path).status_code) == (404, 404)
+    assert client.get(f"/api/embeddings/{made}").json()["status"] == "ready"
+
+
+def test_a_trial_that_waits_is_deleted_with_its_job(client, context, work, base):
+    asked = client.post(base, json={"method": "centring"}).json()
+    waiting = len(context.queue.active())
+    assert client.delete(f"{base}/{asked['id']}").status_code == 204
+    assert len(context.queue.active()) == waiting - 1
+    assert work() == 0
 
 
 def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
@@ -359,7 +394,7 @@ def test_an_embedding_is_made_from_the_page(client, work, source, trial):
     assert made.status_code == 303
     work()
     ready = client.get(f"/api{made.headers['location']}").json()
-    assert (ready["name"], ready["filename"], ready["status"]) == ("whitened / twice", "whitened - twice.npy", "ready")
+    assert (ready["name"], ready["filename"], ready["status"]) == ("whitened / twice", "whitened-twice.npy", "ready")
 
 
 def test_the_same_position_asked_for_at_once_is_one_trial(context, client, source):

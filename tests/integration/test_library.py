@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import event, func, select
 
-from app.db.models import EmbeddingOrigin, EmbeddingStatus, Encoding, Pooling, StoredFile
-from tests.embedding_rows import add, store
+from app.db.models import EmbeddingOrigin, EmbeddingStatus, Pooling
+from tests.embedding_rows import add, add_encoding
 
 YESTERDAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -34,13 +34,12 @@ def shelf(context):
     add(context, "BERT cased", {"isoscore": 0.1, "mean_cosine": 0.7}, ["BERT", "x_y"], notes="Été à\nParis", d=4)
     add(context, "a draft", status=EmbeddingStatus.DRAFT, created_at=YESTERDAY)
     add(context, "thrown away, BERT", trashed_at=YESTERDAY)
-    sha256 = store(context, b"texts")
-    encoding = Encoding(name="e", filename="e.txt", file_sha256=sha256, n_texts=1, columns=[])
-    with context.sessions.begin() as session:
-        session.add(StoredFile(sha256=sha256, size_bytes=5))
-        session.flush()
-        session.add(encoding)
-    layer = {"encoding_id": encoding.id, "layer": 3, "pooling": Pooling.MEAN, "origin": EmbeddingOrigin.ENCODED}
+    layer = {
+        "encoding_id": add_encoding(context),
+        "layer": 3,
+        "pooling": Pooling.MEAN,
+        "origin": EmbeddingOrigin.ENCODED,
+    }
     add(context, "BERT layer 3", **layer)
 
 
@@ -146,6 +145,24 @@ def test_pages_of_fifty_and_the_total_is_told(client, context):
     assert shown(client, "/embeddings?sort=name&page=99999999999999999999") == [f"cloud {n}" for n in range(50, 60)]
     answer = client.get("/api/embeddings?sort=name&limit=3&offset=58")
     assert ([one["name"] for one in answer.json()], answer.headers["x-total-count"]) == (["cloud 58", "cloud 59"], "60")
+
+
+def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_is_from(client, context):
+    source = add(context, "raw", {"isoscore": 0.5, "mean_cosine": 0.25}, ["BERT", "b"])
+    made = add(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
+    encoding = add_encoding(context)
+    layer = add(context, "layer", encoding_id=encoding, layer=3, pooling=Pooling.MEAN)
+    listed = {one["name"]: one for one in client.get("/api/embeddings").json()}
+    assert (listed["raw"]["isoscore"], listed["raw"]["mean_cosine"]) == (0.5, 0.25)
+    assert (listed["made"]["isoscore"], listed["made"]["mean_cosine"]) == (None, None)
+    assert [one.lower() for one in client.get("/api/tags").json()] == ["a", "b", "bert"]
+    keys = ("provenance", "source_id", "encoding_id", "layer", "pooling")
+    origins = [[client.get(f"/api/embeddings/{one}").json()[key] for key in keys] for one in (source, made, layer)]
+    assert origins == [
+        [None] * 5,
+        [{"method": "centring"}, source, None, None, None],
+        [None, None, encoding, 3, "mean"],
+    ]
 
 
 @pytest.mark.parametrize("path", ["/embeddings?q=cloud&tag=t", "/api/embeddings?limit=500", "/trash", "/"])

@@ -1,16 +1,15 @@
 """The API as its own description has it, under requests that a generator makes of that description."""
 
-import io
 import os
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import httpx2
-import numpy as np
 import pytest
 
 from tests.ports import free_port
+from tests.uploads.good import GOOD
 from tests.waiting import wait_for
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
@@ -48,17 +47,11 @@ def served(settings):
             process.terminate()
 
 
-def npy():
-    buffer = io.BytesIO()
-    np.save(buffer, np.random.default_rng(0).standard_normal((64, 4)))
-    return buffer.getvalue()
-
-
 @pytest.fixture
 def ids(client, work):
     """What the paths may name: measured and unmeasured embeddings, texts, data sets, an experiment and its runs."""
     embeddings = [
-        client.post(f"/api/embeddings{query}", files={"file": ("x.npy", npy())}).json()["id"]
+        client.post(f"/api/embeddings{query}", files={"file": ("x.npy", GOOD["x.npy"])}).json()["id"]
         for query in ["?commit=auto"] * 14 + [""] * 4
     ]
     work()

@@ -8,14 +8,9 @@ import pytest
 
 from app.db.models import Measurement, MeasurementStatus
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
+from tests.uploads.good import npy
 
 TABLE = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
-
-
-def npy(matrix):
-    file = io.BytesIO()
-    np.save(file, matrix)
-    return file.getvalue()
 
 
 def upload(client, content, filename="cloud.npy", **data):

@@ -1,7 +1,6 @@
 """Uploads on S3: from the request to the bucket, and through the cache to what is measured."""
 
 import hashlib
-import io
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from app.storage import open_storage
 from app.storage.s3 import PART_BYTES
 from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
+from tests.uploads.good import npy
 from workers import files
 from workers.finetune.data import load_columns
 
@@ -78,12 +78,6 @@ def forget(settings):
             path.unlink()
 
     return forget
-
-
-def npy(array):
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 def upload(client, content, query=""):

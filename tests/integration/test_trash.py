@@ -1,21 +1,28 @@
 """The trash: what is in it is nowhere else, and what is purged frees what it says."""
 
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 
 from app.db.models import (
     Dataset,
     DatasetOrigin,
     Embedding,
+    EmbeddingFile,
     EmbeddingStatus,
+    EmbeddingTag,
     Measurement,
     PostProcessing,
+    ResultStatus,
     StoredFile,
     ZetaCurve,
 )
+from app.db.types import utcnow
 from app.queue import Job, JobKind
+from app.services import trash
+from app.services.trash import empty_trash
 from tests.embedding_rows import add, store
 
 SHARED, OWN, STATE, USED = b"s" * 1000, b"o" * 300, b"t" * 70, b"u" * 5000
@@ -82,7 +89,7 @@ def test_each_frees_what_nobody_else_needs_and_all_together_more(client, context
     assert stored(context, SHARED, OWN, STATE, USED) == [False, False, False, True]
     assert rows(context, Embedding) == rows(context, PostProcessing) == 0
     assert rows(context, StoredFile) == 1
-    assert client.get("/api/trash").json() == {"rows": [], "frees_bytes": 0}
+    assert client.get("/api/trash").json() == {"rows": [], "total": 0, "frees_bytes": 0}
 
 
 def test_one_is_purged_and_says_what_it_really_freed(client, context, three):
@@ -124,6 +131,9 @@ def test_purging_takes_its_jobs_back(client, context):
 def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context):
     draft = add(context, "draft", status=EmbeddingStatus.DRAFT, inspection={"parts": []})
     ready, other = add(context, "ready"), add(context, "other")
+    trial = PostProcessing(embedding_id=ready, key="k", method="centre", parameters={}, status=ResultStatus.READY)
+    with context.sessions.begin() as session:
+        session.add(trial)
     throw_away(client, draft, ready)
     asked = [
         client.post(f"/api/embeddings/{draft}/commit"),
@@ -132,10 +142,59 @@ def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context)
         client.post(f"/api/embeddings/{ready}/curves/zeta", json={"source_id": other}),
         client.post(f"/api/embeddings/{other}/curves/zeta", json={"source_id": ready}),
         client.get(f"/api/compare?id={other}&id={ready}"),
+        client.post(f"/api/embeddings/{ready}/postprocessings", json={"method": "centring"}),
+        client.post(f"/api/embeddings/{ready}/postprocessings/{trial.id}/embedding"),
     ]
-    assert [answer.status_code for answer in asked] == [409] * 6
+    assert [answer.status_code for answer in asked] == [409] * 8
     assert asked[0].json()["detail"] == "draft is in the trash. Restore it first."
-    assert asked[5].json()["detail"] == "ready is in the trash. Restore it first."
+    assert {answer.json()["detail"] for answer in asked[3:]} == {"ready is in the trash. Restore it first."}
+
+
+def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, context):
+    for number in range(60):
+        when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
+        add(context, f"cloud {number}", contents=[bytes([number])], trashed_at=when)
+    first = client.get("/api/trash").json()
+    assert [row["embedding"]["name"] for row in first["rows"]] == [f"cloud {number}" for number in range(59, 9, -1)]
+    assert (first["total"], first["frees_bytes"], first["rows"][0]["frees_bytes"]) == (60, 60, 1)
+    last = client.get("/api/trash?limit=3&offset=58").json()
+    assert [row["embedding"]["name"] for row in last["rows"]] == ["cloud 1", "cloud 0"]
+    page = " ".join(client.get("/trash").text.split())
+    assert "60 embeddings; deleting all frees 60 bytes." in page
+    assert '<a rel="next" href="/trash?page=2">Next</a>' in page
+    assert page.count("Delete for good</a>") == 50
+    assert client.get("/trash?page=2").text.count("Delete for good</a>") == 10
+    assert client.get("/trash?page=3").headers["location"] == "/trash?page=2"
+    assert "Delete 60 embeddings?" in client.get("/trash/purge").text
+
+
+def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
+    counted = []
+    event.listen(context.sessions.kw["bind"], "before_cursor_execute", lambda *given: counted.append(given[2]))
+    took = []
+    for count in (3, 60):
+        for number in range(count):
+            one = add(context, f"cloud {number}", {"isoscore": 0.5}, ["t"], [SHARED], trashed_at=utcnow())
+            with context.sessions.begin() as session:
+                session.add(ZetaCurve(embedding_id=one, source="identity", status=ResultStatus.READY))
+        counted.clear()
+        assert empty_trash(context) == (count, 1000)
+        took.append(len(counted))
+    assert took[0] == took[1]
+    assert [rows(context, table) for table in (Embedding, EmbeddingFile, EmbeddingTag, Measurement, ZetaCurve)] == [
+        0
+    ] * 5
+
+
+def test_a_file_shared_by_what_goes_in_several_batches_is_freed_once(context, monkeypatch):
+    monkeypatch.setattr(trash, "BATCH", 2)
+    kept = add(context, "kept", contents=[USED])
+    for content in (OWN, SHARED, SHARED, SHARED, USED):
+        add(context, contents=[SHARED, content], trashed_at=utcnow())
+    assert empty_trash(context) == (5, 1300)
+    assert stored(context, SHARED, OWN, USED) == [False, False, True]
+    with context.sessions() as session:
+        assert session.scalars(select(Embedding.id)).all() == [kept]
 
 
 def test_the_jobs_of_what_is_in_the_trash_go_on(client, context, work):
@@ -168,12 +227,10 @@ def test_on_the_pages_it_is_moved_undone_restored_and_purged(client, context, th
     assert "no bytes of the storage are freed" in client.get(f"/trash/{three[1]}/purge").text
     assert "Delete 2 embeddings?" in client.get("/trash/purge").text
     assert "1.37 kB of the storage are freed" in client.get("/trash/purge").text
-    assert client.post(f"/trash/{three[0]}/purge").headers["location"] == "/trash?purged=1&freed=370"
-    emptied = client.post("/trash/purge").headers["location"]
-    assert emptied == "/trash?purged=1&freed=1000"
-    told = client.get(emptied).text
-    assert "1 embedding deleted for good, 1.00 kB freed." in told
-    assert "The trash is empty." in told
+    assert client.post(f"/trash/{three[0]}/purge").headers["location"] == "/trash"
+    assert "1 embedding; deleting all frees 1.00 kB." in " ".join(client.get("/trash").text.split())
+    assert client.post("/trash/purge").headers["location"] == "/trash"
+    assert "The trash is empty." in client.get("/trash").text
     for path in ("/trash/purge", f"/trash/{three[2]}/purge"):
         assert client.get(path, headers={"accept": "text/html"}).status_code == 404
     assert "There is nothing to delete." in client.get("/trash/purge", headers={"accept": "text/html"}).text

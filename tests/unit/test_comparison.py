@@ -71,6 +71,16 @@ def test_other_dimensions_are_minded():
 
 
 def test_rows_before_and_after_processing_are_minded():
-    (caution,) = cautions([embedding("raw", id="1"), embedding("white", id="2", source_id="1")])
-    assert caution.startswith("white was made of raw: the same rows before and after")
-    assert cautions([embedding("white", id="2", source_id="1"), embedding("other", id="3")]) == []
+    raw, white = embedding("raw", id="1"), embedding("white", id="2", source_id="1")
+    told = " are of the same rows, whose differences are usually surer than the intervals say."
+    assert cautions([raw, white]) == [f"raw, white{told}"]
+    assert cautions([white, embedding("centred", id="3", source_id="1")]) == [f"white, centred{told}"]
+    assert cautions([raw, white, embedding("twice", id="4", source_id="2")]) == [f"raw, white, twice{told}"]
+    assert cautions([white, embedding("other", id="3")]) == []
+
+
+def test_layers_of_one_encoding_are_minded_once_and_so_is_what_was_made_of_them():
+    layers = [embedding(f"layer {layer}", id=f"{layer}", encoding_id="e", layer=layer) for layer in range(3)]
+    made = embedding("made", id="4", source_id="1")
+    (caution,) = cautions([*layers, made, embedding("of another", id="5", encoding_id="f")])
+    assert caution.startswith("layer 0, layer 1, layer 2, made are of the same rows")

@@ -24,6 +24,9 @@ def test_forty_characters_and_twenty_tags_are_allowed():
     [
         (["x" * 41], f"Expected tags of at most 40 characters, got '{'x' * 41}' of 41. Shorten it, "
          "or write it into the notes."),
+        (["x" * 500_000], f"Expected tags of at most 40 characters, got '{'x' * 80}'... of 500,000. Shorten it, "
+         "or write it into the notes."),
+        ([f"{'x' * 500},"], f"Expected tags without commas, which part tags on the page; got '{'x' * 80}'...."),
         ([f"t{i}" for i in range(21)], "Expected at most 20 tags, got 21. Leave some out."),
         (["a, b"], "Expected tags without commas, which part tags on the page; got 'a, b'."),
     ],

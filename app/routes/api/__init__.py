@@ -16,6 +16,7 @@ from app.routes.api import (
     playground,
     postprocess,
     runs,
+    tags,
     trash,
 )
 
@@ -39,6 +40,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 MODULES = (
     embeddings,
     encodings,
+    tags,
     comparison,
     trash,
     postprocess,

@@ -4,23 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, File, Form, UploadFile
-from pydantic import BaseModel, ConfigDict
 
 from app.db.models import Dataset
 from app.dependencies import ContextDep
-from app.routes.api.schemas import DatasetOut
+from app.routes.api.schemas.datasets import DatasetOut, GlueRequest
 from app.services import datasets
-from app.services.glue import GlueName
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
-
-
-class GlueRequest(BaseModel):
-    """A GLUE task by name."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: GlueName
 
 
 @router.get("", response_model=list[DatasetOut])

@@ -1,6 +1,5 @@
 """Embeddings over the API."""
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
@@ -10,8 +9,10 @@ from app.db.models import Embedding, EmbeddingOrigin, ZetaCurve
 from app.dependencies import ContextDep
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, listed
 from app.formats.selection import Selection
-from app.routes.api.schemas import (
+from app.routes.api.paging import Limit, Offset
+from app.routes.api.schemas.embeddings import (
     EmbeddingChange,
+    EmbeddingListed,
     EmbeddingOut,
     EmbeddingSummary,
     FigureDataSlug,
@@ -27,8 +28,6 @@ from app.services.library import MAX_QUERY_CHARACTERS, PAGE_ROWS, Search, Sort, 
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 
-MAX_LIMIT = 500
-MAX_OFFSET = 2**31 - 1
 TOTAL: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"X-Total-Count": {"description": "Rows on all pages.", "schema": {"type": "integer"}}}}
 }
@@ -51,18 +50,25 @@ def _search(
 SearchDep = Annotated[Search, Depends(_search)]
 
 
-@router.get("", response_model=list[EmbeddingSummary], responses=TOTAL)
+@router.get("", responses=TOTAL)
 def list_embeddings(
     context: ContextDep,
     response: Response,
     search: SearchDep,
-    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = PAGE_ROWS,
-    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET)] = 0,
-) -> Sequence[Embedding]:
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
+) -> list[EmbeddingListed]:
     """Embeddings, newest first unless sorted otherwise; how many there are is in the header `X-Total-Count`."""
     found = find_embeddings(context, search, limit, offset)
     response.headers["X-Total-Count"] = str(found.total)
-    return [row.embedding for row in found.rows]
+    return [
+        EmbeddingListed(
+            **EmbeddingSummary.model_validate(row.embedding).model_dump(),
+            isoscore=row.isoscore,
+            mean_cosine=row.mean_cosine,
+        )
+        for row in found.rows
+    ]
 
 
 @router.post("", status_code=201, response_model=EmbeddingOut)

@@ -11,7 +11,7 @@ from app.db.types import RowId
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.formats.detect import TEXTS_FORMATS, listed
-from app.routes.api.schemas import EncodingOut, EncodingPlanOut, LayerOut
+from app.routes.api.schemas.encodings import EncodingOut, EncodingPlanOut, LayerOut
 from app.services import encodings
 from app.services.encodings import EncodingPlan, Split
 

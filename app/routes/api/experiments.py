@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from app.db.models import Experiment
 from app.dependencies import ContextDep
-from app.routes.api.schemas import ExperimentOut
+from app.routes.api.schemas.experiments import ExperimentOut
 from app.services import experiments
 from app.services.experiments import SweepRequest
 

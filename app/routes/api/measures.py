@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from app.routes.api.schemas import MeasureOut
+from app.routes.api.schemas.measures import MeasureOut
 from isotropy.catalog import MEASURES, Measure
 
 router = APIRouter(prefix="/measures", tags=["measures"])

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from app.playground import grid
 from app.playground.clouds import SHAPES
-from app.routes.api.schemas import PlaygroundGrid, PlaygroundOut, PlaygroundShape
+from app.routes.api.schemas.playground import PlaygroundGrid, PlaygroundOut, PlaygroundShape
 
 router = APIRouter(prefix="/playground", tags=["playground"])
 

@@ -7,8 +7,8 @@ from fastapi.responses import FileResponse
 
 from app.db.models import Embedding, PostProcessing
 from app.dependencies import ContextDep
-from app.routes.api.schemas import (
-    EmbeddingOut,
+from app.routes.api.schemas.embeddings import EmbeddingOut
+from app.routes.api.schemas.postprocessing import (
     MakeRequest,
     PostProcessingOut,
     PostProcessingRequest,
@@ -37,6 +37,12 @@ def request_postprocessing(context: ContextDep, embedding_id: str, request: Post
 def show_postprocessing(context: ContextDep, embedding_id: str, postprocessing_id: str) -> PostProcessing:
     """One trial; `status` is `ready` when its results are there."""
     return postprocess.get_postprocessing(context, embedding_id, postprocessing_id)
+
+
+@router.delete("/{postprocessing_id}", status_code=204)
+def delete_postprocessing(context: ContextDep, embedding_id: str, postprocessing_id: str) -> None:
+    """Drop a trial in any state, with its fitted map."""
+    postprocess.delete_postprocessing(context, embedding_id, postprocessing_id)
 
 
 @router.get("/{postprocessing_id}/map.safetensors", **DOCUMENTED)

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from app.db.models import Run
 from app.dependencies import ContextDep
-from app.routes.api.schemas import RunOut
+from app.routes.api.schemas.experiments import RunOut
 from app.services import runs
 
 router = APIRouter(prefix="/runs", tags=["runs"])

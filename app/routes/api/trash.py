@@ -1,45 +1,21 @@
 """The trash over the API."""
 
-from typing import Annotated
-
 from fastapi import APIRouter
-from pydantic import Field
 
 from app.dependencies import ContextDep
-from app.routes.api.schemas import EmbeddingSummary, Row
+from app.routes.api.paging import Limit, Offset
+from app.routes.api.schemas.trash import PurgedOut, TrashOut
 from app.services import trash
+from app.services.library import PAGE_ROWS
 from app.services.trash import Purged, Trash
 
 router = APIRouter(prefix="/trash", tags=["trash"])
 
 
-class TrashedOut(Row):
-    """An embedding in the trash."""
-
-    embedding: EmbeddingSummary
-    frees_bytes: Annotated[int, Field(description="What purging it alone would free.")]
-
-
-class TrashOut(Row):
-    """All that is in the trash."""
-
-    rows: list[TrashedOut]
-    frees_bytes: Annotated[
-        int, Field(description="What purging all would free; more than the sum where two need the same file.")
-    ]
-
-
-class PurgedOut(Row):
-    """What is gone."""
-
-    embeddings: int
-    freed_bytes: int
-
-
 @router.get("", response_model=TrashOut)
-def list_trash(context: ContextDep) -> Trash:
+def list_trash(context: ContextDep, limit: Limit = PAGE_ROWS, offset: Offset = 0) -> Trash:
     """What is in the trash, the last put there first."""
-    return trash.list_trash(context)
+    return trash.list_trash(context, limit, offset)
 
 
 @router.delete("", response_model=PurgedOut)

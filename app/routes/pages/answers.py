@@ -8,6 +8,7 @@ from fastapi.responses import RedirectResponse
 
 from app.errors import NotFoundError
 from app.figures.figure import Figure, Table
+from app.routes.downloads import attachment
 
 FileKind = Literal["json", "csv"]
 
@@ -35,5 +36,5 @@ def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Respons
 
 def csv_file(table: Table, name: str | None = None) -> Response:
     """A table as a CSV file to keep; without a name it has that of the link that led here."""
-    disposition = f'attachment; filename="isoscope-{name}.csv"' if name else "attachment"
-    return Response(table.csv(), media_type="text/csv", headers={"Content-Disposition": disposition})
+    headers = attachment(f"isoscope-{name}.csv" if name else None)
+    return Response(table.csv(), media_type="text/csv", headers=headers)

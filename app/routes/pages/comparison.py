@@ -14,7 +14,7 @@ from app.figures.figure import Cell, Figure, Table
 from app.figures.palette import SERIES
 from app.figures.report import figures_of
 from app.figures.subject import Subject
-from app.routes.pages.answers import FileKind, csv_file, figure_file
+from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure
 from app.services.comparison import (
     LEAST,
     MOST,
@@ -25,13 +25,16 @@ from app.services.comparison import (
     get_chosen,
     get_compared,
 )
-from app.services.figure_data import get_figure_data
+from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.services.library import newest_measured
 from app.templating import templates
 from isotropy.catalog import GROUPS
 
 router = APIRouter(prefix="/compare")
 
+SAMPLE_SIZE = "sample_size"
+PROJECTION = "projection"
+"""Megabytes of several embeddings: its own page has it, and fills its place."""
 OFFERED = 200
 """Embeddings in the list to add another from; all others are found in the library."""
 
@@ -91,15 +94,23 @@ def show_comparison(request: Request, context: ContextDep, choice: ChoiceDep) ->
             "groups": _grouped(listed),
             "rows": rows,
             "cautions": cautions(embeddings),
-            "figures": _figures(context, embeddings),
+            "figures": _figures(context, embeddings, SAMPLE_SIZE),
+            "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
         }
     return templates.TemplateResponse(request, "compare.html", shown)
+
+
+@router.get("/figures/{slug}.html")
+def show_figure_page(request: Request, context: ContextDep, slug: str, choice: ChoiceDep) -> Response:
+    """A figure with its numbers, on a page of its own, of which the comparison takes them when asked."""
+    figure = find_figure(_figures(context, get_compared(context, choice.ids), slug), slug)
+    return templates.TemplateResponse(request, "compare_figure.html", {"choice": choice, "figure": figure})
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDep) -> Response:
     """A figure with all of them in it."""
-    return figure_file(_figures(context, get_compared(context, choice.ids)), slug, kind)
+    return figure_file(_figures(context, get_compared(context, choice.ids), slug), slug, kind)
 
 
 @router.get("/measurements.csv")
@@ -127,10 +138,10 @@ def _grouped(rows: Sequence[Compared]) -> dict[str, list[Compared]]:
     return {heading: group for heading, group in groups.items() if group}
 
 
-def _figures(context: Context, embeddings: Sequence[Embedding]) -> list[Figure]:
-    """Figures of all of them, under names that tell them apart."""
+def _figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
+    """Figures of all of them, under names that tell them apart; of the data that no measure holds, one's is read."""
     subjects = [
-        replace(Subject.of(one, get_figure_data(context, one.id)), name=name)
+        replace(Subject.of(one, get_figure_data(context, one.id, slug)), name=name)
         for one, name in zip(embeddings, distinct_names(embeddings), strict=True)
     ]
     return figures_of(subjects)

@@ -14,6 +14,7 @@ from app.routes.pages.answers import see
 from app.routes.pages.report import ReportDep, ReportQuery, report_of
 from app.services.embeddings import commit_embedding, get_embedding, select_embedding
 from app.services.encodings import get_place
+from app.services.files import is_npy
 from app.services.library import known_tags
 from app.templating import templates
 
@@ -95,6 +96,7 @@ def _page(
         "problem": problem,
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
+        "is_npy": is_npy(embedding),
     }
     if embedding.status is EmbeddingStatus.READY:
         shown |= report_of(context, embedding, query)

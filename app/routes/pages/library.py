@@ -13,10 +13,10 @@ from app.errors import InvalidError, IsoscopeError, NotFoundError
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.problems import status_of
 from app.routes.pages.answers import see
+from app.routes.pages.paging import offset_of, pages_of
 from app.services.embeddings import Incoming, create_embedding, get_embedding
 from app.services.library import (
     MAX_QUERY_CHARACTERS,
-    PAGE_ROWS,
     Found,
     Listed,
     Search,
@@ -53,7 +53,7 @@ class Listing(NamedTuple):
     @property
     def first(self) -> int:
         """Number of the first row of this page, from 1."""
-        return (self.page - 1) * PAGE_ROWS + 1
+        return offset_of(self.page) + 1
 
     @property
     def narrowed(self) -> bool:
@@ -127,8 +127,8 @@ def upload_embedding(
 
 def _find(context: Context, search: Search, page: int) -> Listing:
     """A page of the list, the last one where the list is shorter."""
-    found = find_embeddings(context, search, offset=min(page - 1, 10**6) * PAGE_ROWS)
-    pages = max(-(-found.total // PAGE_ROWS), 1)
+    found = find_embeddings(context, search, offset=offset_of(page))
+    pages = pages_of(found.total)
     return Listing(search, found, page, pages) if page <= pages else _find(context, search, pages)
 
 

@@ -1,8 +1,6 @@
 """The report of a measured embedding: on its page, as files, and as one file that stands alone."""
 
-import re
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -14,6 +12,7 @@ from app.figures.figure import Figure
 from app.figures.report import DRAWN, figures_of
 from app.figures.subject import Subject
 from app.inlined import data_url, inlined
+from app.routes.downloads import attachment
 from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure
 from app.routes.pages.headline import headline_of
 from app.routes.pages.neighbours import read_neighbours
@@ -21,6 +20,7 @@ from app.routes.pages.readings import groups_of, headlines_of, table_of
 from app.routes.pages.shrinkage import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.services.embeddings import get_embedding
 from app.services.figure_data import get_figure_data, get_figure_slugs
+from app.services.names import file_name
 from app.templating import templates
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")
@@ -95,7 +95,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
         },
     }
     page = templates.TemplateResponse(request, "report_file.html", shown)
-    page.headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{quote(file_name(embedding.name))}"
+    page.headers.update(attachment(f"isoscope-{file_name(embedding.name) or 'report'}.html"))
     return page
 
 
@@ -121,17 +121,12 @@ def show_measurements(context: ContextDep, embedding_id: str) -> Response:
     return csv_file(table_of(_measured(context, embedding_id)), "measurements")
 
 
-def file_name(name: str) -> str:
-    """What the report of an embedding of that name is called as a file."""
-    words = re.sub(r"\W+", "-", name).strip("-")
-    return f"isoscope-{words or 'report'}.html"
-
-
 def _figures(context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery) -> list[Figure]:
     """The figures of which one is wanted; of the data that no measure holds, only its own is read."""
-    shrinkage = read_shrinkage(context, embedding, query)
-    curve = [shrinkage.figure] if shrinkage.figure else []
-    return [*curve, *figures_of([Subject.of(embedding, get_figure_data(context, embedding.id, slug))])]
+    if slug == "zeta":
+        curve = read_shrinkage(context, embedding, query).figure
+        return [curve] if curve else []
+    return figures_of([Subject.of(embedding, get_figure_data(context, embedding.id, slug))])
 
 
 def _measured(context: Context, embedding_id: str) -> Embedding:

@@ -71,11 +71,13 @@ def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery
     """The curve that the query names, and the line and figure it chooses of it."""
     sources = OWN_SOURCES | _others(context, embedding)
     curve = next((one for one in embedding.curves if query.source == (one.source_id or one.source)), None)
+    if curve is not None:
+        sources.setdefault(query.source, "another embedding")
     lines = read_lines(curve.lines or []) if curve else []
     if not lines:
         return Shrinkage(query, sources, curve, [], None, None)
     chosen = choose(lines, query.rows)
-    figure = zeta_curve(lines, chosen, query.zeta, sources.get(query.source, "another embedding"))
+    figure = zeta_curve(lines, chosen, query.zeta, sources[query.source])
     return Shrinkage(query, sources, curve, lines, chosen, figure)
 
 

@@ -9,12 +9,18 @@ from app import numerals
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
 from app.routes.pages.answers import see
-from app.services.trash import Purged, empty_trash, list_trash, purge_embedding, restore_embedding, trash_embedding
+from app.routes.pages.paging import offset_of, pages_of
+from app.services.trash import (
+    empty_trash,
+    get_trashed,
+    list_trash,
+    purge_embedding,
+    restore_embedding,
+    trash_embedding,
+)
 from app.templating import templates
 
 router = APIRouter()
-
-MAX_SHOWN = 2**63 - 1
 
 
 @router.post("/embeddings/{embedding_id}/trash")
@@ -31,45 +37,43 @@ def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()]
 
 
 @router.get("/trash")
-def show_trash(
-    request: Request,
-    context: ContextDep,
-    purged: Annotated[int, Query(ge=0, le=MAX_SHOWN)] = 0,
-    freed: Annotated[int, Query(ge=0, le=MAX_SHOWN)] = 0,
-) -> Response:
-    """What is in the trash, and what was just deleted for good."""
-    shown = {"trash": list_trash(context), "purged": Purged(purged, freed)}
-    return templates.TemplateResponse(request, "trash.html", shown)
+def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1)] = 1) -> Response:
+    """What is in the trash, the last page where there is none of that number."""
+    trash = list_trash(context, offset=offset_of(page))
+    pages = pages_of(trash.total)
+    if page > pages:
+        return see(f"/trash?page={pages}")
+    return templates.TemplateResponse(request, "trash.html", {"trash": trash, "page": page, "pages": pages})
 
 
 @router.get("/trash/purge")
 def confirm_emptying(request: Request, context: ContextDep) -> Response:
     """Ask before deleting all of it."""
-    trash = list_trash(context)
-    if not trash.rows:
+    trash = list_trash(context, limit=0)
+    if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
-    return _confirm(request, numerals.plural(len(trash.rows), "embedding"), trash.frees_bytes)
+    return _confirm(request, numerals.plural(trash.total, "embedding"), trash.frees_bytes)
 
 
 @router.post("/trash/purge")
 def empty(context: ContextDep) -> Response:
     """Delete all of it for good."""
-    return _tell(empty_trash(context))
+    empty_trash(context)
+    return see("/trash")
 
 
 @router.get("/trash/{embedding_id}/purge")
 def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> Response:
     """Ask before deleting one."""
-    row = next((row for row in list_trash(context).rows if row.embedding.id == embedding_id), None)
-    if row is None:
-        raise NotFoundError(f"There is no embedding {embedding_id!r} in the trash. Only what is there can be purged.")
+    row = get_trashed(context, embedding_id)
     return _confirm(request, row.embedding.name, row.frees_bytes)
 
 
 @router.post("/trash/{embedding_id}/purge")
 def purge(context: ContextDep, embedding_id: str) -> Response:
     """Delete one for good."""
-    return _tell(purge_embedding(context, embedding_id))
+    purge_embedding(context, embedding_id)
+    return see("/trash")
 
 
 def _confirm(request: Request, name: str, frees_bytes: int) -> Response:
@@ -82,7 +86,3 @@ def _confirm(request: Request, name: str, frees_bytes: int) -> Response:
         "back": "/trash",
     }
     return templates.TemplateResponse(request, "confirm_delete.html", shown)
-
-
-def _tell(purged: Purged) -> Response:
-    return see(f"/trash?{urlencode({'purged': purged.embeddings, 'freed': purged.freed_bytes})}")

@@ -1,0 +1,32 @@
+"""Data sets."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from app.db.models import DatasetOrigin
+from app.routes.api.schemas.row import Row
+from app.services.glue import GlueName
+
+
+class DatasetOut(Row):
+    """A data set and its columns."""
+
+    id: str
+    name: str
+    origin: DatasetOrigin
+    train_filename: str | None
+    validation_filename: str | None
+    n_train: int | None
+    n_validation: int | None
+    columns: list[Any]
+    created_at: datetime
+
+
+class GlueRequest(BaseModel):
+    """A GLUE task by name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: GlueName

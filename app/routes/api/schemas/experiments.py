@@ -1,0 +1,61 @@
+"""Experiments, their runs and what these logged."""
+
+from datetime import datetime
+from typing import Any
+
+from app.db.config import Regularizer
+from app.db.models import Phase, RunStatus
+from app.routes.api.schemas.row import Row
+
+
+class RunSummary(Row):
+    """A run in its experiment."""
+
+    id: str
+    regularizer: Regularizer
+    lam: float
+    zeta: float
+    seed: int
+    status: RunStatus
+    phase: Phase | None
+    phase_done: int
+    phase_total: int | None
+    worker: str | None
+    error: str | None
+    performance: float | None
+    isoscore_star: float | None
+    isoscore_star_reason: str | None
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class StepOut(Row):
+    """What was logged at one optimizer step."""
+
+    step: int
+    task_loss: float | None
+    penalty: float | None
+    layers: list[Any] | None
+
+
+class RunOut(RunSummary):
+    """A run with all that is needed to repeat it and all that was logged."""
+
+    experiment_id: str
+    config: dict[str, Any]
+    results: dict[str, Any] | None
+    environment: dict[str, Any] | None
+    steps: list[StepOut]
+
+
+class ExperimentOut(Row):
+    """An experiment and its runs."""
+
+    id: str
+    name: str
+    dataset_id: str
+    config: dict[str, Any]
+    created_at: datetime
+    status: RunStatus
+    runs: list[RunSummary]

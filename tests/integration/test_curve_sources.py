@@ -1,0 +1,54 @@
+"""Which embeddings another may be shrunk towards, and which are offered."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.db.models import EmbeddingStatus, Pooling, ResultStatus, ZetaCurve
+from app.services import curves
+from app.services.curves import list_curve_sources
+from app.services.embeddings import get_embedding
+from tests.embedding_rows import add, add_encoding
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def offered(context, embedding_id):
+    return [one.name for one in list_curve_sources(context, get_embedding(context, embedding_id))]
+
+
+@pytest.fixture
+def shelf(context):
+    """Two layers of one encoding, one of another, and three uploads; the ids of the first layer and an upload."""
+    mine, other = add_encoding(context), add_encoding(context)
+    of_layers = {"pooling": Pooling.MEAN, "created_at": START}
+    layer = add(context, "layer 0", encoding_id=mine, layer=0, **of_layers)
+    add(context, "layer 1", encoding_id=mine, layer=1, **of_layers)
+    add(context, "of another", encoding_id=other, layer=0, **of_layers)
+    for day in range(3):
+        upload = add(context, f"upload {day}", created_at=START + timedelta(days=day))
+    add(context, "wider", d=9)
+    add(context, "thrown away", trashed_at=START)
+    add(context, "a draft", status=EmbeddingStatus.DRAFT)
+    return layer, upload
+
+
+def test_layers_of_the_same_encoding_come_first_and_those_of_others_never(context, shelf):
+    layer, upload = shelf
+    assert offered(context, layer) == ["layer 1", "upload 2", "upload 1", "upload 0"]
+    assert offered(context, upload) == ["upload 1", "upload 0"]
+
+
+def test_no_more_than_so_many_are_offered(context, shelf, monkeypatch):
+    monkeypatch.setattr(curves, "OFFERED", 2)
+    assert offered(context, shelf[0]) == ["layer 1", "upload 2"]
+
+
+def test_a_curve_whose_source_is_not_offered_stays_chosen(client, context, shelf):
+    layer, upload = shelf
+    curve = ZetaCurve(embedding_id=upload, source="embedding", source_id=layer, status=ResultStatus.QUEUED)
+    with context.sessions.begin() as session:
+        session.add(curve)
+    page = client.get(f"/embeddings/{upload}?source={layer}").text
+    assert f'<option value="{layer}" selected>another embedding</option>' in page
+    assert "A worker is computing the curve" in page
