@@ -17,8 +17,8 @@ from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import measure
 from isotropy.rows import Rows
+from workers import generated, postprocess
 from workers import make as making
-from workers import postprocess
 from workers.inspection import inspect_embedding
 from workers.make import make_embedding as make
 from workers.measure import measure_embedding
@@ -102,7 +102,7 @@ def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows):
     trial = trial_of("soft_zca", eps=0.5)
     assert (trial.status, trial.error) == (ResultStatus.READY, None)
     results = trial.results
-    assert (results["rows"], results["fit_rows"], results["seed"]) == (398, 199, SEED)
+    assert [results[key] for key in ("rows", "distinct", "fit_rows", "seed")] == [398, 398, 199, SEED]
     expected = held_out(rows[0], lambda x: fit("soft_zca", x, eps=0.5), 0.5, SEED)
     parts = {"before": expected.held_out.before, "after": expected.held_out.after}
     for part, x in parts.items():
@@ -251,15 +251,12 @@ def test_making_by_a_map_of_other_vectors_fails_with_a_sentence(trial_of, asked_
 
 def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
     made_id = asked_for(trial_of("centring").id)
-    keep = making.keep
-
     def deleted_meanwhile(*arguments):
-        stored = keep(*arguments)
         with sessions.begin() as session:
             session.delete(session.get(Embedding, made_id))
-        return stored
+        return generated.npy_file(*arguments)
 
-    monkeypatch.setattr(making, "keep", deleted_meanwhile)
+    monkeypatch.setattr(making, "npy_file", deleted_meanwhile)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
