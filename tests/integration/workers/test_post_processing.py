@@ -251,6 +251,7 @@ def test_making_by_a_map_of_other_vectors_fails_with_a_sentence(trial_of, asked_
 
 def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
     made_id = asked_for(trial_of("centring").id)
+
     def deleted_meanwhile(*arguments):
         with sessions.begin() as session:
             session.delete(session.get(Embedding, made_id))
