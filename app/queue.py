@@ -24,6 +24,8 @@ APPLICATION = "isoscope"
 VERSION = "1"
 WORKFLOW = "work"
 DEFAULT_PRIORITY = 100
+# Somebody looks at the lab and waits; a trial takes seconds, and reports of files may queue for an hour.
+WAITED_FOR_PRIORITY = 10
 CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
 # A run's own row counts its attempts and gives up with a sentence; the engine must never give up before it.
@@ -66,6 +68,11 @@ class Job(NamedTuple):
         """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it."""
         return "gpu" if self.kind in (JobKind.FINETUNE, JobKind.ENCODE) else "measure"
 
+    @property
+    def priority(self) -> int:
+        """Lower numbers go first in a queue."""
+        return WAITED_FOR_PRIORITY if self.kind is JobKind.POSTPROCESS else DEFAULT_PRIORITY
+
 
 Execute = Callable[[Job], Awaitable[None]]
 
@@ -92,14 +99,14 @@ class JobQueue:
             retry_connection_errors=False,
         )
 
-    def enqueue(self, job: Job, priority: int = DEFAULT_PRIORITY) -> None:
-        """Hand in a job; one that the engine knows already is left alone. Lower priority numbers go first."""
+    def enqueue(self, job: Job, priority: int | None = None) -> None:
+        """Hand in a job, of its own priority or another; one that the engine knows already is left alone."""
         options: EnqueueOptions = {
             "workflow_name": WORKFLOW,
             "queue_name": job.queue,
             "workflow_id": job.workflow_id,
             "app_version": VERSION,
-            "priority": priority,
+            "priority": job.priority if priority is None else priority,
         }
         with _later_if_away(job):
             self._client.enqueue(options, job.kind.value, job.row_id)
@@ -134,11 +141,11 @@ class JobQueue:
         for workflow in stranded:
             self._client.resume_workflow(workflow.workflow_id, queue_name=Job.parse(workflow.workflow_id).queue)
 
-    def restart(self, job: Job, priority: int = DEFAULT_PRIORITY) -> None:
+    def restart(self, job: Job) -> None:
         """Hand in a job again that the engine believes ended."""
         with _later_if_away(job):
             self._client.delete_workflow(job.workflow_id)
-            self.enqueue(job, priority)
+            self.enqueue(job)
 
     def forget(self, jobs: Collection[Job]) -> None:
         """Delete the engine's record of jobs whose rows are gone or final."""

@@ -16,7 +16,7 @@ from isotropy.isoscore import isoscore_from_covariance, participation_ratio
 from isotropy.jackknife import Jackknife, blocks_within
 from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
 from isotropy.partition import PartitionFunction
-from isotropy.rows import Points, finite_rows
+from isotropy.rows import Points, kept_rows
 from isotropy.sample import Sample
 from isotropy.score import Score
 from isotropy.spectrum import eigenvalues, scaled_identity, shrink, without_rounding
@@ -160,8 +160,8 @@ class Cloud:
 
     def chunks(self) -> Iterator[Tensor]:
         """Yield the finite rows once more, in order."""
-        for chunk, finite in finite_rows(self.points):
-            yield chunk[finite]
+        for kept, _, _ in kept_rows(self.points):
+            yield kept
 
 
 def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
@@ -180,15 +180,13 @@ def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] 
     blocks = Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
     cosine_blocks = Jackknife(lambda: CosineMoments(points.d), points.n)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
-    read = n_finite = 0
-    for chunk, finite in finite_rows(points):
-        kept = chunk if finite.all() else chunk[finite]
+    n_left_out = 0
+    for kept, places, read in kept_rows(points):
         blocks.update(kept)
         cosine_blocks.update(kept)
-        sample.update(kept.numpy(), read + finite.nonzero().squeeze(1).numpy())
-        n_finite += len(kept)
-        read += len(chunk)
-        progress(len(chunk))
+        sample.update(kept.numpy(), places)
+        n_left_out += read - len(kept)
+        progress(read)
     drawn, rows = sample.drawn()
     return Cloud(
         points=points,
@@ -196,5 +194,5 @@ def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] 
         cosine_blocks=cosine_blocks,
         sample=drawn,
         rows=rows,
-        n_left_out=read - n_finite,
+        n_left_out=n_left_out,
     )

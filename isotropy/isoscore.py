@@ -37,7 +37,7 @@ def isoscore(x: Tensor) -> Score:
     if n < d:
         # The Gram matrix [n, n] has the eigenvalues of the covariance but for a factor and zeros.
         _, centred = centre(x.detach().cpu().double())
-        return _isoscore(participation_ratio(centred @ centred.T), d)
+        return isoscore_from_gram(centred @ centred.T, d)
     moments = Moments(d)
     moments.update(x)
     return isoscore_from_covariance(moments.covariance())
@@ -59,6 +59,19 @@ def _isoscore(pr: Score, d: int) -> Score:
     if d < 2:
         return Score.undefined(f"IsoScore needs at least 2 dimensions; there is {d}.")
     return pr if pr.value is None else Score.within((pr.value - 1) / (d - 1), 0, 1)
+
+
+def isoscore_from_gram(gram: Tensor, d: int) -> Score:
+    """Return IsoScore of points of d dimensions by the products [n, n] of them less their mean.
+
+    In n^2 d operations, for fewer points than dimensions. Undefined as by their covariance, which has the
+    same eigenvalues but for a factor and zeros.
+
+    Raises:
+        ValueError: ``gram`` is not a square matrix.
+
+    """
+    return _isoscore(participation_ratio(gram), d)
 
 
 def participation_ratio(S: Tensor) -> Score:

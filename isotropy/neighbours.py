@@ -100,12 +100,23 @@ def distinct_rows(x: Tensor) -> Tensor:
         ValueError: ``x`` is not a floating tensor [n, d].
 
     """
+    firsts = equal_rows(x)
+    return (firsts == torch.arange(len(firsts), device=x.device)).nonzero().squeeze(1)
+
+
+def equal_rows(x: Tensor) -> Tensor:
+    """Return for each of points [n, d] the first that equals it, int64 indices [n]; -0.0 equals 0.0.
+
+    Raises:
+        ValueError: ``x`` is not a floating tensor [n, d].
+
+    """
     require_points(x)
     first: dict[bytes, int] = {}
     # 0.0 is added because it makes 0.0 of -0.0: then equal numbers have equal bytes.
-    for index, row in enumerate((at_least_float32(x.detach()) + 0.0).cpu().numpy()):
-        first.setdefault(row.tobytes(), index)
-    return torch.tensor(list(first.values()), dtype=torch.int64, device=x.device)
+    rows = (at_least_float32(x.detach()) + 0.0).cpu().numpy()
+    firsts = [first.setdefault(row.tobytes(), index) for index, row in enumerate(rows)]
+    return torch.tensor(firsts, dtype=torch.int64, device=x.device)
 
 
 def _precisions(device: torch.device) -> list[torch.dtype]:

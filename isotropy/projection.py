@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isotropy.anisotropy import anisotropy
 from isotropy.cloud import Cloud
-from isotropy.rows import finite_rows
+from isotropy.rows import kept_rows
 from isotropy.sample import Sample
 from isotropy.spectrum import CHUNK_ROWS
 
@@ -54,13 +54,11 @@ def projection(cloud: Cloud, seed: int = 0) -> dict[str, Any]:
     plane = _Plane(cloud)
     drawn = Sample(min(cloud.n, MAX_POINTS), 2, np.dtype(np.float64), seed)
     density = _Density(plane.of(cloud.sample)) if cloud.n > MAX_POINTS else None
-    read = 0
-    for chunk, finite in finite_rows(cloud.points):
-        at = plane.of(chunk[finite])
-        drawn.update(at, read + finite.nonzero().squeeze(1).numpy())
+    for kept, places, _ in kept_rows(cloud.points):
+        at = plane.of(kept)
+        drawn.update(at, places)
         if density is not None:
             density.update(at)
-        read += len(chunk)
     points, rows = drawn.drawn()
     return {
         "n": cloud.n,

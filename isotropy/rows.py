@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -84,6 +84,26 @@ class Rows:
     def labels(self) -> Sequence[str] | None:
         """The labels that were given."""
         return self.of_rows
+
+
+class Kept(NamedTuple):
+    """The rows of a chunk that have neither NaN nor infinity."""
+
+    points: Tensor
+    """[m, d]."""
+    places: NDArray[np.int64]
+    """[m], among all rows."""
+    read: int
+    """Rows of the chunk, those left out too."""
+
+
+def kept_rows(points: Points) -> Iterator[Kept]:
+    """Yield the finite rows in order, chunk by chunk, and where they stand."""
+    read = 0
+    for chunk, finite in finite_rows(points):
+        kept = chunk if finite.all() else chunk[finite]
+        yield Kept(kept, read + finite.nonzero().squeeze(1).numpy(), len(chunk))
+        read += len(chunk)
 
 
 def finite_rows(points: Points) -> Iterator[tuple[Tensor, Tensor]]:

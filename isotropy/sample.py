@@ -8,6 +8,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isotropy.rows import Points, kept_rows
+
+
+def draw(points: Points, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return at most ``size`` of the finite rows, in random order, and their places among all, int64."""
+    sample = Sample(min(points.n, size), points.d, points.dtype, seed)
+    for kept, places, _ in kept_rows(points):
+        sample.update(kept.numpy(), places)
+    return sample.drawn()
+
 
 class Sample:
     """At most so many of all rows, without replacement, in random order: its head is a sample too.

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from isotropy.cloud import Cloud
-from isotropy.isoscore import ZetaCurve, isoscore, isoscore_from_covariance
+from isotropy.isoscore import ZetaCurve, isoscore_from_covariance, isoscore_from_gram
 from isotropy.spectrum import centre
 from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments
 
@@ -29,8 +29,11 @@ FIRST_ROWS = 8
 DRAWS = 10
 """Draws of one size where the rows are enough; even, as draws are halved. The spread is uncertain by a quarter."""
 
-MAX_WORK = 2**36
-"""Rows of all draws of one size, times d^2: 32,768 rows up to d = 1448, 4096 at d = 4096, 256 at d = 16,384."""
+MAX_WORK = 2**35
+"""Rows of all draws together of at least d rows, times d^2: 32,768 rows up to d = 1024, at least d up to 3250."""
+
+MAX_WORK_BY_ROWS = 2**32
+"""Rows of all draws of one size below d, times d^2; each size costs as much: 256 rows at d = 4096."""
 
 ZETAS = (0.2, 0.4, 0.6, 0.8)
 
@@ -87,10 +90,12 @@ class _Draws:
 
     def __init__(self, cloud: Cloud) -> None:
         n, d = min(len(cloud.sample), MAX_WORK // cloud.d**2), cloud.d
+        self._n_by_rows = min(n, MAX_WORK_BY_ROWS // d**2)
         self._rows = cloud.sample[:n]
         sizes = [m for m in (FIRST_ROWS * 2**power for power in range(n.bit_length())) if m <= n and m < cloud.n]
         # By products of rows, n^2 d, or by moments, n d^2, of which those of halves are added.
-        self._few, self._many = [m for m in sizes if m < d], [m for m in sizes if m >= d]
+        self._few = [m for m in sizes if m < d and m <= self._n_by_rows]
+        self._many = [m for m in sizes if m >= d]
         S = cloud.moments.covariance()
         self._unit = S.trace()
         self._target = S.div_(self._unit)
@@ -99,7 +104,7 @@ class _Draws:
     def scores(self) -> dict[int, list[Values]]:
         """Return the scores of each draw, by size."""
         found = {
-            m: [self._of_rows(self._draw(m, k)) for k in range(min(DRAWS, len(self._rows) // m))] for m in self._few
+            m: [self._of_rows(self._draw(m, k)) for k in range(min(DRAWS, self._n_by_rows // m))] for m in self._few
         }
         found |= {m: [] for m in self._many}
         if self._many:
@@ -126,7 +131,7 @@ class _Draws:
         y = y / (self._unit * (len(y) - 1)).sqrt()
         gram = y @ y.T
         star = self._star(gram.trace(), gram.square().sum(), (y @ self._target).mul_(y).sum())
-        return isoscore(x).value, isoscore_unbiased(x).value, *star
+        return isoscore_from_gram(gram, x.shape[1]).value, isoscore_unbiased(x).value, *star
 
     def _of_moments(self, moments: FourthMoments) -> Values:
         S = moments.covariance().div_(self._unit)

@@ -12,9 +12,12 @@ from app.errors import IsoscopeError
 from app.lifeline import FLAG, hold_lifeline
 from app.queue import JobQueue, working
 from app.settings import Settings
+from app.storage import open_storage
+from app.storage.ledger import Ledger
 from workers.execution import Executor
 from workers.heartbeat import Heartbeat
 from workers.locks import open_locks
+from workers.orphans import Janitor
 from workers.process import JobProcesses
 from workers.reconcile import Reconciler
 from workers.sessions import worker_sessions
@@ -64,6 +67,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
             Heartbeat(sessions, slot, device),
             working(settings.queue, slot, executor.execute),
             Reconciler(sessions, queue, slot, locks),
+            Janitor(Ledger(sessions, open_storage(settings)), locks),
         ):
             stop.wait()
             executor.stop()

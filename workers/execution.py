@@ -57,7 +57,8 @@ class Executor:
     async def execute(self, job: Job) -> None:
         """Work on a job until its row is final or it is given up."""
         cause: str | None = None
-        while await asyncio.to_thread(self._begin, job, cause):
+        attempt = 0
+        while attempt := await asyncio.to_thread(self._begin, job, cause, attempt):
             self._begun.add(job)
             try:
                 exit_code = -signal.SIGTERM if self._stopping else await self._processes.run(job)
@@ -85,30 +86,35 @@ class Executor:
                 session.execute(begun.values(attempts=0))
             session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None))
 
-    def _begin(self, job: Job, cause: str | None) -> bool:
-        """Count an attempt; whether there is anything to do, and still hope.
+    def _begin(self, job: Job, cause: str | None, last: int) -> int:
+        """Count an attempt and return its number; 0 where there is nothing to do, or no more hope.
 
-        ``cause`` is what ended the last process of this call, shown if there is no more hope.
+        ``cause`` is what ended the last process of this call, shown if there is no more hope, and ``last`` the number
+        of that attempt.
         """
         table, waiting, failed = ROWS[job.kind]
         with self._sessions.begin() as session:
             row = session.get(table, job.row_id, with_for_update=True)
             if row is None or row.status not in waiting:
-                return False
+                return 0
             if cause is not None:
-                if isinstance(row, Run) and row.worker != self._slot:
-                    return False  # meanwhile this worker was thought dead, and the run given to another
+                if isinstance(row, Run):  # whose attempts are counted anew at each checkpoint
+                    if row.worker != self._slot:
+                        return 0  # meanwhile this worker was thought dead, and the run given to another
+                elif row.attempts != last:
+                    return 0  # meanwhile it was cancelled and asked for again, which is not this call's
                 row.error = cause
             row.attempts += 1
             if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
                 row.status = failed
                 row.error = _given_up(job.kind, row.attempts - 1, row.error)
-                if isinstance(row, Run):
+                if isinstance(row, Run | Encoding):
                     row.finished_at = utcnow()
-                return False
+                return 0
             if isinstance(row, Run):
                 row.worker = self._slot
-        return True
+            attempt: int = row.attempts
+        return attempt
 
 
 def _cause(exit_code: int) -> str:

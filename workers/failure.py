@@ -18,10 +18,15 @@ def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> 
 
     That the database was away is no failure of the job: it is raised again, and the job is started again.
     """
-    if isinstance(error, OperationalError | InterfaceError):
-        raise error
+    raise_if_away(error)
     with sessions.begin() as session:
         session.execute(row.values(error=describe(error), **values))
+
+
+def raise_if_away(error: Exception) -> None:
+    """Raise the error again if it says that the database was away."""
+    if isinstance(error, OperationalError | InterfaceError):
+        raise error
 
 
 def describe(error: Exception) -> str:

@@ -12,7 +12,7 @@ from workers.neighbours import neighbours_data
 def figure_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dict[str, dict[str, Any]]:
     """Return the data of each figure that there can be by its slug, in the form of ``FigureData``.
 
-    ``names`` are of all rows of the file, None where they have none; ``seed`` is of what is drawn.
+    ``names`` are of the rows of ``cloud.pairs``, None where they have none; ``seed`` is of what is drawn.
     """
     data = {"sample_size": sample_size(cloud), "projection": projection(cloud, seed)}
     neighbours = neighbours_data(cloud, names, seed)

@@ -3,7 +3,8 @@
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,12 +34,30 @@ def fetch(sha256: str, what: str, settings: Settings) -> Path:
         raise NotFoundError(f"The file {what} is gone from the storage; upload it again.") from error
 
 
-def keep(make: Callable[[], BinaryIO], ledger: Ledger) -> Stored:
-    """Store a file that is made anew for each attempt; wait minutes for a storage out of reach.
+Keep = Callable[[Callable[[], BinaryIO]], Stored]
+"""Stores a file that is made anew for each attempt."""
 
-    The bytes stay without a row until ``Ledger.recording`` or ``Ledger.release``. There is no limit to their size: they
-    were made of what is stored already.
+
+@contextmanager
+def keeping(ledger: Ledger) -> Iterator[Keep]:
+    """Store files one after the other, to be recorded before the end; those that no row needs then are let go.
+
+    Each waits minutes for a storage out of reach. There is no limit to their size: they were made of what is stored
+    already. What a kill leaves behind is removed a day later (``Ledger.sweep``).
     """
+    stored: list[Stored] = []
+
+    def keep(make: Callable[[], BinaryIO]) -> Stored:
+        stored.append(_patiently(make, ledger))
+        return stored[-1]
+
+    try:
+        yield keep
+    finally:
+        ledger.release(*(one.sha256 for one in stored))
+
+
+def _patiently(make: Callable[[], BinaryIO], ledger: Ledger) -> Stored:
     for seconds in WAITS_SECONDS:
         try:
             return ledger.store(make(), sys.maxsize)

@@ -8,6 +8,10 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+ARRAY = "array"
+"""What readers call the one array of an .npy file."""
+NAME, LABEL = "name", "label"
+"""Columns of a file that names and labels the rows of another."""
 LINES = 4096
 """Lines of a block."""
 

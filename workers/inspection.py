@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import update
-
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.session import Sessions
 from app.formats.inspection import Inspection, inspect
@@ -11,7 +9,7 @@ from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
 from app.settings import Settings
-from workers.failure import record
+from workers.embeddings import fail, waiting
 from workers.sessions import job_sessions
 from workers.upload import uploaded
 
@@ -22,7 +20,6 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     They are read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
     """
     sessions = job_sessions(settings)
-    row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.INSPECTING)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
@@ -30,9 +27,9 @@ def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         found = _look(embedding, settings)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
-        record(error, sessions, row, status=EmbeddingStatus.FAILED)
+        fail(error, sessions, embedding)
         return ()
-    return _store(embedding_id, found, sessions)
+    return _store(embedding, found, sessions)
 
 
 def _look(embedding: Embedding, settings: Settings) -> Inspection:
@@ -46,10 +43,9 @@ def _look(embedding: Embedding, settings: Settings) -> Inspection:
     )
 
 
-def _store(embedding_id: str, found: Inspection, sessions: Sessions) -> Sequence[Job]:
+def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[Job]:
     with sessions.begin() as session:
-        embedding = session.get(Embedding, embedding_id, with_for_update=True)
-        if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
+        if (embedding := waiting(session, read)) is None:
             return ()
         embedding.inspection = found.model_dump(mode="json")
         embedding.selection = found.selection.model_dump(mode="json")
@@ -61,4 +57,4 @@ def _store(embedding_id: str, found: Inspection, sessions: Sessions) -> Sequence
             return ()
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-        return (Job(JobKind.MEASURE, embedding_id),)
+        return (Job(JobKind.MEASURE, read.id),)

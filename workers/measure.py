@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, update
+from sqlalchemy import delete
 
 from app.db.models import (
     Base,
@@ -21,9 +21,9 @@ from app.settings import Settings
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import measure
 from isotropy.spectrum import scaled_identity
-from workers.failure import record
+from workers.embeddings import fail, waiting
 from workers.figure_data import figure_data
-from workers.points import open_embedding
+from workers.points import open_embedding, values_of
 from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
 
@@ -34,7 +34,6 @@ OWN_SOURCES = ("identity", "sample")
 def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Measure an embedding and make it ready, in one transaction; on the CPU, which leaves GPUs to the fine-tunes."""
     sessions = job_sessions(settings)
-    row = update(Embedding).where(Embedding.id == embedding_id, Embedding.status == EmbeddingStatus.MEASURING)
     with sessions() as session:
         embedding = session.get(Embedding, embedding_id)
     if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
@@ -42,14 +41,15 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         matrix = open_embedding(embedding, settings)
         cloud = read_cloud(matrix, SEED)
+        names = values_of(matrix, matrix.selection.names, cloud.rows[: len(cloud.pairs)])
         data = [
             FigureData(embedding_id=embedding_id, slug=slug, data=data)
-            for slug, data in figure_data(cloud, matrix.names(), SEED).items()
+            for slug, data in figure_data(cloud, names, SEED).items()
         ]
         rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
-        _store(sessions, embedding_id, cloud, rows)
+        _store(sessions, embedding, cloud, rows)
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
-        record(error, sessions, row, status=EmbeddingStatus.FAILED)
+        fail(error, sessions, embedding)
     return ()
 
 
@@ -80,14 +80,13 @@ def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
     ]
 
 
-def _store(sessions: Sessions, embedding_id: str, cloud: Cloud, rows: Sequence[Base]) -> None:
+def _store(sessions: Sessions, read: Embedding, cloud: Cloud, rows: Sequence[Base]) -> None:
     with sessions.begin() as session:
-        embedding = session.get(Embedding, embedding_id, with_for_update=True)
-        if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
+        if (embedding := waiting(session, read)) is None:
             return
-        session.execute(delete(Measurement).where(Measurement.embedding_id == embedding_id))
-        session.execute(delete(FigureData).where(FigureData.embedding_id == embedding_id))
-        own = ZetaCurve.embedding_id == embedding_id, ZetaCurve.source.in_(OWN_SOURCES)
+        session.execute(delete(Measurement).where(Measurement.embedding_id == read.id))
+        session.execute(delete(FigureData).where(FigureData.embedding_id == read.id))
+        own = ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(OWN_SOURCES)
         session.execute(delete(ZetaCurve).where(*own))
         session.add_all(rows)
         embedding.status = EmbeddingStatus.READY

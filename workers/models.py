@@ -93,8 +93,19 @@ def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
 
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int) -> int:
     """Return the number of tokens to cut texts at: ``max_length``, but no more than the model can take."""
-    positions = getattr(model.config, "max_position_embeddings", None) or max_length
-    return int(min(max_length, tokenizer.model_max_length, positions))
+    return int(min(max_length, tokenizer.model_max_length, _positions(model) or max_length))
+
+
+def _positions(model: PreTrainedModel) -> int | None:
+    """The tokens that a model has positions for; None where it tells no number, as XLNet, which says -1."""
+    positions: int | None = getattr(model.config, "max_position_embeddings", None)
+    if positions is None or positions < 1:
+        return None
+    for name, module in model.named_modules():
+        # Models such as RoBERTa count from behind the number of their padding.
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return positions - int(module.padding_idx) - 1
+    return positions
 
 
 def be_quiet() -> None:

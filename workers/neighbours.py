@@ -48,7 +48,7 @@ def neighbours_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dic
 
     Args:
         cloud: the points; neighbours are sought among ``cloud.pairs``, on which All-but-the-Top is fitted too.
-        names: of all rows of the file, those left out included; None where rows have none.
+        names: of the rows of ``cloud.pairs``; None where they have none.
         seed: draws the rows that are looked up.
 
     Returns:
@@ -57,7 +57,7 @@ def neighbours_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dic
 
     """
     x = cloud.pairs
-    own = [] if names is None else [names[row] for row in cloud.rows[: len(x)].tolist()]
+    own = names or []
     shuffled = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
     queries = first_named(own, x, shuffled, REPORT_QUERIES) if own else shuffled[:0]
     if len(queries) < 2:

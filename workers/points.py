@@ -8,8 +8,7 @@ from app.formats.matrix import Matrix, open_matrix
 from app.formats.selection import Selection
 from app.settings import Settings
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
-from isotropy.rows import finite_rows
-from isotropy.sample import Sample
+from isotropy.sample import draw
 from workers.upload import uploaded
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
@@ -42,10 +41,18 @@ def draw_rows(matrix: Matrix, seed: int) -> tuple[Tensor, Tensor]:
 
     They are the ``pairs`` of ``isotropy.cloud.read_cloud``, [at most ``PAIR_ROWS``, d], but nothing is summed.
     """
-    sample = Sample(min(matrix.n, SAMPLE_ROWS), matrix.d, matrix.dtype, seed)
-    read = 0
-    for chunk, finite in finite_rows(matrix):
-        sample.update(chunk[finite].numpy(), read + finite.nonzero().squeeze(1).numpy())
-        read += len(chunk)
-    points, rows = sample.drawn()
-    return points[:PAIR_ROWS], rows[:PAIR_ROWS]
+    points, rows = draw(matrix, SAMPLE_ROWS, seed)
+    # Copies, or the whole sample would be held for as long as its head.
+    return points[:PAIR_ROWS].clone(), rows[:PAIR_ROWS].clone()
+
+
+def values_of(matrix: Matrix, annotation: str | None, rows: Tensor) -> list[str] | None:
+    """Return the names or labels of some rows, given by their places in the file; None where none were chosen."""
+    if annotation is None:
+        return None
+    places = {row: place for place, row in enumerate(rows.tolist())}
+    found = [""] * len(places)
+    for row, value in enumerate(matrix.contents.values(annotation)):
+        if (place := places.get(row)) is not None:
+            found[place] = value
+    return found

@@ -3,14 +3,16 @@
 import io
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import save
-from sqlalchemy import CursorResult, select, update
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
 from torch import Tensor
 
-from app.db.models import Embedding, MeasurementStatus, PostProcessing, ResultStatus
+from app.db.models import Embedding, EmbeddingStatus, MeasurementStatus, PostProcessing, ResultStatus, StoredFile
 from app.db.postprocess import SEED, is_of
 from app.db.session import Sessions
 from app.errors import ConflictError, InvalidError
@@ -19,15 +21,16 @@ from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isotropy.cloud import read_cloud
+from isotropy.neighbours import distinct_rows, equal_rows
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit
 from isotropy.report import Finding, measure
 from isotropy.rows import Rows
 from workers.failure import record
-from workers.files import keep
+from workers.files import keeping
 from workers.neighbours import K, first_named, named_neighbours
-from workers.points import draw_rows, open_embedding
+from workers.points import draw_rows, open_embedding, values_of
 from workers.sessions import job_sessions
 
 FRACTION = 0.5
@@ -51,6 +54,8 @@ DRAWN = (
 )
 """Of which figures show more than the value."""
 MEASURED = (*MOMENTS, "twonn", "silhouette", *DRAWN)
+MAPS_BYTES = 256 * 2**20
+"""Of the fitted maps of an embedding, which take d^2 numbers each; the oldest trials go."""
 NAMED_ROWS = 200
 """Rows whose neighbours can be looked up."""
 
@@ -90,12 +95,14 @@ def post_process(postprocessing_id: str, settings: Settings, device: str) -> Seq
 def try_out(method: str, parameters: dict[str, Any], points: Tensor) -> HeldOut:
     """Fit a method on the half of points [n, d] that the seed draws, and apply it to the other.
 
+    Half of those that differ: equal points stay together, or those held out would have been seen.
+
     Raises:
         InvalidError: the method cannot be fitted on these points with these parameters.
 
     """
     try:
-        return held_out(points, lambda x: fit(method, x, **parameters), FRACTION, SEED)
+        return held_out(points, lambda x: fit(method, x, **parameters), FRACTION, SEED, groups=equal_rows(points))
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
@@ -106,6 +113,7 @@ def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = Non
     of_rows = None if labels is None else [labels[row] for row in rows.tolist()]
     return {
         "rows": len(drawn.points),
+        "distinct": len(distinct_rows(drawn.points)),
         "fit_rows": len(trial.fit_rows),
         "seed": SEED,
         "before": before or _found(trial.held_out.before, of_rows, MEASURED),
@@ -118,11 +126,8 @@ def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = Non
 def _draw(embedding: Embedding, settings: Settings) -> Drawn:
     matrix = open_embedding(embedding, settings)
     points, rows = draw_rows(matrix, SEED)
-
-    def of_rows(values: list[str] | None) -> list[str] | None:
-        return None if values is None else [values[row] for row in rows.tolist()]
-
-    return Drawn(points, of_rows(matrix.names()), of_rows(matrix.labels()))
+    names, labels = (values_of(matrix, one, rows) for one in (matrix.selection.names, matrix.selection.labels))
+    return Drawn(points, names, labels)
 
 
 def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> dict[str, Any] | None:
@@ -134,7 +139,9 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
         one = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
     if one is None or one.results is None or not is_of(one, embedding):
         return None
-    same = (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
+    # Trials of former versions, which parted equal rows, do not say how many are distinct.
+    parted = "distinct" not in one.results
+    same = not parted and (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
     before: dict[str, Any] = one.results["before"]
     return before if same and set(before) == set(MEASURED) else None
 
@@ -168,9 +175,33 @@ def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
 def _store(row: Any, results: dict[str, Any], fitted: Fitted, asked: PostProcessing, ledger: Ledger) -> None:
     """Keep map and results; nothing of them where nobody waits for them any more."""
     metadata = {"method": asked.method, "use": "isotropy.postprocess.methods.restore(method, tensors).apply(points)"}
-    stored = keep(partial(io.BytesIO, save(fitted.state(), metadata)), ledger)
-    with ledger.recording(stored) as session:
-        ready = row.values(status=ResultStatus.READY, results=results, state_sha256=stored.sha256, error=None)
-        written: CursorResult[Any] = session.execute(ready)  # type: ignore[assignment]
-    if written.rowcount == 0:
-        ledger.release(stored.sha256)
+    with keeping(ledger) as keep:
+        stored = keep(partial(io.BytesIO, save(fitted.state(), metadata)))
+        with ledger.recording(stored) as session:
+            session.execute(
+                row.values(status=ResultStatus.READY, results=results, state_sha256=stored.sha256, error=None)
+            )
+            dropped = _drop_beyond_budget(session, asked)
+    ledger.release(*dropped)
+
+
+def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str | None]:
+    """Delete the oldest trials of an embedding whose maps come to more than ``MAPS_BYTES``; return their files.
+
+    Neither the one just made nor one that an embedding is being made by.
+    """
+    kept = (
+        select(PostProcessing.id, StoredFile.size_bytes)
+        .join(StoredFile, StoredFile.sha256 == PostProcessing.state_sha256)
+        .where(PostProcessing.embedding_id == asked.embedding_id)
+        .order_by(PostProcessing.id != asked.id, PostProcessing.created_at.desc(), PostProcessing.id)
+    )
+    (ids, sizes) = zip(*session.execute(kept), strict=True)
+    beyond = [trial_id for trial_id, total in zip(ids, accumulate(sizes), strict=True) if total > MAPS_BYTES]
+    in_use = select(Embedding.postprocessing_id).where(
+        Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
+    )
+    oldest = delete(PostProcessing).where(
+        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(in_use)
+    )
+    return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()

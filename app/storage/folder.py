@@ -1,9 +1,12 @@
 """Files in one folder, on this machine or shared by several."""
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
-from app.storage.storage import Storage, Stored, gone, require_hash
+from app.storage.storage import SHA256, Storage, Stored, gone, require_hash
 
 
 class FolderStorage(Storage):
@@ -22,6 +25,13 @@ class FolderStorage(Storage):
     def delete(self, sha256: str) -> None:
         """Remove a file; that there is none is fine."""
         self._path(sha256).unlink(missing_ok=True)
+
+    def listed(self) -> Iterator[tuple[str, datetime]]:
+        """Yield the SHA-256 of every file of the folder, and when it was stored last."""
+        for path in self.folder.iterdir():
+            if SHA256.fullmatch(path.name):
+                with suppress(FileNotFoundError):  # it is deleted just now
+                    yield path.name, datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
     def _keep(self, temporary: Path, stored: Stored) -> None:
         temporary.replace(self._path(stored.sha256))

@@ -4,15 +4,17 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, CompoundSelect, exists, null, or_, select, union_all
+from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.db.models import Dataset, EmbeddingFile, Encoding, PostProcessing, StoredFile
 from app.db.session import Sessions, hold
+from app.db.types import utcnow
 from app.errors import ConflictError, UnavailableError
-from app.storage.storage import Storage, Stored
+from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +64,29 @@ class Ledger:
             except UnavailableError:
                 logger.warning("The bytes of %s stay in the storage, though no row needs them.", sha256)
         return freed
+
+    def sweep(self) -> int:
+        """Delete stored bytes that no row of ``files`` names and whose job was killed before it did; return how many.
+
+        They were stored more than a day ago, which no job takes from storing to recording, and after the first of the
+        rows: a new database beside the files of another owns none of them.
+        """
+        with self.sessions() as session:
+            first = session.scalar(select(func.min(StoredFile.created_at)))
+            named = set(session.scalars(select(StoredFile.sha256)))
+        if first is None:
+            return 0
+        last = utcnow() - timedelta(seconds=TEMPORARY_SECONDS)
+        left = [sha256 for sha256, stored_at in self.storage.listed() if first <= stored_at < last]
+        return sum(self._sweep(sha256) for sha256 in left if sha256 not in named)
+
+    def _sweep(self, sha256: str) -> bool:
+        with self.sessions.begin() as session:
+            hold(session.connection(), _lock_name(sha256))
+            if session.get(StoredFile, sha256) is not None:
+                return False
+            self.storage.delete(sha256)
+        return True
 
     def _release(self, sha256: str) -> int:
         with self.sessions.begin() as session:

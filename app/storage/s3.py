@@ -7,6 +7,7 @@ AWS_DEFAULT_REGION, AWS_ENDPOINT_URL.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from s3fs import S3FileSystem
 
 from app.errors import InvalidError, UnavailableError
 from app.storage.cache import Cache
-from app.storage.storage import BLOCK_BYTES, Storage, Stored, arriving, gone, require_hash
+from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, arriving, gone, require_hash
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,19 @@ class S3Storage(Storage):
         with self._explaining():
             self._remote.rm_file(self._key(sha256))
         self._cache.remove(sha256)
+
+    def listed(self) -> Iterator[tuple[str, datetime]]:
+        """Yield the SHA-256 of every object, and when it was stored."""
+        with self._explaining():
+            try:
+                found = self._remote.ls(self._bucket, detail=True, refresh=True)
+            except FileNotFoundError as error:
+                if _lacks_bucket(error):
+                    raise
+                found = []  # nothing is stored yet
+        for one in found:
+            if SHA256.fullmatch(name := one["name"].rpartition("/")[2]):
+                yield name, one["LastModified"]
 
     def _keep(self, temporary: Path, stored: Stored) -> None:
         if self._size(stored.sha256) != stored.size_bytes:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
@@ -66,6 +67,15 @@ class Storage(ABC):
     @abstractmethod
     def delete(self, sha256: str) -> None:
         """Remove a file; that there is none is fine."""
+
+    @abstractmethod
+    def listed(self) -> Iterator[tuple[str, datetime]]:
+        """Yield the SHA-256 of every file that is stored, and when it was.
+
+        Raises:
+            UnavailableError: the storage cannot be reached, or refuses this server.
+
+        """
 
     @abstractmethod
     def _keep(self, temporary: Path, stored: Stored) -> None:

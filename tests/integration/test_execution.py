@@ -11,6 +11,8 @@ from app.db.models import (
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
+    Encoding,
+    EncodingStatus,
     Experiment,
     Run,
     RunStatus,
@@ -113,6 +115,41 @@ def test_a_run_of_a_lost_worker_is_taken_over_as_a_further_attempt(context, run_
     assert (run.worker, run.attempts) == ("here/cpu", 2)
 
 
+@pytest.fixture
+def encode_job(context):
+    encoding = Encoding(
+        name="e", filename="e.txt", file_sha256="0" * 64, n_texts=1, columns=[], config={}, status=EncodingStatus.QUEUED
+    )
+    with context.sessions.begin() as session:
+        session.add(StoredFile(sha256="0" * 64, size_bytes=1))
+        session.flush()
+        session.add(encoding)
+    return Job(JobKind.ENCODE, encoding.id)
+
+
+def test_an_encoding_that_is_given_up_has_an_end(context, encode_job):
+    asyncio.run(Executor(context.sessions, Processes(), "here/cpu").execute(encode_job))
+    with context.sessions() as session:
+        encoding = session.get(Encoding, encode_job.row_id)
+    assert encoding.status is EncodingStatus.FAILED
+    assert encoding.finished_at is not None
+
+
+def test_the_end_of_an_old_process_is_none_of_an_encoding_that_was_launched_anew(context, encode_job):
+    class Late(Processes):
+        async def run(self, job: Job) -> int:
+            with context.sessions.begin() as session:
+                session.get(Encoding, job.row_id).attempts = 0  # as launching does
+            return await super().run(job)
+
+    processes = Late()
+    asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(encode_job))
+    assert processes.started == [encode_job]
+    with context.sessions() as session:
+        encoding = session.get(Encoding, encode_job.row_id)
+    assert (encoding.status, encoding.attempts, encoding.error) == (EncodingStatus.QUEUED, 0, None)
+
+
 def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, job):
     processes = Processes()
     executor = Executor(context.sessions, processes, "here/cpu")
@@ -210,6 +247,20 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 3)
     assert order == ["first", "late", "later"]
+
+
+def test_a_trial_that_somebody_waits_for_goes_before_reports(context):
+    order = []
+
+    async def execute(job: Job) -> None:
+        order.append(job.kind)
+
+    for kind in (JobKind.MEASURE, JobKind.INSPECT):
+        context.queue.enqueue(Job(kind, "row"))
+    context.queue.ensure(Job(JobKind.POSTPROCESS, "row"))
+    with working(context.settings.queue, "here/cpu", execute, measure_concurrency=1):
+        wait_for(lambda: len(order) == 3)
+    assert order == [JobKind.POSTPROCESS, JobKind.MEASURE, JobKind.INSPECT]
 
 
 def test_a_worker_has_a_row_while_it_lives(context):

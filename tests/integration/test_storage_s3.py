@@ -13,6 +13,7 @@ import pytest
 
 from app.db.config import RunConfig
 from app.db.models import Dataset, StoredFile
+from app.db.types import utcnow
 from app.errors import NotFoundError, UnavailableError
 from app.settings import Settings
 from app.storage import open_storage
@@ -285,3 +286,11 @@ def test_credentials_that_are_refused(monkeypatch, settings, tmp_path):
             open_storage(settings).write(BytesIO(b"bytes"), 10)
     finally:
         server.stop()
+
+
+def test_a_bucket_lists_what_it_holds_and_since_when(storage):
+    assert list(storage.listed()) == []
+    stored = storage.write(BytesIO(b"bytes"), 10)
+    ((name, stored_at),) = storage.listed()
+    assert name == stored.sha256
+    assert abs((utcnow() - stored_at).total_seconds()) < 60

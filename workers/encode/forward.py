@@ -1,7 +1,7 @@
 """Texts through a model, in batches: of each chosen layer a vector for each text."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,15 +71,15 @@ class Encoder:
                 while done < len(texts):
                     chosen = order[done : done + size]
                     try:
-                        states, mask = self._forward(texts, chosen)
+                        depth, pooled = self._pooled(texts, chosen)
                     except Exception as error:
                         if size < self.config.batch_size or size == 1 or not out_of_memory(error):
                             raise
                         size //= 2
                         logger.warning("A batch of %s texts did not fit into memory; going on with %s.", 2 * size, size)
                         continue
-                    encoded = encoded or self._room(states, len(texts), folder)
-                    self._keep(encoded, states, mask, texts, chosen)
+                    encoded = encoded or self._room(depth, pooled, len(texts), folder)
+                    self._keep(encoded, pooled, texts, chosen)
                     done += len(chosen)
                     advance(done)
         except BaseException:
@@ -90,10 +90,22 @@ class Encoder:
             raise InvalidError("Expected at least one text to encode, got none.", "text_columns")
         return encoded._replace(batch_size=size)
 
+    def _pooled(self, texts: Texts, chosen: NDArray[np.int64]) -> tuple[int, dict[Place, Tensor]]:
+        """Return the number of the last layer, and of each place the vectors [batch, d], on the CPU."""
+        states, mask = self._forward(texts, chosen)
+        last = len(states) - 1
+        layers = list(range(len(states))) if self.config.layers is None else self.config.layers
+        if layers[-1] > last:
+            raise InvalidError(
+                f"Expected layers from 0 to {last}, which {self.config.model!r} has, got {layers[-1]}.", "layers"
+            )
+        places = [Place(layer, pooling) for layer in layers for pooling in self.config.poolings]
+        return last, {place: pool(states[place.layer], mask, place.pooling).cpu() for place in places}
+
     def _forward(self, texts: Texts, chosen: NDArray[np.int64]) -> tuple[Sequence[Tensor], Tensor]:
         """Return 1 + L tensors [batch, tokens, d] and the mask [batch, tokens]."""
         columns = [list(column) for column in zip(*(texts.rows[i] for i in chosen), strict=True)]
-        tokens = self.tokenizer(*columns, truncation=True, max_length=self.max_length)
+        tokens = self.tokenizer(*columns, truncation=True, max_length=self.max_length, return_attention_mask=True)
         for i, ids in zip(chosen, tokens["input_ids"], strict=True):
             if not ids:
                 raise InvalidError(
@@ -101,39 +113,31 @@ class Encoder:
                     "that row out of the file.",
                     "text_columns",
                 )
-        batch = self.tokenizer.pad(tokens, return_tensors="pt").to(self.model.device)
-        states = hidden_states_of(self.model(**batch, output_hidden_states=True))
+        batch = self.tokenizer.pad(tokens, return_tensors="pt", return_attention_mask=True).to(self.model.device)
+        # Not every model takes the mask, and every pooling needs it.
+        taken = {name: batch[name] for name in self.tokenizer.model_input_names if name in batch}
+        states = hidden_states_of(self.model(**taken, output_hidden_states=True))
         return states, batch["attention_mask"]
 
-    def _room(self, states: Sequence[Tensor], n: int, folder: Path) -> Encoded:
-        """Return room for the vectors of all places, now that it is known which layers there are."""
-        last = len(states) - 1
-        layers = list(range(len(states))) if self.config.layers is None else self.config.layers
-        if layers[-1] > last:
-            raise InvalidError(
-                f"Expected layers from 0 to {last}, which {self.config.model!r} has, got {layers[-1]}.", "layers"
-            )
-        widths = sorted({states[layer].shape[-1] for layer in layers})
+    def _room(self, depth: int, pooled: Mapping[Place, Tensor], n: int, folder: Path) -> Encoded:
+        """Return room for the vectors of all places, now that their width is known."""
+        widths = sorted({vectors.shape[-1] for vectors in pooled.values()})
         if len(widths) > 1:
             raise InvalidError(
                 f"Expected layers of one width, got layers of {widths[0]:,} and of {widths[-1]:,} dimensions. Encode "
                 "them apart.",
                 "layers",
             )
-        places = [Place(layer, pooling) for layer in layers for pooling in self.config.poolings]
-        return Encoded(places, Vectors(folder, len(places), n, widths[0]), last, self.config.batch_size)
+        return Encoded(list(pooled), Vectors(folder, len(pooled), n, widths[0]), depth, self.config.batch_size)
 
-    def _keep(
-        self, encoded: Encoded, states: Sequence[Tensor], mask: Tensor, texts: Texts, chosen: NDArray[np.int64]
-    ) -> None:
+    def _keep(self, encoded: Encoded, pooled: Mapping[Place, Tensor], texts: Texts, chosen: NDArray[np.int64]) -> None:
         """Write the vectors of a batch into the rows of its texts."""
-        for number, place in enumerate(encoded.places):
-            pooled = pool(states[place.layer], mask, place.pooling)
-            finite = torch.isfinite(pooled).all(dim=1).cpu().numpy()
+        for number, (place, vectors) in enumerate(pooled.items()):
+            finite = torch.isfinite(vectors).all(dim=1).numpy()
             if not finite.all():
                 raise InvalidError(
                     f"{self.config.model!r} gives NaN or infinity for row {texts.numbers[chosen[~finite][0]]} at layer "
                     f"{place.layer}. Its weights may be damaged; choose another model.",
                     "model",
                 )
-            encoded.vectors.values[number, chosen] = pooled.cpu().numpy()
+            encoded.vectors.values[number, chosen] = vectors.numpy()

@@ -31,7 +31,8 @@ WAITING = (EncodingStatus.QUEUED, EncodingStatus.RUNNING)
 def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Put the texts of an encoding through its model, and make an embedding of each layer and pooling.
 
-    One that is final or gone is left as it is. One killed at any moment leaves nothing behind, and begins afresh.
+    One that is final or gone is left as it is. One killed at any moment begins afresh; files that it had
+    stored and not recorded go a day later (``Ledger.sweep``).
     """
     sessions = job_sessions(settings)
     if (encoding := _begin(sessions, encoding_id)) is None or encoding.started_at is None:

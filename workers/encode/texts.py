@@ -1,7 +1,6 @@
 """The texts of an encoding: read, the empty ones left out, drawn, and written down beside their vectors."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from app.formats.detect import TEXTS_FORMATS
 from app.formats.labels import label_text
 from app.formats.tables import Scalar, read_columns
 from app.formats.wording import shown, storable
+from workers.generated import LABEL, NAME
 
 NAME_CHARACTERS = 80
 BETWEEN = " / "
@@ -35,13 +35,10 @@ class Texts:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def annotations(self) -> Iterator[bytes]:
-        """Yield the lines of a JSON lines file that names and labels the rows."""
-        for i, texts in enumerate(self.rows):
-            named = {"name": _name(texts)}
-            if self.labels is not None:
-                named["label"] = self.labels[i]
-            yield json.dumps(named, ensure_ascii=False).encode() + b"\n"
+    def annotations(self) -> dict[str, Iterable[str]]:
+        """Return the columns that name and label the rows."""
+        named: dict[str, Iterable[str]] = {NAME: map(_name, self.rows)}
+        return named if self.labels is None else named | {LABEL: self.labels}
 
 
 def load_texts(path: Path, filename: str, config: EncodingConfig) -> Texts:

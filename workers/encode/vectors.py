@@ -1,11 +1,8 @@
 """The vectors of an encoding while it is made: on the disk, in a file that goes with the process."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO
 
 import numpy as np
 
@@ -22,20 +19,9 @@ class Vectors:
     """
 
     def __init__(self, folder: Path, matrices: int, n: int, d: int) -> None:
-        self._folder = folder
-        self.size_bytes = n * d * FLOAT_BYTES
-        """Of one matrix."""
-        _require_room(folder, matrices, self.size_bytes)
+        _require_room(folder, matrices, n * d * FLOAT_BYTES)
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - open for as long as the vectors are
         self.values = np.memmap(self._file, dtype=np.float32, mode="w+", shape=(matrices, n, d))
-
-    @contextmanager
-    def npy(self, number: int) -> Iterator[BinaryIO]:
-        """Open one matrix as the bytes of an npy file."""
-        with TemporaryFile(dir=self._folder) as file:
-            np.save(file, self.values[number])
-            file.seek(0)
-            yield file
 
     def close(self) -> None:
         """Let the disk have its room back."""
@@ -52,9 +38,9 @@ def _require_room(folder: Path, matrices: int, size_bytes: int) -> None:
             "layers",
         )
     # They lie there twice while they are put into the storage, if that is on the same disk.
-    if (free := shutil.disk_usage(folder).free) < 2 * total + size_bytes:
+    if (free := shutil.disk_usage(folder).free) < 2 * total:
         raise InvalidError(
             f"The disk of this worker has {free / 1e9:,.1f} GB left, and the vectors need "
-            f"{(2 * total + size_bytes) / 1e9:,.1f} GB. Choose fewer layers, poolings or rows, or make room.",
+            f"{2 * total / 1e9:,.1f} GB. Choose fewer layers, poolings or rows, or make room.",
             "layers",
         )

@@ -206,8 +206,9 @@ class PostProcessing(Base):
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=0)
     results: Mapped[dict[str, Any] | None]
-    """``{"rows", "fit_rows", "seed", "before": {slug: finding}, "after": {...}, "in_sample": {...}, "neighbours"}``:
-    a finding is a ``Measurement`` as a dict without its embedding; neighbours as in ``FigureData``, null without names.
+    """``{"rows", "distinct", "fit_rows", "seed", "before": {slug: finding}, "after": {...}, "in_sample": {...},
+    "neighbours"}``: distinct is the number of rows that differ, as equal ones are fitted on or held out together; a
+    finding is a ``Measurement`` as a dict without its embedding; neighbours as in ``FigureData``, null without names.
     Before and after are of the rows held out, in sample of those fitted on, after."""
     state_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     """The fitted map as safetensors, for ``isotropy.postprocess.methods.restore``."""

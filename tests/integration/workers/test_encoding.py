@@ -11,7 +11,21 @@ import pytest
 import torch
 from sqlalchemy import delete, func, select, update
 from tokenizers import normalizers
-from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast, T5Config, T5Model
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    FNetConfig,
+    FNetModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+    T5Config,
+    T5Model,
+    XLNetConfig,
+    XLNetModel,
+)
 
 from app.db.encoding import EncodingConfig
 from app.db.models import (
@@ -25,14 +39,19 @@ from app.db.models import (
     Pooling,
     StoredFile,
 )
+from app.errors import UnavailableError
 from app.queue import Job, JobKind
 from app.storage import open_storage
+from app.storage.folder import FolderStorage
 from tests.tiny import make_tokenizer
 from tests.waiting import wait_for
+from workers import files, generated
 from workers.encode import forward, vectors
+from workers.encode import publish as publishing
 from workers.encode.job import encode_texts
 from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
+from workers.models import longest_input
 
 TEXTS = [
     "the film",
@@ -118,6 +137,19 @@ def copied(models_dir):
     yield copied
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def saved(copied):
+    """Save a tiny model of another kind, with the tokenizer of the others."""
+
+    def saved(name, model):
+        folder = copied(name)
+        (folder / "model.safetensors").unlink()
+        model.save_pretrained(folder)
+        return folder
+
+    return saved
 
 
 def read(settings, embedding):
@@ -282,15 +314,16 @@ def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
 ):
     encoding_id = make_encoding()
     before = set(settings.files.iterdir())
-    real = vectors.Vectors.npy
+    asked = []
 
-    def npy(self, number):
-        if number == 8:
+    def npy_file(*arguments):
+        asked.append(arguments)
+        if len(asked) == 9:
             with sessions.begin() as session:
                 session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
-        return real(self, number)
+        return generated.npy_file(*arguments)
 
-    monkeypatch.setattr(vectors.Vectors, "npy", npy)
+    monkeypatch.setattr(publishing, "npy_file", npy_file)
     assert encode_texts(encoding_id, settings, "cpu") == ()
     assert get_encoding(encoding_id).status is EncodingStatus.CANCELLED
     assert layers_of(encoding_id) == {}
@@ -299,16 +332,36 @@ def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
         assert session.scalar(select(func.count()).select_from(EmbeddingFile)) == 0
 
 
-def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_encoding, error_of, monkeypatch):
-    real = forward.Encoder._forward
+def test_a_storage_out_of_reach_for_a_moment_costs_no_encoding(
+    settings, make_encoding, get_encoding, layers_of, monkeypatch
+):
+    monkeypatch.setattr(files, "WAITS_SECONDS", (0,))
+    write, written = FolderStorage.write, []
+
+    def away_at_the_fourth(self, *arguments):
+        written.append(arguments)
+        if len(written) == 4:
+            raise UnavailableError("The storage of files cannot be reached at the moment.")
+        return write(self, *arguments)
+
+    monkeypatch.setattr(FolderStorage, "write", away_at_the_fourth)
+    encode_texts(encoding_id := make_encoding(), settings, "cpu")
+    assert get_encoding(encoding_id).status is EncodingStatus.FINISHED
+    assert len(layers_of(encoding_id)) == 9
+
+
+@pytest.mark.parametrize("step", ["_forward", "pool"])
+def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_encoding, error_of, monkeypatch, step):
+    where, of = (forward, 0) if step == "pool" else (forward.Encoder, 2)
+    real = getattr(where, step)
 
     def fits(largest):
-        def _forward(self, texts, chosen):
-            if len(chosen) > largest:
+        def limited(*arguments):
+            if len(arguments[of]) > largest:
                 raise torch.OutOfMemoryError("CUDA")
-            return real(self, texts, chosen)
+            return real(*arguments)
 
-        monkeypatch.setattr(forward.Encoder, "_forward", _forward)
+        monkeypatch.setattr(where, step, limited)
 
     fits(2)
     encode_texts(encoding_id := make_encoding(batch_size=4), settings, "cpu")
@@ -348,6 +401,43 @@ def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, mon
     monkeypatch.undo()
     monkeypatch.setattr(vectors.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
     assert "The disk of this worker has 0.0 GB left" in error_of(make_encoding())
+
+
+def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind_its_padding(
+    settings, make_encoding, get_encoding, layers_of, saved
+):
+    config = RobertaConfig(
+        vocab_size=18, pad_token_id=1, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=34,
+    )  # fmt: skip
+    folder = saved("roberta", RobertaModel(config))
+    encoding_id = make_encoding(f"sentence\n{'good ' * 50}\nbad\n", "rows.csv", model="roberta", layers=[1])
+    encode_texts(encoding_id, settings, "cpu")
+    encoding = get_encoding(encoding_id)
+    assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
+    assert encoding.environment["max_length"] == 32
+    expected = one_at_a_time(folder, [("good " * 50,), ("bad",)], max_length=32)
+    for place, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_for():
+    config = XLNetConfig(vocab_size=18, d_model=16, n_layer=1, n_head=2, d_inner=32)
+    assert longest_input(XLNetModel(config), make_tokenizer(), 20) == 20
+
+
+def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_padding(
+    settings, make_encoding, get_encoding, layers_of, saved
+):
+    config = FNetConfig(vocab_size=18, hidden_size=16, num_hidden_layers=1, intermediate_size=32, pad_token_id=0)
+    folder = saved("unmasked", FNetModel(config))
+    encoding_id = make_encoding(model="unmasked", batch_size=1)
+    encode_texts(encoding_id, settings, "cpu")
+    encoding = get_encoding(encoding_id)
+    assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
+    expected = one_at_a_time(folder, [(TEXTS[i],) for i in FULL])
+    for place, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
 
 
 def test_a_text_without_a_token_is_named_by_its_row(make_encoding, error_of, copied):

@@ -4,10 +4,13 @@ from IsoScore import IsoScore
 from sqlalchemy import select
 
 from app.db.models import Embedding, EmbeddingStatus, FigureData, MeasurementStatus, ResultStatus, ZetaCurve
+from app.errors import InvalidError
 from app.queue import Job, JobKind
 from app.storage import open_storage
 from isotropy import cloud
 from isotropy.catalog import MEASURES
+from workers import inspection as inspecting
+from workers import measure as measuring
 from workers import points
 from workers.curve import compute_curve
 from workers.inspection import inspect_embedding
@@ -102,6 +105,26 @@ class TestInspecting:
         assert row.status is EmbeddingStatus.FAILED
         assert row.error
         assert row.inspection is None
+
+    @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
+    def test_what_is_found_of_a_former_choice_is_not_written(
+        self, settings, sessions, make_embedding, get, x, monkeypatch, ending
+    ):
+        embedding_id = make_embedding(x, selection={"vectors": "array"}, commit_when_inspected=True)
+        chosen = {"vectors": "array", "transpose": True}
+        look = inspecting._look
+
+        def chosen_anew_meanwhile(*arguments):
+            with sessions.begin() as session:
+                session.get(Embedding, embedding_id).selection = chosen
+            if ending == "of an error":
+                raise InvalidError("The former choice cannot be read.")
+            return look(*arguments)
+
+        monkeypatch.setattr(inspecting, "_look", chosen_anew_meanwhile)
+        assert inspect_embedding(embedding_id, settings, "cpu") == ()
+        row, _, _ = get(embedding_id)
+        assert (row.status, row.error, row.selection) == (EmbeddingStatus.INSPECTING, None, chosen)
 
     def test_a_row_that_is_no_longer_inspected_is_left_alone(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, status=EmbeddingStatus.READY)
@@ -228,6 +251,27 @@ class TestMeasuring:
         assert measure_embedding(embedding_id, settings, "cpu") == ()
         assert measure_embedding("gone", settings, "cpu") == ()
         assert get(embedding_id)[1] == {}
+
+    @pytest.mark.parametrize("ending", ["of numbers", "of an error"])
+    def test_what_is_found_of_a_former_choice_is_not_written(
+        self, settings, sessions, make_embedding, get, x, monkeypatch, ending
+    ):
+        embedding_id = make_embedding(x, status=EmbeddingStatus.MEASURING, selection={"vectors": "array"})
+        chosen = {"vectors": "array", "transpose": True}
+        read_cloud = measuring.read_cloud
+
+        def chosen_anew_meanwhile(*arguments):
+            with sessions.begin() as session:
+                session.get(Embedding, embedding_id).selection = chosen
+            if ending == "of an error":
+                raise InvalidError("The former choice cannot be measured.")
+            return read_cloud(*arguments)
+
+        monkeypatch.setattr(measuring, "read_cloud", chosen_anew_meanwhile)
+        assert measure_embedding(embedding_id, settings, "cpu") == ()
+        row, found, curves = get(embedding_id)
+        assert (row.status, row.error, row.selection) == (EmbeddingStatus.MEASURING, None, chosen)
+        assert (found, curves, row.measured_at) == ({}, {}, None)
 
     def test_a_file_that_is_gone(self, settings, sessions, measured, get, x):
         row, _, _ = measured(x)

@@ -17,8 +17,8 @@ from isotropy.postprocess.held_out import held_out
 from isotropy.postprocess.methods import fit, restore
 from isotropy.report import measure
 from isotropy.rows import Rows
+from workers import generated, postprocess
 from workers import make as making
-from workers import postprocess
 from workers.inspection import inspect_embedding
 from workers.make import make_embedding as make
 from workers.measure import measure_embedding
@@ -102,7 +102,7 @@ def test_a_trial_measures_the_rows_held_out_before_and_after(trial_of, rows):
     trial = trial_of("soft_zca", eps=0.5)
     assert (trial.status, trial.error) == (ResultStatus.READY, None)
     results = trial.results
-    assert (results["rows"], results["fit_rows"], results["seed"]) == (398, 199, SEED)
+    assert [results[key] for key in ("rows", "distinct", "fit_rows", "seed")] == [398, 398, 199, SEED]
     expected = held_out(rows[0], lambda x: fit("soft_zca", x, eps=0.5), 0.5, SEED)
     parts = {"before": expected.held_out.before, "after": expected.held_out.after}
     for part, x in parts.items():
@@ -251,15 +251,61 @@ def test_making_by_a_map_of_other_vectors_fails_with_a_sentence(trial_of, asked_
 
 def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_for, settings, sessions, monkeypatch):
     made_id = asked_for(trial_of("centring").id)
-    keep = making.keep
 
     def deleted_meanwhile(*arguments):
-        stored = keep(*arguments)
         with sessions.begin() as session:
             session.delete(session.get(Embedding, made_id))
-        return stored
+        return generated.npy_file(*arguments)
 
-    monkeypatch.setattr(making, "keep", deleted_meanwhile)
+    monkeypatch.setattr(making, "npy_file", deleted_meanwhile)
     before = set(settings.files.iterdir())
     assert make(made_id, settings, "cpu") == ()
     assert set(settings.files.iterdir()) == before
+
+
+def test_an_error_after_the_first_file_leaves_none(trial_of, asked_for, settings, get, sessions, source, monkeypatch):
+    made_id = asked_for(trial_of("centring").id)
+
+    def cannot_be_written(*arguments):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(making, "files_of", cannot_be_written)
+    before = set(settings.files.iterdir())
+    assert make(made_id, settings, "cpu") == ()
+    made = get(Embedding, made_id)
+    assert (made.status, made.error) == (EmbeddingStatus.FAILED, "OSError: No space left on device")
+    assert set(settings.files.iterdir()) == before
+
+
+def test_making_by_a_trial_that_is_gone_says_so(trial_of, asked_for, settings, get, sessions):
+    trial = trial_of("centring")
+    made_id = asked_for(trial.id)
+    with sessions.begin() as session:
+        session.delete(session.get(PostProcessing, trial.id))
+    make(made_id, settings, "cpu")
+    assert get(Embedding, made_id).error == (
+        "The trial that this was to be made by is gone: other vectors were chosen of x meanwhile, or newer trials took "
+        "its place. Try the method again first."
+    )
+
+
+def test_equal_rows_are_held_out_together():
+    rows = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
+    points = rows.repeat(10, 1)
+    trial = postprocess.try_out("centring", {}, points)
+    fitted, others = (set(map(tuple, x.tolist())) for x in (trial.in_sample.before, trial.held_out.before))
+    assert (len(fitted), len(others), fitted & others) == (100, 100, set())
+    results = postprocess.results_of(trial, postprocess.Drawn(points, None, None))
+    assert (results["rows"], results["distinct"], results["fit_rows"]) == (2000, 200, 1000)
+
+
+def test_the_oldest_trials_go_where_maps_take_too_much_room(trial_of, asked_for, get, monkeypatch, settings):
+    first, second = trial_of("centring"), trial_of("standardisation")
+    sizes = [open_storage(settings).local(one.state_sha256).stat().st_size for one in (first, second)]
+    asked_for(first.id)
+    monkeypatch.setattr(postprocess, "MAPS_BYTES", max(sizes) // 2)
+    third = trial_of("soft_zca", eps=0.5)
+    # The first is what an embedding is being made by.
+    assert [get(PostProcessing, one.id) is None for one in (first, second, third)] == [False, True, False]
+    files = {path.name for path in settings.files.iterdir()}
+    assert [one.state_sha256 in files for one in (first, second, third)] == [True, False, True]

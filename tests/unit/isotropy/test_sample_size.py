@@ -138,3 +138,9 @@ def test_a_sample_and_the_work_bound_the_sizes_but_not_the_whole(monkeypatch):
     monkeypatch.setattr(module, "MAX_WORK", 40 * 5**2)
     data = found(points(1000, 5))
     assert (data["rows"], data["drawn"]) == ([8, 16, 32, 1000], [4, 2, 1, 1])
+
+
+def test_draws_of_fewer_rows_than_dimensions_are_bounded_by_themselves(monkeypatch):
+    monkeypatch.setattr(module, "MAX_WORK_BY_ROWS", 20 * 30**2)
+    data = found(points(100, 30))
+    assert (data["rows"], data["drawn"]) == ([8, 16, 32, 64, 100], [2, 1, 2, 1, 1])

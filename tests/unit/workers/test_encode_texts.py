@@ -31,7 +31,9 @@ def test_rows_without_a_text_are_left_out_and_counted(table):
 def test_a_pair_needs_both_texts(table):
     texts = load_texts(table, "rows.csv", config(text_columns=["a", "b"]))
     assert (texts.rows, texts.numbers, texts.labels) == ([("one, two", "x"), ("three", "z")], [1, 3], None)
-    assert [json.loads(line) for line in texts.annotations()] == [{"name": "one, two / x"}, {"name": "three / z"}]
+    assert {column: list(values) for column, values in texts.annotations().items()} == {
+        "name": ["one, two / x", "three / z"]
+    }
 
 
 def test_a_text_file_has_a_text_a_line(tmp_path):
@@ -50,8 +52,7 @@ def test_of_many_texts_some_are_drawn_by_the_seed_in_the_order_of_the_file(tmp_p
 
 def test_names_are_one_short_line_that_any_database_can_hold(tmp_path):
     (path := tmp_path / "stored").write_text(json.dumps({"a": "x\n\ty \ud800 " + 100 * "long "}) + "\n")
-    (line,) = load_texts(path, "t.jsonl", config()).annotations()
-    name = json.loads(line)["name"]
+    (name,) = load_texts(path, "t.jsonl", config()).annotations()["name"]
     assert len(name) == 80
     assert name.startswith("x y ? long")
     assert name.endswith("…")

@@ -1,0 +1,74 @@
+"""Stored files that no row names."""
+
+import io
+import os
+import time
+from datetime import timedelta
+
+import pytest
+
+from app.db.models import StoredFile
+from app.db.types import utcnow
+from app.storage import open_storage
+from app.storage.ledger import Ledger
+from tests.waiting import wait_for
+from workers.locks import FileLocks
+from workers.orphans import Janitor
+
+DAY = 24 * 60 * 60
+
+
+@pytest.fixture
+def ledger(settings, sessions):
+    return Ledger(sessions, open_storage(settings))
+
+
+@pytest.fixture
+def stored(ledger):
+    """Store bytes as a job does that is killed before it records them, some seconds ago."""
+
+    def stored(content, seconds_ago):
+        sha256 = ledger.store(io.BytesIO(content), 100).sha256
+        os.utime(ledger.storage.local(sha256), (time.time() - seconds_ago,) * 2)
+        return sha256
+
+    return stored
+
+
+@pytest.fixture
+def named(sessions, stored):
+    """Store bytes that a row names, for three days."""
+    sha256 = stored(b"named", 3 * DAY)
+    with sessions.begin() as session:
+        session.add(StoredFile(sha256=sha256, size_bytes=5, created_at=utcnow() - timedelta(days=3)))
+    return sha256
+
+
+def test_what_no_row_names_goes_after_a_day(ledger, stored, named):
+    old, fresh = stored(b"old", 2 * DAY), stored(b"fresh", DAY - 60)
+    assert ledger.sweep() == 1
+    assert {one: ledger.storage.exists(one) for one in (old, fresh, named)} == {old: False, fresh: True, named: True}
+
+
+def test_files_older_than_every_row_are_those_of_another_database(ledger, stored, sessions):
+    old = stored(b"old", 2 * DAY)
+    assert ledger.sweep() == 0
+    with sessions.begin() as session:
+        session.add(StoredFile(sha256="0" * 64, size_bytes=5, created_at=utcnow() - timedelta(days=1)))
+    assert ledger.sweep() == 0
+    assert ledger.storage.exists(old)
+
+
+def test_a_worker_sweeps_when_it_starts(ledger, stored, named, tmp_path):
+    old = stored(b"old", 2 * DAY)
+    with Janitor(ledger, FileLocks(tmp_path)):
+        wait_for(lambda: not ledger.storage.exists(old))
+    assert ledger.storage.exists(named)
+
+
+def test_of_two_workers_one_sweeps(ledger, stored, named, tmp_path):
+    locks = FileLocks(tmp_path)
+    old = stored(b"old", 2 * DAY)
+    with locks.held("janitor"), Janitor(ledger, locks):
+        time.sleep(0.5)
+    assert ledger.storage.exists(old)
