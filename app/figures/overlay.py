@@ -7,12 +7,14 @@ from typing import Any
 
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Table, plain
+from app.figures.short_names import short_names
 from app.figures.subject import Subject
 from app.numerals import count
 
 UNEXPLAINED = "This has no value here."
 UNMEASURED = "This was not measured of it."
-LONGEST_NAME = 26
+VALUE_ONLY = "Only its value is stored."
+LONGEST_NAME = 28
 
 
 @dataclass(frozen=True)
@@ -21,18 +23,24 @@ class Series:
 
     name: str
     """Told from the others."""
+    short: str
+    """The same, with what all names share left out or the middle cut."""
     colour: str
     subject: Subject
 
     @property
     def label(self) -> str:
         """The name as a plot may show it."""
-        return plain(self.name, LONGEST_NAME)
+        return plain(self.short, LONGEST_NAME)
 
     def has(self, what: str) -> bool:
         """Whether there is something to draw of a measure or of a figure's data."""
         found = self.subject.found.get(what)
         return bool(found.detail) if found is not None else what in self.subject.data
+
+    def tells(self, what: str) -> bool:
+        """Whether a figure is due: there is something to draw, or a reason why there is not."""
+        return self.has(what) or (what in self.subject.found and self.value(what) is None)
 
     def of(self, what: str) -> dict[str, Any]:
         """What a measure found beside its value, or the data of a figure; empty where there is nothing."""
@@ -52,7 +60,9 @@ class Series:
     def reason(self, what: str) -> str:
         """Why there is nothing to draw."""
         found = self.subject.found.get(what)
-        return UNMEASURED if found is None else found.reason or UNEXPLAINED
+        if found is None:
+            return UNMEASURED
+        return VALUE_ONLY if found.value is not None else found.reason or UNEXPLAINED
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,8 @@ class Overlay:
         told = [f"{name} ({names[:i].count(name) + 1})" if names.count(name) > 1 else name
                 for i, name in enumerate(names)]  # fmt: skip
         colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
-        series = (Series(*one) for one in zip(told, colours, subjects, strict=False))
+        short = short_names(told, LONGEST_NAME)
+        series = (Series(*one) for one in zip(told, short, colours, subjects, strict=False))
         return cls(tuple(series), len(names) > 1)
 
     def having(self, what: str) -> "Overlay":
@@ -85,7 +96,7 @@ class Overlay:
         """What is said of the one subject, or of each with its name."""
         if not self.several:
             return say(self.series[0])
-        return ", ".join(f"{say(one)} ({one.name})" for one in self.series)
+        return ", ".join(f"{say(one)} ({one.short})" for one in self.series)
 
     def rows(self, n: Callable[[Series], int]) -> str:
         """The rows behind the figure: n = 8,000 rows; of each subject, unless they are as many."""
