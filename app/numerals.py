@@ -23,6 +23,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return _signed(f"{value:,.{max(digits - 1 - exponent, 0)}f}")
 
 
+def hundredths(value: float) -> str:
+    """Two decimals, as cosines are usually told: 0.06, −0.12, and never −0.00."""
+    return _signed(f"{value + 0.0:.2f}".replace("-0.00", "0.00"))
+
+
 def short(value: float | None) -> str:
     """A number as a person would type it, for settings: −1, 0.2, 3e−5."""
     return MISSING if value is None else _signed(f"{value:.12g}".replace("e-0", "e-"))

@@ -41,11 +41,7 @@ def figures_of(subjects: Sequence[Subject]) -> list[Figure]:
     Of a value alone there is nothing to draw and nothing to say.
     """
     everyone = Overlay.of(subjects)
-    return [
-        _figure(everyone, *figure)
-        for figure in FIGURES
-        if any(one.tells(figure[0]) for one in everyone.series)
-    ]
+    return [_figure(everyone, *figure) for figure in FIGURES if any(one.tells(figure[0]) for one in everyone.series)]
 
 
 def _figure(everyone: Overlay, needed: str, slug: str, title: str, draw: Callable[[Overlay], Figure]) -> Figure:

@@ -32,7 +32,7 @@ def _too_long(parts: Sequence[Sequence[str]], longest: int) -> bool:
 
 
 def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """How many pieces all begin with, a part and what follows it each time; at most all but one part of the shortest."""
+    """How many pieces all begin with, a part and what follows it each time; of the shortest one part is left."""
     most = min(map(len, parts)) - 1
     return next((i for i in range(0, most, 2) if len({one[i] for one in parts}) > 1), most)
 

@@ -236,7 +236,7 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
     assert (tried.status_code, tried.headers["location"]) == (303, f"{lab}?method=soft_zca&eps=0.5")
     waiting = client.get(tried.headers["location"]).text
     assert "A worker is fitting Soft ZCA whitening, eps 0.5." in waiting
-    assert 'hx-trigger="every 500ms"' in waiting
+    assert 'hx-trigger="every 500ms" hx-sync="#lab:abort"' in waiting
     work()
     ready = client.get(tried.headers["location"]).text
     assert "Of 199 rows held out" in ready
@@ -246,6 +246,13 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
     change = trial.results["after"]["isoscore"]["value"] - trial.results["before"]["isoscore"]["value"]
     assert f"+{change:.2f}" in ready
     assert "silhouette" in ready
+    told = re.search(
+        r'<p class="outcome">On rows that Soft ZCA whitening has not seen, IsoScore rises from .*</p>', ready
+    )
+    assert "; the mean cosine " in told[0]
+    assert "; higher is more isotropic</small>" in ready
+    assert "; higher is less isotropic</small>" in ready
+    assert 'id="figure-twonn"' not in ready
 
 
 def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context, source):
@@ -324,7 +331,7 @@ def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
     one = neighbours["of"][3]
     page = client.get(f"{lab}&name={one['name']}").text
     assert f'aria-label="Neighbours of {one["name"]}"' in page
-    assert f"<td>{one['before'][0]['name']}</td>" in page
+    assert f'data-label="Before">{one["before"][0]["name"]}</td>' in page
     outside = client.get(f"{lab}&name=<nobody>").text
     assert "&lt;nobody&gt; is not among the names that can be looked up here: they are 199" in outside
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from app.numerals import ago, count, duration, limit, number, percent, plural, short, size, tick
+from app.numerals import ago, count, duration, hundredths, limit, number, percent, plural, short, size, tick
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,11 @@ def test_a_setting_is_written_as_it_is_typed(value, text):
 @pytest.mark.parametrize(("value", "text"), [(0, "0"), (-1.0, "−1"), (30_000.0, "30,000"), (9.90338, "9.90")])
 def test_an_end_of_a_scale_is_whole_or_has_three_digits(value, text):
     assert tick(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.056, "0.06"), (-0.004, "0.00"), (-0.124, "−0.12"), (0, "0.00")])
+def test_cosines_have_two_decimals_and_no_minus_before_zero(value, text):
+    assert hundredths(value) == text
 
 
 def test_counts_mark_their_thousands():

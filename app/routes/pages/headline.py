@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding, Measurement
-from app.numerals import count, number, percent
+from app.numerals import count, hundredths, number, percent
 
 Found = Mapping[str, Measurement]
 
@@ -125,7 +125,7 @@ def _mean(found: Found) -> Sentence:
     return [
         Part(f"The mean carries {percent(share)} of the energy", "mean_share"),
         Part(", which is why " if explained else "; "),
-        Part(f"two random rows have a cosine of {_cosine(cosine)}", "mean_cosine"),
+        Part(f"two random rows have a cosine of {hundredths(cosine)}", "mean_cosine"),
         Part(" on average"),
         *_rogue(found, cosine),
         Part("."),
@@ -138,7 +138,7 @@ def _rogue(found: Found, cosine: float) -> Sentence:
     dimensions = _list(found, "rogue_dimensions", "dimensions")
     if added is None or not dimensions or cosine < LEAST_COSINE or added < cosine / 2:
         return []
-    which = f"dimension {dimensions[0]['dimension']} alone adds {_cosine(added)} of it"
+    which = f"dimension {dimensions[0]['dimension']} alone adds {hundredths(added)} of it"
     return [Part("; "), Part(which, "rogue_dimensions")]
 
 
@@ -149,11 +149,6 @@ def _locally(found: Found) -> Sentence:
     about = count(round(dimension)) if dimension >= 0.9 else number(dimension, 2)
     beginning = [Part("Locally the cloud looks "), Part(f"about {about}-dimensional", "twonn")]
     return [*beginning, Part("; estimates so high read low." if dimension > READS_LOW_ABOVE else ".")]
-
-
-def _cosine(value: float) -> str:
-    """Two decimals, as cosines are usually told."""
-    return f"{value + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def _value(found: Found, slug: str) -> float | None:
