@@ -99,7 +99,20 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
         for one in embeddings
         if one.source_id in names
     ]
+    found += [
+        f"{names[one.id]} was fitted on {one.provenance['fit_rows']:,} of its {rows[one.id]:,} rows, which flatters "
+        "its numbers: the lab judges the method on rows it has not seen."
+        for one in embeddings
+        if one.provenance and "fit_rows" in one.provenance
+    ]
     return found
+
+
+def in_order_of_making(embeddings: Iterable[Embedding]) -> list[Embedding]:
+    """First what others of them were made of, then the oldest first: the baseline that is likeliest meant."""
+    chosen = list(embeddings)
+    sources = {one.source_id for one in chosen}
+    return sorted(chosen, key=lambda one: (one.id not in sources, one.created_at, one.id))
 
 
 def get_compared(context: Context, ids: Sequence[str]) -> list[Embedding]:

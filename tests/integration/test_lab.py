@@ -11,6 +11,7 @@ import safetensors.torch
 import torch
 
 from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
+from app.numerals import number
 from app.services import postprocess
 from app.services.embeddings import get_embedding
 from app.services.postprocess import request_postprocessing
@@ -129,8 +130,17 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     page = client.get(f"/embeddings/{made_id}").text
     assert f'<a href="/embeddings/{source}">cloud</a>' in page
     assert "fitted on 200 of 399 rows drawn with seed 0" in " ".join(page.split())
+    note = "Fitted on 200 of these 399 rows"
+    score = number(trial["results"]["after"]["isoscore"]["value"])
+    link = f'<a href="/embeddings/{source}/lab?method=soft_zca&amp;eps=0.5">lab</a>'
+    assert f"{note}: judged on rows it had not seen, IsoScore is {score} ({link})." in page
+    file = client.get(f"/embeddings/{made_id}/report.html").text
+    assert f"{note}: judged on rows it had not seen, IsoScore is {score}." in file
     client.delete(f"/api/embeddings/{source}")
-    assert "cloud, which was deleted," in client.get(f"/embeddings/{made_id}").text
+    client.delete(f"/api/trash/{source}")
+    orphan = client.get(f"/embeddings/{made_id}").text
+    assert "cloud, which was deleted," in orphan
+    assert f"{note}, which flatters the numbers below." in orphan
     assert client.get(f"/api/embeddings/{made_id}").json()["status"] == "ready"
 
 
@@ -342,7 +352,7 @@ def test_an_embedding_is_made_from_the_page(client, work, source, trial):
     assert made.status_code == 303
     work()
     ready = client.get(f"/api{made.headers['location']}").json()
-    assert (ready["name"], ready["filename"], ready["status"]) == ("whitened / twice", "whitened - twice.npy", "ready")
+    assert (ready["name"], ready["filename"], ready["status"]) == ("whitened / twice", "whitened-twice.npy", "ready")
 
 
 def test_the_same_position_asked_for_at_once_is_one_trial(context, client, source):
