@@ -44,7 +44,8 @@ def heat_map(layers: Sequence[tuple[int, str, Subject]], measures: Sequence[str]
         title="Measures by layer",
         caption="Each column is shaded in steps of its own, from its least value (light) to its greatest (dark) "
         "among the layers; layer 0 is the embedding layer. Under ↑ isotropic the greatest value, dark, is the "
-        "most isotropic, under ↓ isotropic the least, light; other measures say nothing of isotropy. A click on a cell opens the report of its layer.",
+        "most isotropic, under ↓ isotropic the least, light; other measures say nothing of isotropy. A click on a cell "
+        "opens the report of its layer.",
         table=Table(
             ["layer", *measures],
             [[row.layer, *(_value(row.subject, measure) for measure in measures)] for row in rows],
@@ -109,7 +110,7 @@ def _heading(measure: str) -> str:
     known = MEASURES.get(measure)
     end = ISOTROPIC_END[known.higher_means] if known else ""
     lines = wrap(_name(measure), LONGEST_LINE, break_long_words=False, break_on_hyphens=False)
-    return "<br>".join([*(escape(line) for line in lines), *([f"<b>{end}</b>"] if end else [])])
+    return "<br>".join([*(escape(line) for line in lines), *([end] if end else [])])
 
 
 def _words(row: Row, measure: str) -> str:

@@ -55,9 +55,9 @@ def test_no_layer_is_told_in_words_and_nothing_undefined_becomes_nan():
 def test_a_heading_wraps_the_name_and_tells_which_end_is_isotropic():
     measures = ["isoscore", "mean_cosine", "partition_log", "twonn"]
     assert list(heat_map(LAYERS, measures).draw().layout.xaxis.ticktext) == [
-        "IsoScore<br><b>↑ isotropic</b>",
-        "Mean cosine<br>similarity<br><b>↓ isotropic</b>",
-        "Partition<br>function,<br>logarithm<br><b>↑ isotropic</b>",
+        "IsoScore<br>↑ isotropic",
+        "Mean cosine<br>similarity<br>↓ isotropic",
+        "Partition<br>function,<br>logarithm<br>↑ isotropic",
         "Intrinsic<br>dimension,<br>TwoNN",
     ]
     assert "Under ↑ isotropic the greatest value, dark, is the most isotropic" in heat_map(LAYERS, measures).caption
