@@ -17,7 +17,8 @@ from app.services.names import file_name
 from app.services.positions import described
 from isotropy.catalog import MEASURES, METHODS
 
-SUBSCRIPT = re.compile(r"_(\w)")
+SUBSCRIPT = re.compile(r"_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
+SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
 FRONTEND = Path(__file__).parents[1] / "frontend"
 
 
@@ -34,8 +35,9 @@ def ago(moment: datetime) -> str:
 
 
 def subscripted(text: str) -> Markup:
-    """A formula in plain text, with S_X and x_i set as subscripts."""
-    return Markup(SUBSCRIPT.sub(r"<sub>\1</sub>", str(escape(text))))  # noqa: S704 - escaped just before
+    """A formula in plain text, with S_X, Σ_{i ≤ D} and Λ^(−1/2) or x^{3/2} set as subscripts and superscripts."""
+    lowered = SUBSCRIPT.sub(r"<sub>\1\2</sub>", str(escape(text)))
+    return Markup(SUPERSCRIPT.sub(r"<sup>\1\2</sup>", lowered))  # noqa: S704 - escaped just before
 
 
 def starred(name: str) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from functools import partial
+from html import escape
+from textwrap import wrap
 from typing import NamedTuple
 
 import plotly.graph_objects as go
@@ -12,7 +14,9 @@ from app.figures.subject import Subject
 from app.numerals import count, number
 from isotropy.catalog import MEASURES
 
-LONGEST_NAME = 28
+LONGEST_LINE = 14
+"""Characters of a line of a column's heading: as many as fit over a column where the page is wide."""
+ISOTROPIC_END = {"more isotropic": "↑ isotropic", "less isotropic": "↓ isotropic", "neither": ""}
 STEPS = len(palette.SCALE)
 MIDDLE = 0.5
 """Place in its column of a value that all layers share."""
@@ -32,7 +36,9 @@ def heat_map(rows: Sequence[Row], measures: Sequence[str]) -> Figure:
         slug="heat-map",
         title="Measures by layer",
         caption="Each column is shaded in steps of its own, from its least value (light) to its greatest (dark) "
-        "among the layers; layer 0 is the embedding layer. A click on a cell opens the report of its layer.",
+        "among the layers; layer 0 is the embedding layer. Under ↑ isotropic the greatest value, dark, is the "
+        "most isotropic, under ↓ isotropic the least, light; other measures say nothing of isotropy. A click on a cell "
+        "opens the report of its layer.",
         table=Table(
             ["layer", "measure", "value", "se", "n", "reason"],
             [
@@ -55,7 +61,6 @@ def _value(subject: Subject, measure: str) -> float | None:
 
 def _draw(rows: Sequence[Row], measures: Sequence[str]) -> go.Figure:
     columns = [_places([_value(row.subject, measure) for row in rows]) for measure in measures]
-    names = [plain(_name(measure), LONGEST_NAME) for measure in measures]
     values = [[_value(row.subject, measure) for measure in measures] for row in rows]
     cells = go.Heatmap(
         x=list(range(len(measures))),
@@ -78,7 +83,8 @@ def _draw(rows: Sequence[Row], measures: Sequence[str]) -> go.Figure:
     bare = {"showline": False, "ticks": "", "showgrid": False}
     return plot(
         [cells],
-        xaxis={"side": "top", "tickvals": list(range(len(measures))), "ticktext": names, **bare},
+        xaxis={"side": "top", "tickvals": list(range(len(measures))),
+               "ticktext": [_heading(measure) for measure in measures], **bare},
         yaxis={"title": {"text": "Layer"}, "tickvals": list(range(len(rows))),
                "ticktext": [str(row.layer) for row in rows], "autorange": "reversed", **bare},
     )  # fmt: skip
@@ -96,6 +102,14 @@ def _places(values: Sequence[float | None]) -> list[float | None]:
 def _name(measure: str) -> str:
     known = MEASURES.get(measure)
     return known.name.replace("*", "★") if known else measure
+
+
+def _heading(measure: str) -> str:
+    """The name in short lines, and which end of the column is isotropic."""
+    known = MEASURES.get(measure)
+    end = ISOTROPIC_END[known.higher_means] if known else ""
+    lines = wrap(_name(measure), LONGEST_LINE, break_long_words=False, break_on_hyphens=False)
+    return "<br>".join([*(escape(line) for line in lines), *([end] if end else [])])
 
 
 def _words(row: Row, measure: str) -> str:

@@ -7,12 +7,14 @@ from typing import Any
 
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Table, plain
+from app.figures.short_names import short_names
 from app.figures.subject import Subject
 from app.numerals import count
 
 UNEXPLAINED = "This has no value here."
 UNMEASURED = "This was not measured of it."
-LONGEST_NAME = 26
+VALUE_ONLY = "Only its value is stored."
+LONGEST_NAME = 28
 
 
 @dataclass(frozen=True)
@@ -20,13 +22,16 @@ class Series:
     """A subject as a figure draws it."""
 
     name: str
+    """Told from the others."""
+    short: str
+    """The same, with what all names share left out or the middle cut."""
     colour: str
     subject: Subject
 
     @property
     def label(self) -> str:
         """The name as a plot may show it."""
-        return plain(self.name, LONGEST_NAME)
+        return plain(self.short, LONGEST_NAME)
 
     def has(self, what: str) -> bool:
         """Whether there is something to draw of a measure or of a figure's data."""
@@ -34,6 +39,10 @@ class Series:
             return bool(found.detail)
         data = self.subject.data.get(what)
         return data is not None and data.get("reason") is None
+
+    def tells(self, what: str) -> bool:
+        """Whether a figure is due: there is something to draw, or a reason why there is not."""
+        return self.has(what) or (what in self.subject.found and self.value(what) is None)
 
     def of(self, what: str) -> dict[str, Any]:
         """What a measure found beside its value, or the data of a figure; empty where there is nothing."""
@@ -53,7 +62,7 @@ class Series:
     def reason(self, what: str) -> str:
         """Why there is nothing to draw."""
         if (found := self.subject.found.get(what)) is not None:
-            return found.reason or UNEXPLAINED
+            return VALUE_ONLY if found.value is not None else found.reason or UNEXPLAINED
         return self.of(what).get("reason") or UNMEASURED
 
 
@@ -67,9 +76,10 @@ class Overlay:
     @classmethod
     def of(cls, subjects: Sequence[Subject]) -> "Overlay":
         """All subjects in their order, whose names differ."""
-        colours = [*palette.SERIES, *[palette.QUIET] * len(subjects)]
-        series = (Series(one.name, colour, one) for colour, one in zip(colours, subjects, strict=False))
-        return cls(tuple(series), len(subjects) > 1)
+        names = [subject.name for subject in subjects]
+        colours = [*palette.SERIES, *[palette.QUIET] * len(names)]
+        series = (Series(*one) for one in zip(names, short_names(names, LONGEST_NAME), colours, subjects, strict=False))
+        return cls(tuple(series), len(names) > 1)
 
     def having(self, what: str) -> "Overlay":
         """Those that have it."""
@@ -84,7 +94,7 @@ class Overlay:
         """What is said of the one subject, or of each with its name."""
         if not self.several:
             return say(self.series[0])
-        return ", ".join(f"{say(one)} ({one.name})" for one in self.series)
+        return ", ".join(f"{say(one)} ({one.short})" for one in self.series)
 
     def rows(self, n: Callable[[Series], int]) -> str:
         """The rows behind the figure: n = 8,000 rows; of each subject, unless they are as many."""

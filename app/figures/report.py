@@ -38,13 +38,10 @@ def figures_of(subjects: Sequence[Subject]) -> list[Figure]:
     """The figures of what was measured, each with all subjects in it.
 
     One that is undefined for all says why. One that is for some draws the others, and names those in its caption.
+    Of a value alone there is nothing to draw and nothing to say.
     """
     everyone = Overlay.of(subjects)
-    return [
-        _figure(everyone, *figure)
-        for figure in FIGURES
-        if any(figure[0] in subject.found or figure[0] in subject.data for subject in subjects)
-    ]
+    return [_figure(everyone, *figure) for figure in FIGURES if any(one.tells(figure[0]) for one in everyone.series)]
 
 
 def _figure(everyone: Overlay, needed: str, slug: str, title: str, draw: Callable[[Overlay], Figure]) -> Figure:

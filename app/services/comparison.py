@@ -98,6 +98,12 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
         "the intervals say."
         for group in _of_the_same_rows(embeddings)
     ]
+    found += [
+        f"{names[one.id]} was fitted on {one.provenance['fit_rows']:,} of its {rows[one.id]:,} rows, which flatters "
+        "its numbers: the lab judges the method on rows it has not seen."
+        for one in embeddings
+        if one.provenance and "fit_rows" in one.provenance
+    ]
     return found
 
 
@@ -111,6 +117,13 @@ def _of_the_same_rows(embeddings: Sequence[Embedding]) -> list[list[Embedding]]:
             origin = by_id[origin.source_id]
         groups.setdefault(origin.encoding_id or origin.source_id or origin.id, []).append(one)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def in_order_of_making(embeddings: Iterable[Embedding]) -> list[Embedding]:
+    """First what others of them were made of, then the oldest first: the baseline that is likeliest meant."""
+    chosen = list(embeddings)
+    sources = {one.source_id for one in chosen}
+    return sorted(chosen, key=lambda one: (one.id not in sources, one.created_at, one.id))
 
 
 def get_compared(context: Context, ids: Sequence[str]) -> list[Embedding]:

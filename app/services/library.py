@@ -82,11 +82,13 @@ def known_tags(context: Context) -> list[str]:
 
 
 def newest_measured(context: Context, limit: int) -> list[Embedding]:
-    """The newest embeddings that can be compared, layers of encodings among them; without files and inspections."""
+    """The newest embeddings that can be compared, layers of encodings after all others; without files, inspections."""
     ready = (Embedding.trashed_at.is_(None), Embedding.status == EmbeddingStatus.READY)
-    newest = select(Embedding).where(*ready).order_by(*_order("-created")).limit(limit)
+    newest = select(Embedding).where(*ready).order_by(Embedding.encoding_id.is_not(None), *_order("-created"))
     with context.sessions() as session:
-        return list(session.scalars(newest.options(lazyload(Embedding.files), defer(Embedding.inspection))))
+        return list(
+            session.scalars(newest.limit(limit).options(lazyload(Embedding.files), defer(Embedding.inspection)))
+        )
 
 
 def _rows() -> Select[Embedding, float | None, float | None]:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 
 from app.errors import InvalidError
+from app.formats.detect import EMBEDDING_FORMATS, suffixes
 
 MAX_NAME_CHARACTERS = 200
 NOT_IN_FILES = re.compile(r"[\W_]+")
+FILE_SUFFIX = re.compile(rf"(?:{'|'.join(map(re.escape, suffixes(EMBEDDING_FORMATS)))})\b", re.IGNORECASE)
 
 
 def natural_order(filename: str) -> list[str | int]:
@@ -39,6 +41,14 @@ def file_name(text: str) -> str:
 def clean_name(name: str | None, default: str) -> str:
     """The name the user gave, or else the file's."""
     return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
+
+
+def file_stem(name: str) -> str:
+    """A name as that of a file without its suffix, plain on any machine: word2vec-zca-whitening, soft-zca-eps-0.5.
+
+    What the name of an uploaded file ended in is left out wherever it stands.
+    """
+    return re.sub(r"[^\w.]+", "-", FILE_SUFFIX.sub("", name)).strip("-.").lower() or "embedding"
 
 
 def one_line(text: str) -> str:

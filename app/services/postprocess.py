@@ -13,7 +13,7 @@ from app.db.postprocess import is_of, key_of
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import get_embedding, require_measured
-from app.services.names import clean_name, file_name
+from app.services.names import clean_name, file_stem
 from app.services.positions import Position, described, position_of
 
 KEPT = 200
@@ -50,6 +50,13 @@ def find_postprocessing(context: Context, embedding: Embedding, position: Positi
     """The trial of a position, if it was asked for."""
     with context.sessions() as session:
         return session.scalar(_of_key(embedding, position))
+
+
+def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
+    """The trial that an embedding was made by, while its result is kept."""
+    with context.sessions() as session:
+        found = session.get(PostProcessing, embedding.postprocessing_id or "")
+    return found if found is not None and found.results is not None else None
 
 
 def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
@@ -114,7 +121,7 @@ def create_postprocessed(
     title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
     made = Embedding(
         name=title,
-        filename=f"{file_name(title) or 'embedding'}.npy",
+        filename=f"{file_stem(title)}.npy",
         format="npy",
         origin=EmbeddingOrigin.POSTPROCESSED,
         status=EmbeddingStatus.MAKING,

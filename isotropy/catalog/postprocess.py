@@ -32,6 +32,8 @@ class Parameter:
     """None: no bound that is known without the points."""
     range: str
     meaning: str
+    symbol: str = ""
+    """What it is called in the formula of the method, where that is not its name."""
     dimensions_each: int | None = None
     """Where the default is None: it is one for so many dimensions, at least one."""
     up_to: Literal["n", "d"] | None = None
@@ -151,6 +153,7 @@ METHODS: dict[str, Method] = {
             parameters=(
                 Parameter(
                     name="eps",
+                    symbol="ε",
                     default=0.1,
                     low=0.0,
                     high=None,

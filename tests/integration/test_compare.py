@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import event
 
-from app.db.models import EmbeddingStatus, FigureData
+from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
 from tests.embedding_rows import add
 
 FIRST = {"isoscore": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
@@ -166,3 +166,28 @@ def test_what_cannot_be_compared_is_told(client, context, pair, path):
     early = client.get(f"{path}?{query([pair[0], draft])}")
     sentence = "a draft is draft; a comparison needs a measured embedding."
     assert (early.status_code, early.json()["detail"]) == (409, sentence)
+
+
+def test_what_the_library_chose_is_put_in_order_and_an_order_by_hand_stays(client, context):
+    source = add(context, "raw", FIRST)
+    made = add(context, "white", SECOND, source_id=source)
+    answer = client.get(f"/compare?from=library&{query([made, source])}")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/compare?{query([source, made])}")
+    assert client.get("/compare?from=library").headers["location"] == "/compare"
+    by_hand = client.get(f"/compare?{query([made, source])}").text
+    assert by_hand.index(f'/embeddings/{made}"') < by_hand.index(f'/embeddings/{source}"')
+    assert '<input type="hidden" name="from" value="library">' in client.get("/embeddings").text
+
+
+def test_layers_are_offered_below_all_others_under_their_encoding(client, context, pair):
+    with context.sessions.begin() as session:
+        session.merge(StoredFile(sha256="0" * 64, size_bytes=1))
+        session.flush()
+        encoding = Encoding(name="<sst2>", filename="x.csv", file_sha256="0" * 64, n_texts=400, columns=[])
+        session.add(encoding)
+    layer = add(context, "a layer", FIRST, encoding_id=encoding.id, layer=0, pooling=Pooling.MEAN)
+    page = client.get(f"/compare?id={pair[0]}").text
+    uploads, heading, layers = page.partition('<optgroup label="Layers of &lt;sst2&gt;">')
+    assert heading
+    assert f'<option value="{pair[1]}">' in uploads.partition('<optgroup label="Uploaded and made">')[2]
+    assert f'<option value="{layer}">' in layers

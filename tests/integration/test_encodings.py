@@ -174,6 +174,7 @@ def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, 
     assert 'hx-trigger="every 2s"' in client.get(draft).text
     encode_texts(draft.rsplit("/", 1)[-1], context.settings, "cpu")
     page = client.get(draft)
+    assert "encoded, measuring 1 of 3" in words(page)
     assert "0 of 3 embeddings measured" in words(page)
     assert "No layer has been measured yet" in words(page) or 'id="figure-heat-map"' in page.text
     assert 'hx-trigger="every 2s"' in page.text

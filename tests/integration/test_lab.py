@@ -11,6 +11,7 @@ import safetensors.torch
 import torch
 
 from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
+from app.numerals import number
 from app.services import postprocess
 from app.services.embeddings import get_embedding
 from app.services.postprocess import request_postprocessing
@@ -134,9 +135,17 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert "by Soft ZCA whitening, eps 0.5, fitted on" in " ".join(page.split())
     assert f'<a href="/embeddings/{source}">cloud</a>' in page
     assert "fitted on 200 of 399 rows drawn with seed 0" in " ".join(page.split())
+    note = "Fitted on 200 of these 399 rows"
+    score = number(trial["results"]["after"]["isoscore"]["value"])
+    link = f'<a href="/embeddings/{source}/lab?method=soft_zca&amp;eps=0.5">lab</a>'
+    assert f"{note}: judged on rows it had not seen, IsoScore is {score} ({link})." in page
+    file = client.get(f"/embeddings/{made_id}/report.html").text
+    assert f"{note}: judged on rows it had not seen, IsoScore is {score}." in file
     client.delete(f"/api/embeddings/{source}")
     client.delete(f"/api/trash/{source}")
-    assert "cloud, which was deleted," in client.get(f"/embeddings/{made_id}").text
+    orphan = client.get(f"/embeddings/{made_id}").text
+    assert "cloud, which was deleted," in orphan
+    assert f"{note}, which flatters the numbers below." in orphan
     assert client.get(f"/api/embeddings/{made_id}").json()["status"] == "ready"
 
 
@@ -277,7 +286,7 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
     assert (tried.status_code, tried.headers["location"]) == (303, f"{lab}?method=soft_zca&eps=0.5")
     waiting = client.get(tried.headers["location"]).text
     assert "A worker is fitting Soft ZCA whitening, eps 0.5." in waiting
-    assert 'hx-trigger="every 500ms"' in waiting
+    assert 'hx-trigger="every 500ms" hx-sync="#lab:abort"' in waiting
     work()
     ready = client.get(tried.headers["location"]).text
     assert "Of 199 rows held out" in ready
@@ -287,6 +296,13 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
     change = trial.results["after"]["isoscore"]["value"] - trial.results["before"]["isoscore"]["value"]
     assert f"+{change:.2f}" in ready
     assert "silhouette" in ready
+    told = re.search(
+        r'<p class="outcome">On rows that Soft ZCA whitening has not seen, IsoScore rises from .*</p>', ready
+    )
+    assert "; the mean cosine " in told[0]
+    assert "; higher is more isotropic</small>" in ready
+    assert "; higher is less isotropic</small>" in ready
+    assert 'id="figure-twonn"' not in ready
 
 
 def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context, source):
@@ -382,7 +398,7 @@ def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
     one = neighbours["of"][3]
     page = client.get(f"{lab}&name={one['name']}").text
     assert f'aria-label="Nearest neighbours of {one["name"]}"' in page
-    assert f'<td class="wrap">{one["before"][0]["name"]}</td>' in page
+    assert f'data-label="Before">{one["before"][0]["name"]}</td>' in page
     assert '<input type="hidden" name="eps" value="0.5"><input type="hidden" name="method" value="soft_zca">' in page
     outside = client.get(f"{lab}&name=<nobody>").text
     assert "&lt;nobody&gt; is not among the names that can be looked up here: they are 199" in outside

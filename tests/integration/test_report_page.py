@@ -20,12 +20,7 @@ from app.db.models import (
     StoredFile,
     ZetaCurve,
 )
-<<<<<<< HEAD:tests/integration/test_report_page.py
-from app.services import embeddings as services
-from app.services.curves import list_curve_sources
-=======
 from app.services import curves, embeddings
->>>>>>> m5-2:tests/integration/test_report.py
 
 HOSTILE = "</script><script>alert(1)</script>"
 NEIGHBOURS = {
@@ -437,18 +432,9 @@ def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
 
 
 def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
-<<<<<<< HEAD:tests/integration/test_report_page.py
-    found = services.get_embedding(context, measured)
-    assert [one.id for one in list_curve_sources(context, found)] == [other]
-    with context.sessions.begin() as session:
-        row = session.get_one(Embedding, other)
-        row.trashed_at = row.created_at
-    assert list_curve_sources(context, found) == []
-=======
     found = embeddings.get_embedding(context, measured)
     assert [one.id for one in curves.list_curve_sources(context, found)] == [other]
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, other)
         row.trashed_at = row.created_at
     assert curves.list_curve_sources(context, found) == []
->>>>>>> m5-2:tests/integration/test_report.py

@@ -1,8 +1,10 @@
 """Differences of measures between embeddings, against those worked out by hand."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from app.services.comparison import cautions, compare, distinct_names
+from app.services.comparison import cautions, compare, distinct_names, in_order_of_making
 from tests.embedding_rows import embedding
 
 
@@ -84,3 +86,17 @@ def test_layers_of_one_encoding_are_minded_once_and_so_is_what_was_made_of_them(
     made = embedding("made", id="4", source_id="1")
     (caution,) = cautions([*layers, made, embedding("of another", id="5", encoding_id="f")])
     assert caution.startswith("layer 0, layer 1, layer 2, made are of the same rows")
+
+
+def test_rows_that_a_method_was_fitted_on_are_minded():
+    made = embedding("white", id="2", n=8000, provenance={"method": "zca_whitening", "fit_rows": 4000})
+    (caution,) = cautions([embedding("other", id="1", n=8000, provenance={"model": "bert"}), made])
+    assert caution.startswith("white was fitted on 4,000 of its 8,000 rows, which flatters its numbers:")
+
+
+def test_sources_come_before_what_was_made_of_them_and_the_oldest_first():
+    def of_day(day, **columns):
+        return embedding(id=str(day), created_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day), **columns)
+
+    chosen = [of_day(4, source_id="2"), of_day(3), of_day(2), of_day(1), of_day(5, source_id="4")]
+    assert [one.id for one in in_order_of_making(chosen)] == ["2", "4", "1", "3", "5"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -14,7 +14,7 @@ from app.figures.figure import Cell, Figure, Table
 from app.figures.palette import SERIES
 from app.figures.report import figures_of
 from app.figures.subject import Subject
-from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure
+from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure, see
 from app.services.comparison import (
     LEAST,
     MOST,
@@ -24,7 +24,9 @@ from app.services.comparison import (
     distinct_names,
     get_chosen,
     get_compared,
+    in_order_of_making,
 )
+from app.services.encodings import list_encodings
 from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.services.library import newest_measured
 from app.templating import templates
@@ -76,15 +78,22 @@ ChoiceDep = Annotated[Choice, Depends(_choice)]
 
 
 @router.get("")
-def show_comparison(request: Request, context: ContextDep, choice: ChoiceDep) -> Response:
-    """The comparison, or what to do for one."""
+def show_comparison(
+    request: Request,
+    context: ContextDep,
+    choice: ChoiceDep,
+    chosen_in: Annotated[Literal["library", ""], Query(alias="from")] = "",
+) -> Response:
+    """The comparison, or what to do for one; what was chosen in the library has no order of its own and gets one."""
     embeddings = get_chosen(context, choice.ids)
+    if chosen_in:
+        return see(choice.url(ids=[one.id for one in in_order_of_making(embeddings)]))
     shown = {
         "choice": choice,
         "embeddings": embeddings,
         "names": distinct_names(embeddings),
         "colours": SERIES,
-        "offered": [one for one in newest_measured(context, OFFERED) if one.id not in choice.ids],
+        "offered": _offered(context, choice),
         "most": MOST,
     }
     if len(embeddings) >= LEAST:
@@ -131,6 +140,17 @@ def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table
             line: list[Cell] = [row.measure.slug, embedding.name, embedding.id, *value]
             lines.append(line + ([*difference, difference.excludes_zero] if difference else [None] * 5))
     return Table(columns, lines)
+
+
+def _offered(context: Context, choice: Choice) -> dict[str, list[Embedding]]:
+    """What can be added, under headings: uploads and what was made of them first, then layers by their encoding."""
+    names = {one.id: f"Layers of {one.name}" for one in list_encodings(context)}
+    offered: dict[str, list[Embedding]] = {}
+    for one in newest_measured(context, OFFERED):
+        if one.id not in choice.ids:
+            heading = names.get(one.encoding_id or "", "Uploaded and made")
+            offered.setdefault(heading, []).append(one)
+    return offered
 
 
 def _grouped(rows: Sequence[Compared]) -> dict[str, list[Compared]]:

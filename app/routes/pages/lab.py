@@ -15,6 +15,7 @@ from app.problems import status_of
 from app.routes.downloads import file_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.dials import dials_of, mean_variance, numbers_of
+from app.routes.pages.outcome import outcome_of
 from app.routes.pages.trial import comparisons_of, trial_figures, trial_neighbours
 from app.services.embeddings import get_embedding
 from app.services.files import get_map
@@ -162,12 +163,13 @@ def _page(
 
 
 def _of_result(result: PostProcessing, name: str) -> dict[str, Any]:
-    position = Position(result.method, result.parameters)
+    position, comparisons = Position(result.method, result.parameters), comparisons_of(result)
     return {
         "result": result,
         "result_title": position.title,
         "result_query": _query(position),
-        "comparisons": comparisons_of(result),
+        "comparisons": comparisons,
+        "outcome": outcome_of(METHODS[position.method].name, comparisons),
         "figures": trial_figures(result),
         "neighbours": trial_neighbours(result, name),
     }

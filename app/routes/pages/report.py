@@ -14,6 +14,7 @@ from app.figures.subject import Subject
 from app.inlined import data_url, inlined
 from app.routes.downloads import attachment
 from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure
+from app.routes.pages.fitted import fitted_note
 from app.routes.pages.headline import headline_of
 from app.routes.pages.neighbours import read_neighbours
 from app.routes.pages.readings import groups_of, headlines_of, table_of
@@ -21,6 +22,7 @@ from app.routes.pages.shrinkage import ShrinkageDep, ShrinkageQuery, read_shrink
 from app.services.embeddings import get_embedding
 from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.services.names import file_name
+from app.services.postprocess import made_by
 from app.templating import templates
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")
@@ -66,6 +68,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": read_neighbours(data.get("neighbours"), query.name),
+        "fitted": fitted_note(embedding, made_by(context, embedding)),
         "standalone": False,
         "files": None,
     }

@@ -7,6 +7,7 @@ from app.figures.figure import Figure
 from app.figures.report import figures_of
 from app.figures.subject import Subject
 from app.routes.pages.neighbours import Neighbours, read_neighbours
+from app.services.comparison import Difference, difference
 from isotropy.catalog import MEASURES, Measure
 
 COMPARED = (
@@ -32,11 +33,9 @@ class Comparison(NamedTuple):
     in_sample: Measurement | None
 
     @property
-    def change(self) -> float | None:
-        """What the method added; None where one of both is undefined."""
-        if self.before.value is None or self.after.value is None:
-            return None
-        return self.after.value - self.before.value
+    def change(self) -> Difference | None:
+        """What the method added, with the error of independent rows; None where one of both is undefined."""
+        return difference(self.after, self.before)
 
 
 def comparisons_of(trial: PostProcessing) -> list[Comparison]:

@@ -55,3 +55,14 @@ def test_the_table_has_a_row_for_each_measure_of_a_layer_with_its_error_rows_and
 def test_no_layer_is_told_in_words_and_nothing_undefined_becomes_nan():
     assert "first layer" in heat_map([], ["isoscore"]).empty
     assert "NaN" not in json.dumps(heat_map(LAYERS, ["isoscore"]).draw().to_plotly_json(), default=list)
+
+
+def test_a_heading_wraps_the_name_and_tells_which_end_is_isotropic():
+    measures = ["isoscore", "mean_cosine", "partition_log", "twonn"]
+    assert list(heat_map(LAYERS, measures).draw().layout.xaxis.ticktext) == [
+        "IsoScore<br>↑ isotropic",
+        "Mean cosine<br>similarity<br>↓ isotropic",
+        "Partition<br>function,<br>logarithm<br>↑ isotropic",
+        "Intrinsic<br>dimension,<br>TwoNN",
+    ]
+    assert "Under ↑ isotropic the greatest value, dark, is the most isotropic" in heat_map(LAYERS, measures).caption

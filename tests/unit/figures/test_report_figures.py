@@ -322,3 +322,18 @@ def test_numbers_that_are_counts_are_whole():
     assert all(type(row[0]) is int for row in figure("rogue").table.rows)
     assert {type(one) for one in column(figure("cosines").table, "pairs")} == {int}
     assert np.isfinite(column(figure("rogue").table, "contribution")).all()
+
+
+def test_of_a_value_alone_there_is_no_figure():
+    alone = Subject("before", {"twonn": measurement("twonn", 7.5, 100)})
+    assert figures_of([alone, Subject("after", alone.found)]) == []
+    (told,) = figures_of([Subject("x", {"twonn": measurement("twonn", None, 100, reason=REASON)})])
+    assert told.empty == REASON
+    assert figure("twonn", whole(), alone).caption.endswith(" Not drawn: before: Only its value is stored.")
+
+
+def test_long_names_lose_in_a_plot_what_they_share():
+    names = [f"sst2 · all-MiniLM-L6-v2 · layer {i}, mean" for i in (0, 3)]
+    spectrum = figure("spectrum", *(Subject(name, whole().found) for name in names))
+    assert [trace.name for trace in spectrum.draw().data] == ["layer 0, mean", "layer 3, mean"]
+    assert spectrum.table.columns[1].endswith(f": {names[0]}")

@@ -1,0 +1,22 @@
+"""Names that are made fit for files."""
+
+import pytest
+
+from app.services.names import file_stem
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("word2vec.npz, ZCA whitening", "word2vec-zca-whitening"),
+        ("word2vec.npz, Soft ZCA whitening, eps 0.5", "word2vec-soft-zca-whitening-eps-0.5"),
+        ("a.CSV, Centring", "a-centring"),
+        ("whitened / twice", "whitened-twice"),
+        ("../../.bashrc", "bashrc"),
+        ("glove.6B.50d", "glove.6b.50d"),
+        ("Wörter 2", "wörter-2"),
+        ("…", "embedding"),
+    ],
+)
+def test_a_name_becomes_a_plain_stem_of_a_file(name, stem):
+    assert file_stem(name) == stem

@@ -1,0 +1,45 @@
+"""What a trial did, in words: each number of them stands in its table."""
+
+import pytest
+
+from app.routes.pages.outcome import outcome_of
+from app.routes.pages.trial import Comparison
+from isotropy.catalog import MEASURES
+from tests.embedding_rows import measurement
+
+
+def compared(**values):
+    """Each measure as its value before and after."""
+    found = [(slug, measurement(slug, before), measurement(slug, after)) for slug, (before, after) in values.items()]
+    return [Comparison(MEASURES[slug], before, after, None) for slug, before, after in found]
+
+
+def test_each_measure_is_told_with_both_values():
+    found = compared(isoscore=(0.59, 0.762), mean_cosine=(0.06, -0.001), partition_log=(-1.46, -17.9))
+    assert outcome_of("Soft ZCA whitening", found) == (
+        "On rows that Soft ZCA whitening has not seen, IsoScore rises from 0.590 to 0.762; the mean cosine falls from "
+        "0.06 to 0.00; the partition function's logarithm gets worse, from −1.46 to −17.9."
+    )
+
+
+def test_labels_have_a_sentence_of_their_own():
+    found = compared(isoscore=(0.5, 0.4), partition_log=(-2.0, -1.0), silhouette=(0.1, 0.25))
+    assert outcome_of("Centring", found) == (
+        "On rows that Centring has not seen, IsoScore falls from 0.500 to 0.400; the partition function's logarithm "
+        "gets better, from −2.00 to −1.00. The silhouette of the labels rises from 0.100 to 0.250."
+    )
+
+
+def test_what_does_not_change_in_the_digits_shown_stays():
+    assert outcome_of("Centring", compared(isoscore=(0.5, 0.50001))).endswith("IsoScore stays at 0.500.")
+
+
+@pytest.mark.parametrize("values", [(None, 0.5), (0.5, None)])
+def test_of_what_is_undefined_nothing_is_said(values):
+    assert outcome_of("Centring", compared(isoscore=values)) == ""
+
+
+def test_a_change_has_the_error_of_two_independent_samples_where_both_have_one():
+    (both, one) = compared(isoscore=((0.5, 0.03), (0.7, 0.04)), mean_share=((0.5, 0.03), 0.4))
+    assert (both.change.value, both.change.se) == (pytest.approx(0.2), pytest.approx(0.05))
+    assert (one.change.value, one.change.se) == (pytest.approx(-0.1), None)

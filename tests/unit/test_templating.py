@@ -1,0 +1,20 @@
+"""Formulas in plain text as pages set them."""
+
+import pytest
+
+from app.templating import subscripted
+
+
+@pytest.mark.parametrize(
+    ("text", "markup"),
+    [
+        ("S_X x_i λ_1²", "S<sub>X</sub> x<sub>i</sub> λ<sub>1</sub>²"),
+        ("Σ_{i ≤ D} (u_i · y)", "Σ<sub>i ≤ D</sub> (u<sub>i</sub> · y)"),
+        ("U Λ^(−1/2) Uᵀ", "U Λ<sup>−1/2</sup> Uᵀ"),
+        ("E[x²]^{3/2}, N_k", "E[x²]<sup>3/2</sup>, N<sub>k</sub>"),
+        ("ℓ_uniform", "ℓ<sub>uniform</sub>"),
+        ("Σ_{i < D} <b>", "Σ<sub>i &lt; D</sub> &lt;b&gt;"),
+    ],
+)
+def test_what_stands_below_or_above_the_line_is_set_there_and_the_rest_escaped(text, markup):
+    assert subscripted(text) == markup
