@@ -378,6 +378,26 @@ def test_a_wrong_choice_on_the_report_is_told_at_its_field_beside_the_report(cli
     assert 'id="all-measures"' in answer.text
 
 
+def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, measured)
+        found = [one | {"n_distinct": 1001} if one["name"] == "word" else one for one in row.inspection["annotations"]]
+        row.inspection = row.inspection | {"annotations": found}
+    too_many = 'disabled>word (more than 1,000 different, too many for labels)</option>'
+    assert too_many in client.get(f"/embeddings/{measured}").text
+    form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
+    for way in ("selection", "commit"):
+        answer = client.post(f"/embeddings/{measured}/{way}", data=form)
+        assert answer.status_code == 422
+        form_shown = " ".join(answer.text.partition('<form id="choose"')[2].partition("</form>")[0].split())
+        assert re.findall(r"<option selected>(x\d)", form_shown) == ["x0", "x2"]
+        assert re.findall(r'<option value="(\w+)" selected', form_shown) == ["other", "word"]
+        assert re.findall(r'<select [^>]*name="(\w+)"[^>]* autofocus', form_shown) == ["labels"]
+        assert too_many not in form_shown
+        assert re.search(r"<details [^>]*open>\s*<summary>Choose again", answer.text)
+    assert client.get(f"/api/embeddings/{measured}").json()["selection"]["labels"] == "side"
+
+
 def test_what_a_worker_is_busy_with_cannot_be_chosen_from(client, measured):
     choice = {"vectors": ["x0", "x1"]}
     client.put(f"/api/embeddings/{measured}/selection", json=choice)
