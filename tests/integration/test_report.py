@@ -146,7 +146,7 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
 
     first = section()
     assert "among 400 rows: as the vectors are, and after All-but-the-Top, D = 1" in first
-    assert "Nearest to word1 ; 1 of 2 are still there after." in first
+    assert "Nearest to word1 ; 1 of 2 are still among the nearest after." in first
     assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three −0.125" in first
     named = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
     assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
@@ -383,7 +383,7 @@ def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(clie
         row = session.get_one(Embedding, measured)
         found = [one | {"n_distinct": 1001} if one["name"] == "word" else one for one in row.inspection["annotations"]]
         row.inspection = row.inspection | {"annotations": found}
-    too_many = 'disabled>word (more than 1,000 different, too many for labels)</option>'
+    too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
     assert too_many in client.get(f"/embeddings/{measured}").text
     form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
     for way in ("selection", "commit"):

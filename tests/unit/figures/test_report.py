@@ -167,6 +167,13 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points(
     assert list(fitted.y) == fit.minus_log_survival.tolist()
 
 
+def test_the_barcode_says_what_its_marks_are_where_there_are_any():
+    said = " Marked: the prominent ones, which stand out from the noise."
+    assert said in figure("barcode").caption
+    unmarked = Subject("plain", {"barcode": whole().found["barcode"]})
+    assert said not in figure("barcode", unmarked).caption
+
+
 def test_bars_are_sorted_and_the_prominent_ones_marked_however_many_there_are():
     bars = barcode(CLOUD().sample).flip(0).tolist()
     assert column(figure("barcode").table, "length") == bars
@@ -192,6 +199,17 @@ def test_scores_by_rows_leave_out_what_is_undefined_and_draw_no_zeta_of_zero_twi
     table = figure("sample_size").table
     assert column(table, "isoscore_mean") == [0.2, 0.4, None]
     assert column(table, "isoscore_star_zeta_0.5_sd") == [0.1, 0.1, 0.1]
+
+
+def test_a_projection_shows_the_names_of_its_points_where_it_has_them():
+    assert all(trace.text is None for trace in traces("projection", type="scattergl"))
+    named = Subject("named", {}, {"projection": DATA["projection"] | {"names": ["w", "w", "<i>", "w"]}})
+    shown = figure("projection", named)
+    assert shown.table.columns == ["name", "component_1", "component_2", "label"]
+    assert shown.table.rows[2] == ["<i>", 2.0, 0.5, "b"]
+    drawn = [trace for trace in shown.draw().data if trace.type == "scattergl"]
+    assert {text for trace in drawn for text in trace.text} == {"&lt;i&gt;", "w"}
+    assert all(trace.hovertemplate.startswith("%{text}<br>") for trace in drawn)
 
 
 def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows():
