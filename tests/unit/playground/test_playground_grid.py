@@ -33,7 +33,8 @@ def test_the_nearest_position_is_taken():
 
 
 def test_no_shape_stands_in_for_one_that_there_is_not():
-    with pytest.raises(InvalidError, match="Expected a shape among line, circle, .*, got 'torus': choose one.") as refused:
+    sentence = r"Expected a shape among line, circle, .*, got 'torus': choose one."
+    with pytest.raises(InvalidError, match=sentence) as refused:
         nearest(Position("torus", 0.0, 0.0, 8))
     assert refused.value.field == "shape"
 
