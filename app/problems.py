@@ -80,7 +80,7 @@ def problem_response(request: Request, status: int, problem: Problem, request_id
 
 def _without(request: Request, field: str | None) -> str | None:
     """The path of the same page without the parameter at fault, where its address has one."""
-    if request.method != "GET" or field not in request.query_params:
+    if request.method != "GET" or field is None or field not in request.query_params:
         return None
     url = request.url.remove_query_params(field)
     return f"{url.path}?{url.query}" if url.query else url.path
