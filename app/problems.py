@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from sqlalchemy.exc import IntegrityError, OperationalError
 from starlette.exceptions import HTTPException
 
+from app.complaints import sentence_of
 from app.errors import (
     ConflictError,
     InvalidError,
@@ -60,11 +61,7 @@ def first_problem(errors: Sequence[Any]) -> Problem:
     error = errors[0]
     places = [part for part in error["loc"] if part not in ("body", "query", "path")]
     field = next((str(part) for part in places if isinstance(part, str)), None)
-    came = error.get("input")
-    got = f", got {came!r}" if isinstance(came, str | int | float | bool) else ""
-    message = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
-    place = ".".join(map(str, places))
-    return Problem(detail=f"{place}: {message}{got}." if place else f"{message}{got}.", field=field)
+    return Problem(detail=sentence_of(error, ".".join(map(str, places))), field=field)
 
 
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
@@ -76,8 +73,17 @@ def problem_response(request: Request, status: int, problem: Problem, request_id
         "title": TITLES.get(status, "That did not work"),
         "message": problem.detail,
         "request_id": request_id,
+        "without": _without(request, problem.field),
     }
     return templates.TemplateResponse(request, "error.html", shown, status_code=status)
+
+
+def _without(request: Request, field: str | None) -> str | None:
+    """The path of the same page without the parameter at fault, where its address has one."""
+    if request.method != "GET" or field is None or field not in request.query_params:
+        return None
+    url = request.url.remove_query_params(field)
+    return f"{url.path}?{url.query}" if url.query else url.path
 
 
 def _explained(request: Request, error: HTTPException) -> str:

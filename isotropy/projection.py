@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ MAX_POINTS = 50_000
 MAX_NAMES = 1000
 """Classes of the points drawn that keep their names, the greatest."""
 
+NAME_CHARACTERS = 60
+
 BINS = 100
 """Bins of the density along each axis."""
 
@@ -29,7 +32,7 @@ TAIL = 0.001
 """Share of the rows on either side of an axis that the range of the density is found without."""
 
 
-def projection(cloud: Cloud, seed: int = 0) -> dict[str, Any]:
+def projection(cloud: Cloud, seed: int = 0, names: Sequence[str] | None = None) -> dict[str, Any]:
     """Return where the points lie along the first two principal components, about their mean.
 
     Each axis is signed so that its loading of greatest magnitude is positive. Where variances are equal, axes are
@@ -38,18 +41,21 @@ def projection(cloud: Cloud, seed: int = 0) -> dict[str, Any]:
     Args:
         cloud: the points, which are read once more.
         seed: of the points that are drawn, at most ``MAX_POINTS``, in random order.
+        names: of all rows of the file, those left out included; None where rows have none.
 
     Returns:
-        ``{"n", "x": [], "y": [], "shares": [of the variance, 2], "labels", "density", "reason"}``, coordinates to five
-        digits. ``labels`` is ``{"names": [], "codes": []}`` of the points drawn, greatest classes first, then an empty
-        name for the points without a label or of a class beyond ``MAX_NAMES``; None where nothing is labelled.
+        ``{"n", "x": [], "y": [], "shares": [of the variance, 2], "names", "labels", "density", "reason"}``, coordinates
+        to five digits. ``names`` are of the points drawn, cut to ``NAME_CHARACTERS``, or None. ``labels`` is
+        ``{"names": [], "codes": []}`` of the points drawn, greatest classes first, then an empty name for the points
+        without a label or of a class beyond ``MAX_NAMES``; None where nothing is labelled.
         ``density`` is ``{"x_edges", "y_edges", "counts": [rows of y, of x each], "outside"}`` of all rows; None where
         all are drawn. Where nothing varies, there are no points but a ``reason``.
 
     """
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
         return {
-            "n": cloud.n, "x": [], "y": [], "shares": [None, None], "labels": None, "density": None, "reason": reason,
+            "n": cloud.n, "x": [], "y": [], "shares": [None, None], "names": None, "labels": None, "density": None,
+            "reason": reason,
         }  # fmt: skip
     plane = _Plane(cloud)
     drawn = Sample(min(cloud.n, MAX_POINTS), 2, np.dtype(np.float64), seed)
@@ -65,6 +71,7 @@ def projection(cloud: Cloud, seed: int = 0) -> dict[str, Any]:
         "x": _rounded(points[:, 0]),
         "y": _rounded(points[:, 1]),
         "shares": plane.shares,
+        "names": None if names is None else [names[row][:NAME_CHARACTERS] for row in rows.tolist()],
         "labels": _labels(cloud, rows),
         "density": density and density.found(),
         "reason": None,

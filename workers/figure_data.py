@@ -14,6 +14,6 @@ def figure_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dict[st
 
     ``names`` are of the rows of ``cloud.pairs``, None where they have none; ``seed`` is of what is drawn.
     """
-    data = {"sample_size": sample_size(cloud), "projection": projection(cloud, seed)}
+    data = {"sample_size": sample_size(cloud), "projection": projection(cloud, seed, names)}
     neighbours = neighbours_data(cloud, names, seed)
     return data if neighbours is None else data | {"neighbours": neighbours}

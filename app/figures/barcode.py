@@ -22,7 +22,7 @@ def barcode(overlay: Overlay) -> Figure:
         slug="barcode",
         title="Barcode in dimension 0",
         caption="Each bar is a group of rows, as long as the distance at which it joins another: "
-        f"{overlay.each(_describe)}.{outline}",
+        f"{overlay.each(_describe)}.{_marks(overlay)}{outline}",
         table=overlay.table("rank", {"length": lengths}),
         draw=partial(_draw, overlay),
     )
@@ -40,6 +40,12 @@ def _prominent(one: Series) -> int:
 def _describe(one: Series) -> str:
     bars = f"{plural(len(one.of(BARCODE)['lengths']), 'bar')} of {count(one.n(BARCODE))} rows"
     return f"{bars}, {count(_prominent(one))} of them prominent" if _prominent(one) else bars
+
+
+def _marks(overlay: Overlay) -> str:
+    return (
+        " Marked: the prominent ones, which stand out from the noise." if any(map(_prominent, overlay.series)) else ""
+    )
 
 
 def _few(overlay: Overlay) -> bool:

@@ -19,6 +19,7 @@ MOST_DRAWN = 50_000
 MANY = 5000
 """Of more points each is small and lets others through."""
 LONGEST_LABEL = 18
+LONGEST_NAME = 40
 LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
 """At the right, where axes of one scale leave room."""
 UNLABELLED = "no label"
@@ -46,7 +47,8 @@ def projection(overlay: Overlay) -> Figure:
         title="First two principal components",
         caption=f"{overlay.each(partial(_drawn, most))}. {remarks}",
         table=overlay.stacked(
-            {
+            ({"name": _names} if any(one.of(PROJECTION).get("names") for one in overlay.series) else {})
+            | {
                 "component_1": lambda one: one.of(PROJECTION)["x"],
                 "component_2": lambda one: one.of(PROJECTION)["y"],
                 "label": _labels,
@@ -63,13 +65,19 @@ def _drawn(most: int, one: Series) -> str:
 
 def _remarks(overlay: Overlay) -> str:
     data = overlay.series[0].of(PROJECTION)
-    remarks = ["A step is as long on either axis."]
+    remarks = ["Both axes have the same scale."]
     if data["labels"]:
         remarks.append(f"The most frequent labels, {len(palette.SERIES)} at most, have colours of their own.")
     if density := data["density"]:
         beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
         remarks.append(f"The shade tells how many of all rows lie there{beyond}.")
     return " ".join(remarks)
+
+
+def _names(one: Series) -> list[str]:
+    """The name of each point, empty where rows have none, or were measured before names were kept."""
+    data = one.of(PROJECTION)
+    return data.get("names") or [""] * len(data["x"])
 
 
 def _labels(one: Series) -> list[str]:
@@ -154,6 +162,7 @@ def _share(one: Series, component: int) -> dict[str, Any]:
 def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
     data = one.of(PROJECTION)
     many = min(len(data["x"]), most) > MANY
+    names = _names(one) if data.get("names") else None
     return go.Scattergl(
         x=[data["x"][i] for i in drawn.places],
         y=[data["y"][i] for i in drawn.places],
@@ -161,7 +170,9 @@ def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
         marker={"color": drawn.colour, "size": 3 if many else 5, "opacity": 0.45 if many else 0.7},
         name=name,
         legendgroup=drawn.name,
-        hovertemplate=f"{plain(drawn.name, LONGEST_LABEL)}<br>%{{x:.3g}}, %{{y:.3g}}<extra></extra>",
+        text=[plain(names[i], LONGEST_NAME) for i in drawn.places] if names else None,
+        hovertemplate=("%{text}<br>" if names else "")
+        + f"{plain(drawn.name, LONGEST_LABEL)}<br>%{{x:.3g}}, %{{y:.3g}}<extra></extra>",
     )
 
 

@@ -14,6 +14,7 @@ from app.errors import InvalidError
 from app.formats.contents import Block, Part, annotation_of
 from app.formats.row_file import RowFile
 from app.formats.text import MAX_COLUMNS, lines
+from app.numerals import plural
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
 OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)
@@ -22,6 +23,7 @@ NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECA
 SAMPLE_LINES = 20
 VECTORS = "vectors"
 WORDS = "words"
+TEXTS = "If these are texts, encode them under Encodings."
 
 
 class Word2VecText(RowFile):
@@ -49,7 +51,7 @@ class Word2VecText(RowFile):
         if not 0 < self._d <= MAX_COLUMNS:
             raise InvalidError(
                 f"Expected a word and from 1 to {MAX_COLUMNS:,} numbers a line, separated by spaces, found "
-                f"{self._d:,} behind {rows[0][:40]!r}: name a table of columns .csv or .tsv."
+                f"{self._d:,} behind {rows[0][:40]!r}: name a table of columns .csv or .tsv. {TEXTS}"
             )
         self.n = sum(1 for _ in self._records())
         if header and (int(header[1]) != self.n or self.n == 0):
@@ -84,8 +86,8 @@ class Word2VecText(RowFile):
             fields = line.rsplit(self._separator, self._d)
             if len(fields) <= self._d:
                 raise InvalidError(
-                    f"Line {number} has {len(fields) - 1:,} numbers behind its word, expected {self._d:,} as in the "
-                    "first line: the file was cut off, or is something else. Write it again."
+                    f"Line {number} has {plural(len(fields) - 1, 'number')} behind its word, expected {self._d:,} as "
+                    f"in the first line: the file was cut off, or is something else. Write it again. {TEXTS}"
                 )
             yield number, fields
 
@@ -108,6 +110,6 @@ def _numbers(line: int, cells: list[str]) -> list[float]:
     except ValueError:
         wrong = next(cell for cell in cells if not NUMBER.fullmatch(cell))
         raise InvalidError(
-            f"Line {line} holds {wrong[:40]!r} where a number belongs: expected a word and then {len(cells):,} "
-            "numbers with a decimal point, separated by single spaces."
+            f"Line {line} holds {wrong[:40]!r} where a number belongs: expected a word and then "
+            f"{plural(len(cells), 'number')} with a decimal point, separated by single spaces. {TEXTS}"
         ) from None

@@ -13,7 +13,7 @@ def explain(position: Position) -> str:
     """Why mean cosine and IsoScore are what they are at a position of the grid."""
     found = numbers_at(position)
     many = numbers_at(position._replace(n=SIZES[-1]))
-    sentences = _of_shift(position, found) if position.shift else _of_spread(found, many["isoscore"])
+    sentences = _of_shift(position, found) if position.shift else _of_spread(position, found, many["isoscore"])
     if many["isoscore"] - found["isoscore"] > NOTICED:
         n, most = count(position.n), count(SIZES[-1])
         return (
@@ -33,13 +33,18 @@ def _of_shift(position: Position, found: dict[str, float]) -> str:
     )
 
 
-def _of_spread(found: dict[str, float], isoscore: float) -> str:
+def _of_spread(position: Position, found: dict[str, float], isoscore: float) -> str:
     """Of a cloud around the origin, whose IsoScore would be ``isoscore`` if there were many points."""
     cosine = two_decimals(found["mean_cosine"])
     if found["mean_cosine"] > NOTICED:
         return (
             f"The mean cosine is {cosine} although the mean is the origin: the points crowd on one side of it. "
             f"IsoScore is {two_decimals(found['isoscore'])}."
+        )
+    if isoscore >= EVEN and isoscore - found["isoscore"] > NOTICED:
+        return (
+            f"The cloud is even and around the origin, but {count(position.n)} points of it are too few to show that: "
+            f"their mean cosine is {cosine}."
         )
     if isoscore >= EVEN:
         return f"Around the origin and even, so that the mean cosine is {cosine}. Now move the shift."

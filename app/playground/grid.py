@@ -37,9 +37,14 @@ def positions() -> Iterator[Position]:
 
 
 def nearest(wanted: Position) -> Position:
-    """The position closest to one that may lie off the grid; of a shape that is not there, the first."""
+    """The position closest to one whose numbers may lie off the grid.
+
+    Raises:
+        InvalidError: there is no such shape.
+
+    """
     return Position(
-        wanted.shape if wanted.shape in SHAPES else next(iter(SHAPES)),
+        _shape(wanted.shape),
         _closest(SPREADS, wanted.spread),
         _closest(SHIFTS, wanted.shift),
         _closest(SIZES, wanted.n),
@@ -53,8 +58,7 @@ def require(wanted: Position) -> Position:
         InvalidError: nothing was measured there.
 
     """
-    if wanted.shape not in SHAPES:
-        raise InvalidError(f"Expected a shape among {', '.join(SHAPES)}, got {wanted.shape!r}: choose one.", "shape")
+    _shape(wanted.shape)
     offers: tuple[tuple[str, Sequence[float]], ...] = (("spread", SPREADS), ("shift", SHIFTS), ("n", SIZES))
     for field, offered in offers:
         value = getattr(wanted, field)
@@ -69,6 +73,13 @@ def numbers_at(position: Position) -> dict[str, float]:
     shape, spread, shift, n = position
     found = _measured()[shape][SPREADS.index(spread)][SHIFTS.index(shift)][SIZES.index(n)]
     return dict(zip(MEASURES, found, strict=True))
+
+
+def _shape(wanted: str) -> str:
+    """The same shape, where it is one."""
+    if wanted not in SHAPES:
+        raise InvalidError(f"Expected a shape among {', '.join(SHAPES)}, got {wanted[:40]!r}: choose one.", "shape")
+    return wanted
 
 
 @cache

@@ -38,7 +38,7 @@ MEASURES = (
         symbol="IsoScore unbiased",
         range="(−∞, ∞), about [0, 1]",
         formula="(tr(S)² / tr(S S) − 1) / (d − 1), both traces by U-statistics over four distinct rows",
-        meaning="The IsoScore that many more points would have, estimated from few: at least four.",
+        meaning="An estimate of the IsoScore that very many such points would have; it takes at least four.",
         pitfall=(
             "May leave [0, 1], being an estimate, and below about 8 rows it may be anything; rows must be independent, "
             "and a bias of order 1/n is left."

@@ -41,13 +41,13 @@ def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(serving_o
     expect(reading(page, "Mean cosine similarity")).to_have_text("0.506")
     expect(reading(page, "IsoScore")).to_have_text("0.989")
     expect(page).to_have_url(re.compile(r"shape=gaussian&shift=1&spread=1&n=512"))
-    page.wait_for_function("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 1")
+    page.wait_for_function("() => document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 1")
     page.get_by_label("Shape").select_option("line")
     expect(page.get_by_text("Spread: standard deviation across the line")).to_be_visible()
     page.get_by_role("link", name="A line through the origin").click()
     expect(page.get_by_text("A cosine near 0 is not isotropy.")).to_be_visible()
     expect(page.get_by_role("slider", name="Spread")).to_have_value("0")
-    page.wait_for_function("document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 0")
+    page.wait_for_function("() => document.querySelector('#figure-cloud .js-plotly-plot').data.at(-1).x[1] === 0")
     assert page.evaluate(CAMERA)["eye"] == turned["eye"]
     assert page.evaluate("window.sameDocument")
     page.reload()
@@ -91,3 +91,26 @@ def test_the_flat_view_needs_no_webgl(serving_once, page):
     page.get_by_role("slider", name="Shift").press("ArrowLeft")
     expect(page).to_have_url(re.compile("shift=6.*view=flat"))
     expect(page.locator("#figure-cloud .subplot")).to_have_count(3)
+
+
+def test_the_controls_show_where_the_cloud_is_after_every_change_by_hand_and_every_example(serving_once, page):
+    open_playground(page, serving_once.url)
+    shape, title = page.get_by_label("Shape"), page.locator("#figure-cloud h3")
+    examples = page.get_by_role("list", name="Examples").get_by_role("link")
+    names = shape.locator("option").all_inner_texts()
+    assert len(names) == 6
+    for turn, name in enumerate(names):
+        shape.select_option(label=name)
+        expect(title).to_contain_text(name)
+        page.get_by_role("slider", name="Spread").fill("0.4")
+        expect(page).to_have_url(re.compile("spread=0.4"))
+        page.get_by_role("link", name=("flat", "in space")[turn % 2]).click()
+        expect(page).to_have_url(re.compile("view=flat" if turn % 2 == 0 else r"n=\d+$"))
+        examples.nth(turn % 5).click()
+        expect(examples.nth(turn % 5)).to_have_attribute("aria-current", "true")
+        expect(title).to_have_text(re.compile(rf"^{shape.locator('option:checked').inner_text()}, "))
+        asked = dict(re.findall(r"(shape|shift|spread|n)=([\w.]+)", page.url))
+        shown = {name: page.locator(f"[name={name}]").input_value() for name in ("shape", "shift", "spread", "n")}
+        assert shown == asked
+    page.reload()
+    expect(title).to_contain_text(shape.locator("option:checked").inner_text())

@@ -120,6 +120,15 @@ class TestSearch:
     def test_what_no_list_can_be_of_is_refused(self, client, query):
         assert client.get(f"/embeddings?{query}", headers={"accept": "text/html"}).status_code == 422
 
+    def test_a_parameter_that_is_refused_is_told_plainly_and_the_rest_of_the_address_is_offered(self, client):
+        page = client.get("/embeddings?q=a%26b&sort=foo", headers={"accept": "text/html"}).text
+        assert "Expected sort as " in page
+        assert "got &#39;foo&#39;." in page
+        assert '<a href="/embeddings?q=a%26b">Open the page without it</a>' in page
+        alone = client.get("/embeddings?page=0", headers={"accept": "text/html"}).text
+        assert "Expected page of at least 1, got 0." in alone
+        assert '<a href="/embeddings">Open the page without it</a>' in alone
+
     @pytest.mark.parametrize("query", ["limit=0", "limit=501", "offset=-1", "offset=99999999999999999999", "sort=x"])
     def test_what_no_list_can_be_of_is_refused_over_the_api(self, client, query):
         answer = client.get(f"/api/embeddings?{query}")

@@ -115,7 +115,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert f'0.500 <span class="soft error-bar">± 0.012</span>{of_rows}' in shown
     cards = " ".join(whole.partition('<dl class="readings">')[2].partition("</dl>")[0].split())
     assert '<dd class="value">0.500 <span class="soft error-bar">± 0.012</span></dd>' in cards
-    assert '0 to 1, n = 200 <span class="of-rows">of 400 rows</span>.' in cards
+    assert '<small class="quieter">Range 0 to 1, n = 200 <span class="of-rows">of 400 rows</span></small>' in cards
     assert '<span class="soft">undefined</span><small>All points are equal.</small>' in shown
     assert "&lt;rare&gt;" in shown
     assert "There is 1 point." in shown

@@ -15,7 +15,7 @@ def test_the_page_begins_with_the_shifted_gaussian_and_says_what_it_shows(client
     page = " ".join(client.get("/playground").text.split())
     assert "The mean cosine is 0.99 because the cloud lies away from the origin" in page
     assert 'id="shift" name="shift" min="0.0" max="7.0" step="1.0" value="7.0"' in page
-    assert 'aria-current="true">and shifted</a>' in page
+    assert 'aria-current="true">The same, shifted</a>' in page
     assert page.count('<div class="reading">') == len(MEASURES)
     assert "may leave 0 to 1" in page
 
@@ -29,13 +29,21 @@ def test_the_url_says_where_the_sliders_stand(client):
 
 
 def test_the_page_takes_the_nearest_position(client):
-    page = client.get("/playground", params={"shape": "torus", "spread": 0.13, "shift": 99, "n": 600}).text
+    page = client.get("/playground", params={"shape": "line", "spread": 0.13, "shift": 99, "n": 600}).text
     assert "figures/shift.csv?shape=line&amp;spread=0.2&amp;shift=7&amp;n=512" in page
 
 
 @pytest.mark.parametrize("wrong", [{"n": "many"}, {"spread": "nan"}, {"view": "upside down"}])
 def test_what_is_no_position_is_refused(client, wrong):
     assert client.get("/playground", params=LINE | wrong).status_code == 422
+
+
+def test_an_unknown_shape_is_named_and_the_page_is_offered_without_it(client):
+    asked = {"shape": "torus", "n": 8}
+    page = client.get("/playground", params=asked, headers={"accept": "text/html"})
+    assert page.status_code == 422
+    assert "got &#39;torus&#39;: choose one." in page.text
+    assert '<a href="/playground?n=8">Open the page without it</a>' in page.text
 
 
 def test_the_flat_view_stays_when_the_sliders_move(client):

@@ -146,7 +146,7 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
 
     first = section()
     assert "among 400 rows: as the vectors are, and after All-but-the-Top, D 1" in first
-    assert "Nearest to word1 ; 1 of 2 are still there after, and in bold stands what is new." in first
+    assert "Nearest to word1 ; 1 of 2 are still among the nearest after; in bold stands what is new." in first
     assert "1 word1 one 0.750 word1 two 0.250 2 word1 two 0.500 word1 three , new −0.125" in first
     named = client.get(f"/embeddings/{measured}", params={"name": HOSTILE}).text
     assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
@@ -409,6 +409,26 @@ def test_a_wrong_choice_on_the_report_is_told_at_its_field_beside_the_report(cli
     assert answer.status_code == 422
     assert 'id="labels-error"' in answer.text
     assert 'id="all-measures"' in answer.text
+
+
+def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, measured)
+        found = [one | {"n_distinct": 1001} if one["name"] == "word" else one for one in row.inspection["annotations"]]
+        row.inspection = row.inspection | {"annotations": found}
+    too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
+    assert too_many in client.get(f"/embeddings/{measured}").text
+    form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
+    for way in ("selection", "commit"):
+        answer = client.post(f"/embeddings/{measured}/{way}", data=form)
+        assert answer.status_code == 422
+        form_shown = " ".join(answer.text.partition('<form id="choose"')[2].partition("</form>")[0].split())
+        assert re.findall(r"<option selected>(x\d)", form_shown) == ["x0", "x2"]
+        assert re.findall(r'<option value="(\w+)" selected', form_shown) == ["other", "word"]
+        assert re.findall(r'<select [^>]*name="(\w+)"[^>]* autofocus', form_shown) == ["labels"]
+        assert too_many not in form_shown
+        assert re.search(r"<details [^>]*open>\s*<summary>Choose again", answer.text)
+    assert client.get(f"/api/embeddings/{measured}").json()["selection"]["labels"] == "side"
 
 
 def test_what_a_worker_is_busy_with_cannot_be_chosen_from(client, measured):

@@ -118,7 +118,24 @@ def test_of_fewer_rows_than_eight_no_corrected_score_is_told():
 
 def test_a_high_intrinsic_dimension_is_said_to_read_low():
     _, sentences = said(gaussian(1000, 100))
-    assert sentences[-1].endswith("-dimensional; estimates so high read low.")
+    assert sentences[-1].endswith("; probably more: such estimates tend to be too low.")
+
+
+def test_estimates_of_the_dimension_that_differ_are_both_told_and_linked():
+    embedding = embedding_of(gaussian(500, 6))
+    found = {one.measure: one for one in embedding.measurements}
+    both = "8- to 13-"
+    for twonn, levina, words in ((8.2, 12.9, both), (12.9, 8.2, both), (8.2, 8.4, "8-"), (None, 3.0, "3-")):
+        found["twonn"].value, found["levina_bickel"].value = twonn, levina
+        local = headline_of(embedding).sentences[-1]
+        doubt = ", depending on the estimator" if " to " in words else ""
+        assert text_of(local) == f"Locally the cloud looks about {words}dimensional{doubt}."
+        linked = {part.measure: part.text for part in local if part.measure}
+        if doubt:
+            assert linked == {
+                ("twonn" if twonn < levina else "levina_bickel"): "about 8-",
+                ("levina_bickel" if twonn < levina else "twonn"): "13-dimensional",
+            }
 
 
 def test_what_is_undefined_claims_nothing_but_why_the_spread_is():

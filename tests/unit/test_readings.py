@@ -81,7 +81,24 @@ def test_what_counts_nothing_stays_a_fraction_even_where_it_is_whole():
 def test_where_the_ends_of_a_range_are_one_that_one_is_told():
     few = reading("participation_ratio", 1.0, n=2)
     assert (few.ends, few.range) == (None, "only 1 is possible")
-    assert reading("twonn", 9.0).range == "(0, ∞)"
+    assert reading("twonn", 9.0).range == "above 0"
+
+
+@pytest.mark.parametrize(
+    ("slug", "words"),
+    [
+        ("isoscore_unbiased", "may leave 0 to 1"),
+        ("hubness", "any number"),
+        ("partition_log", "at most 0"),
+        ("alpha_req", "at least 0"),
+        ("barcode", "at least 0, in units of the points"),
+    ],
+)
+def test_a_range_with_an_infinite_end_is_told_in_words(slug, words):
+    assert reading(slug, 0.5).range == words
+
+
+def test_of_what_is_undefined_the_range_is_that_of_the_catalogue():
     assert reading("silhouette", n=0, reason="The rows have no labels.").range == "[−1, 1]"
 
 

@@ -149,9 +149,11 @@ class FigureData(Base):
     ``sample_size``: ``{"n", "draws", "rows": [m], "drawn": [draws of each], "full": {"isoscore", "isoscore_unbiased"},
     "zetas", "isoscore": {"mean": [], "sd": []}, "isoscore_unbiased": {...}, "isoscore_star": [{...} of each zeta],
     "reason"}``; a mean is null where a draw has no value, the sd also of one draw, as that of all rows is.
-    ``projection``: ``{"n", "x": [], "y": [], "shares": [2 shares of the variance], "labels": null or {"names": [],
-    "codes": [a place in names of each point]}, "density": null or {"x_edges": [], "y_edges": [], "counts": [rows of y,
-    of x each], "outside"}, "reason"}``; rows without a label or of a small class have an empty name, the last.
+    ``projection``: ``{"n", "x": [], "y": [], "shares": [2 shares of the variance], "names": null or [a name of
+    each point, cut to 60 characters], "labels": null or {"names": [], "codes": [a place in names of each
+    point]}, "density": null or {"x_edges": [], "y_edges": [], "counts": [rows of y, of x each], "outside"},
+    "reason"}``; older data lack "names". Rows without a label or of a
+    small class have an empty name, the last.
     Of both, the reason is null, or why there are no rows and no points.
     ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.

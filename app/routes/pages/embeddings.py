@@ -57,7 +57,7 @@ def choose_selection(
     try:
         select_embedding(context, embedding_id, selection)
     except InvalidError as error:
-        return _page(request, context, embedding_id, query, error)
+        return _page(request, context, embedding_id, query, error, selection)
     return see(f"/embeddings/{embedding_id}")
 
 
@@ -79,7 +79,7 @@ def commit(
         else:
             commit_embedding(context, embedding_id)
     except InvalidError as error:
-        return _page(request, context, embedding_id, query, error)
+        return _page(request, context, embedding_id, query, error, selection)
     return see(f"/embeddings/{embedding_id}")
 
 
@@ -89,11 +89,14 @@ def _page(
     embedding_id: str,
     query: ReportQuery,
     problem: InvalidError | None = None,
+    refused: Selection | None = None,
 ) -> Response:
+    """The page; with the problem of a choice that was refused, which its form then still says."""
     embedding = get_embedding(context, embedding_id)
     shown: dict[str, Any] = {
         "embedding": embedding,
         "problem": problem,
+        "choice": refused.model_dump() if refused else embedding.selection,
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),

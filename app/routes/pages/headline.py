@@ -17,6 +17,8 @@ LEAST_COSINE = 0.05
 LEAST_BIAS = 0.05
 FEWEST_FOR_CORRECTION = 8
 """Rows below which the bias-corrected IsoScore may be anything."""
+ESTIMATES = ("twonn", "levina_bickel")
+"""Of the intrinsic dimension, from two neighbours and from ten."""
 READS_LOW_ABOVE = 20
 """Intrinsic dimensions above which estimates from neighbours fall visibly short (Facco et al. 2017)."""
 
@@ -139,12 +141,21 @@ def _rogue(found: Found, cosine: float) -> Sentence:
 
 
 def _locally(found: Found) -> Sentence:
-    dimension = _value(found, "twonn")
-    if dimension is None:
+    """The least and the greatest estimate of the intrinsic dimension, or the one where they agree."""
+    known = [(value, slug) for slug in ESTIMATES if (value := _value(found, slug)) is not None]
+    if not known:
         return []
-    about = count(round(dimension)) if dimension >= 0.9 else number(dimension, 2)
-    beginning = [Part("Locally the cloud looks "), Part(f"about {about}-dimensional", "twonn")]
-    return [*beginning, Part("; estimates so high read low." if dimension > READS_LOW_ABOVE else ".")]
+    (low, lower), (high, upper) = min(known), max(known)
+    about = [Part(f"about {_whole(low)}-dimensional", known[0][1])]
+    if _whole(low) != _whole(high):
+        about = [Part(f"about {_whole(low)}-", lower), Part(" to "), Part(f"{_whole(high)}-dimensional", upper)]
+        about += [Part(", depending on the estimator")]
+    doubt = "; probably more: such estimates tend to be too low." if high > READS_LOW_ABOVE else "."
+    return [Part("Locally the cloud looks "), *about, Part(doubt)]
+
+
+def _whole(dimension: float) -> str:
+    return count(round(dimension)) if dimension >= 0.9 else number(dimension, 2)
 
 
 def _value(found: Found, slug: str) -> float | None:

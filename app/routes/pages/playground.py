@@ -20,10 +20,10 @@ router = APIRouter(prefix="/playground")
 View = Literal["space", "flat"]
 
 SHIFTED = Position("gaussian", 1.0, 7.0, 512)
-"""Where the page begins: the poster's first example."""
+"""Where the page begins: an example of the I-STAR poster, as is the first preset."""
 PRESETS = {
-    "The poster’s example, centred": SHIFTED._replace(shift=0.0),
-    "and shifted": SHIFTED,
+    "Gaussian at the origin": SHIFTED._replace(shift=0.0),
+    "The same, shifted": SHIFTED,
     "A narrow cone, and yet even": Position("cone", 1.0, 2.0, 512),
     "A line through the origin: cosine 0, isotropy 0": Position("line", 0.0, 0.0, 512),
     "Too few points": Position("sphere", 1.0, 0.0, 8),

@@ -20,6 +20,15 @@ HEADLINES = (
 
 Grouped = TypeVar("Grouped")
 
+# The beginnings of ranges that have an infinite end, in words; the longest first.
+INFINITE = {
+    "(−∞, ∞), about [0, 1]": "may leave 0 to 1",
+    "(−∞, ∞)": "any number",
+    "(−∞, 0]": "at most 0",
+    "(0, ∞)": "above 0",
+    "[0, ∞)": "at least 0",
+}
+
 COUNTED_PARTS = frozenset({"greatest"})
 
 # The lists that a measurement's detail may hold, and what each of their values is of.
@@ -58,7 +67,8 @@ class Reading(NamedTuple):
             low, high = self.measure.bounds(self.found.n, self.d)
             if low == high:
                 return f"only {tick(low)} is possible"
-        return self.measure.range
+        infinite = next((one for one in INFINITE if self.measure.range.startswith(one)), "")
+        return INFINITE.get(infinite, "") + self.measure.range.removeprefix(infinite)
 
     @property
     def items(self) -> list[Item]:

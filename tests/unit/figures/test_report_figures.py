@@ -170,6 +170,13 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points(
     assert list(fitted.y) == fit.minus_log_survival.tolist()
 
 
+def test_the_barcode_says_what_its_marks_are_where_there_are_any():
+    said = " Marked: the prominent ones, which stand out from the noise."
+    assert said in figure("barcode").caption
+    unmarked = Subject("plain", {"barcode": whole().found["barcode"]})
+    assert said not in figure("barcode", unmarked).caption
+
+
 def test_bars_are_sorted_and_the_prominent_ones_marked_however_many_there_are():
     bars = barcode(CLOUD().sample).flip(0).tolist()
     assert column(figure("barcode").table, "length") == bars
@@ -214,6 +221,17 @@ def test_the_example_shows_what_its_rows_were_drawn_from():
     assert (truth.name, list(truth.x), list(truth.y)) == ("truth", [8, 20_000], [0.85696, 0.85696])
     assert truth.line.dash == "longdash"
     assert shown.caption.endswith("In long dashes, the score of the distribution itself, 0.857.")
+
+
+def test_a_projection_shows_the_names_of_its_points_where_it_has_them():
+    assert all(trace.text is None for trace in traces("projection", type="scattergl"))
+    named = Subject("named", {}, {"projection": DATA["projection"] | {"names": ["w", "w", "<i>", "w"]}})
+    shown = figure("projection", named)
+    assert shown.table.columns == ["name", "component_1", "component_2", "label"]
+    assert shown.table.rows[2] == ["<i>", 2.0, 0.5, "b"]
+    drawn = [trace for trace in shown.draw().data if trace.type == "scattergl"]
+    assert {text for trace in drawn for text in trace.text} == {"&lt;i&gt;", "w"}
+    assert all(trace.hovertemplate.startswith("%{text}<br>") for trace in drawn)
 
 
 def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows():

@@ -59,7 +59,7 @@ def test_a_first_word_with_a_number_in_it_is_no_lie_of_the_header(opened):
         ("0 2\n", "The first line declares 0 words, and 0 lines follow"),
         ("1 2\nking 1 2 3 4\n", "The first line declares 2 numbers a word, but 4 follow each word"),
         ("2 3\nking 1 2\nqueen 3 4\n", "Line 2 has 2 numbers behind its word, expected 3 as in the first line"),
-        ("king 1 2\nqueen 3\n", "Line 2 has 1 numbers behind its word, expected 2"),
+        ("king 1 2\nqueen 3\n", "Line 2 has 1 number behind its word, expected 2"),
         ("king 1 2\n\nqueen 3 4\n", "Line 2 has 0 numbers behind its word, expected 2"),
         ("9 999999\nking 1 2\n", "Expected a word and from 1 to 65,536 numbers a line, .* found 999,999"),
     ],
@@ -67,6 +67,15 @@ def test_a_first_word_with_a_number_in_it_is_no_lie_of_the_header(opened):
 def test_what_does_not_hold_what_it_declares_is_refused(opened, content, sentence):
     with pytest.raises(InvalidError, match=sentence):
         opened(content)
+
+
+def test_texts_are_sent_to_the_encodings(opened):
+    contents = opened("hello world\n")
+    sentence = r"a word and then 1 number with .* If these are texts, encode them under Encodings\."
+    with pytest.raises(InvalidError, match=sentence):
+        list(contents.rows("vectors", 10))
+    with pytest.raises(InvalidError, match=r"If these are texts, encode them under Encodings\."):
+        opened("hello\n")
 
 
 @pytest.mark.parametrize("line", ["pawn 1 x", "pawn 1  2", "hello great world"])

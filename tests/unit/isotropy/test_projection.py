@@ -120,7 +120,8 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
 )
 def test_where_nothing_varies_there_is_a_reason(x, reason):
     assert found(x, ["a"] * len(x)) == {
-        "n": len(x), "x": [], "y": [], "shares": [None, None], "labels": None, "density": None, "reason": reason,
+        "n": len(x), "x": [], "y": [], "shares": [None, None], "names": None, "labels": None, "density": None,
+        "reason": reason,
     }  # fmt: skip
 
 
@@ -145,3 +146,13 @@ def test_rows_that_are_left_out_shift_no_label():
     kept = np.isfinite(x).all(axis=1)
     assert (data["n"], sorted(rows)) == (197, kept.nonzero()[0].tolist())
     np.testing.assert_allclose(at, by_row(found(x[kept], [str(i) for i in range(197)]))[1])
+
+
+def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(many):
+    x = points(300, 4)
+    x[7] = np.nan
+    names = [f"{i} {'x' * 80}" for i in range(300)]
+    data = projection(read_cloud(Rows(x, [str(i) for i in range(300)])), 0, names)
+    rows, _ = by_row(data)
+    assert data["names"] == [names[row][:60] for row in rows]
+    assert found(x)["names"] is None

@@ -29,7 +29,14 @@ def test_what_is_stored_is_what_the_project_measures(position):
 
 def test_the_nearest_position_is_taken():
     assert nearest(Position("circle", 0.31, 2.4, 100)) == Position("circle", 0.4, 2.0, 128)
-    assert nearest(Position("torus", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
+    assert nearest(Position("line", -3.0, 1e9, -1)) == Position("line", 0.0, 7.0, 8)
+
+
+def test_no_shape_stands_in_for_one_that_there_is_not():
+    sentence = r"Expected a shape among line, circle, .*, got 'torus': choose one."
+    with pytest.raises(InvalidError, match=sentence) as refused:
+        nearest(Position("torus", 0.0, 0.0, 8))
+    assert refused.value.field == "shape"
 
 
 def test_what_was_measured_is_let_through():
@@ -78,6 +85,10 @@ def test_few_points_make_isoscore_low_and_its_correction_is_near_the_truth():
         (Position("line", 0.0, 0.0, 512), "IsoScore is 0.00: all variance lies on one line. A cosine near 0 is not"),
         (Position("circle", 0.0, 0.0, 512), "IsoScore is 0.50: some directions hold less variance than others."),
         (Position("skewed", 0.0, 0.0, 512), "0.11 although the mean is the origin: the points crowd on one side"),
+        (
+            Position("sphere", 1.0, 0.0, 8),
+            "even and around the origin, but 8 points of it are too few to show that: their mean cosine is −0.11. Few",
+        ),
         (
             Position("gaussian", 1.0, 0.0, 8),
             "Few rows make IsoScore low: it is 0.59 of 8 points and 1.00 of 2,000 of the same cloud. The bias-",

@@ -78,13 +78,19 @@ def of_pairs(cloud):
     return [f"word{row}" for row in cloud.rows.tolist()]
 
 
-def test_a_report_has_the_neighbours_of_24_names_less_the_top_component(x):
+def test_a_report_has_the_neighbours_of_200_names_of_more():
+    many = np.random.default_rng(1).normal(size=(260, 5))
+    found = neighbours_data(read_cloud(Rows(many), seed=0), [f"word{row}" for row in range(260)], seed=0)
+    assert len({one["name"] for one in found["of"]}) == 200
+
+
+def test_a_report_has_the_neighbours_of_names_less_the_top_component(x):
     x[17] = np.nan
     cloud = read_cloud(Rows(x), seed=0)
     found = neighbours_data(cloud, of_pairs(cloud), seed=0)
     assert (found["k"], found["rows"]) == (K, 59)
     assert (found["method"], found["parameters"]) == ("all_but_the_top", {"D": 1})
-    assert len({one["name"] for one in found["of"]}) == 24
+    assert len({one["name"] for one in found["of"]}) == 59
     clean = np.delete(x, 17, 0)
     after = fit_all_but_the_top(torch.from_numpy(clean)).apply(torch.from_numpy(clean)).numpy()
     places = [i for i in range(60) if i != 17]

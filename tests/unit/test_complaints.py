@@ -1,0 +1,58 @@
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from app.complaints import sentence_of
+
+
+class Asked(BaseModel):
+    zeta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
+    rows: Annotated[int, Field(gt=1, lt=100)] = 5
+    sort: Literal["name", "-name", "created"] = "name"
+    q: Annotated[str, Field(max_length=3)] = ""
+    layers: bool = False
+    tag: Annotated[str, Field(pattern="a+")] = "a"
+
+
+class Needed(BaseModel):
+    file: str
+
+
+def complaint(**given):
+    with pytest.raises(ValidationError) as refused:
+        Asked.model_validate(given)
+    (error,) = refused.value.errors()
+    return sentence_of(error, str(error["loc"][0]))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"zeta": "7"}, "Expected zeta up to 1, got 7."),
+        ({"zeta": -0.5}, "Expected zeta of at least 0, got -0.5."),
+        ({"zeta": "nan"}, "Expected zeta as a finite number, got 'nan'."),
+        ({"zeta": "much"}, "Expected zeta as a number, got 'much'."),
+        ({"zeta": None}, "Expected zeta as a number."),
+        ({"rows": "many"}, "Expected rows as a whole number, got 'many'."),
+        ({"rows": 2.5}, "Expected rows as a whole number, got 2.5."),
+        ({"rows": 1}, "Expected rows above 1, got 1."),
+        ({"rows": 100}, "Expected rows below 100, got 100."),
+        ({"sort": "foo"}, "Expected sort as name, -name or created, got 'foo'."),
+        ({"q": "long"}, "Expected q of at most 3 characters, got 'long'."),
+        ({"layers": "perhaps"}, "Expected layers as true or false, got 'perhaps'."),
+        ({"tag": "b"}, "tag: String should match pattern 'a+', got 'b'."),
+    ],
+)
+def test_a_value_that_is_refused_is_told_with_what_was_expected(given, sentence):
+    assert complaint(**given) == sentence
+
+
+def test_what_is_missing_is_named():
+    with pytest.raises(ValidationError) as refused:
+        Needed.model_validate({})
+    assert sentence_of(refused.value.errors()[0], "file") == "Expected file, got nothing."
+
+
+def test_a_long_text_is_cut_short():
+    assert complaint(q="x" * 500) == f"Expected q of at most 3 characters, got '{'x' * 79}."
