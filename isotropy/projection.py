@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,11 @@ BINS = 100
 TAIL = 0.001
 """Share of the rows on either side of an axis that the range of the density is found without."""
 
+NamesOf = Callable[[Tensor], list[str] | None]
+"""Gives the names of rows by their places among all, int64 [m]; None where rows have none."""
 
-def projection(cloud: Cloud, seed: int = 0, names: Sequence[str] | None = None) -> dict[str, Any]:
+
+def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) -> dict[str, Any]:
     """Return where the points lie along the first two principal components, about their mean.
 
     Each axis is signed so that its loading of greatest magnitude is positive. Where variances are equal, axes are
@@ -41,7 +44,7 @@ def projection(cloud: Cloud, seed: int = 0, names: Sequence[str] | None = None) 
     Args:
         cloud: the points, which are read once more.
         seed: of the points that are drawn, at most ``MAX_POINTS``, in random order.
-        names: of all rows of the file, those left out included; None where rows have none.
+        names_of: gives the names of rows by their places among all, int64 [m]; None where rows have none.
 
     Returns:
         ``{"n", "x": [], "y": [], "shares": [of the variance, 2], "names", "labels", "density", "reason"}``, coordinates
@@ -66,12 +69,13 @@ def projection(cloud: Cloud, seed: int = 0, names: Sequence[str] | None = None) 
         if density is not None:
             density.update(at)
     points, rows = drawn.drawn()
+    names = names_of(rows)
     return {
         "n": cloud.n,
         "x": _rounded(points[:, 0]),
         "y": _rounded(points[:, 1]),
         "shares": plane.shares,
-        "names": None if names is None else [names[row][:NAME_CHARACTERS] for row in rows.tolist()],
+        "names": names and [name[:NAME_CHARACTERS] for name in names],
         "labels": _labels(cloud, rows),
         "density": density and density.found(),
         "reason": None,

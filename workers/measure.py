@@ -1,6 +1,7 @@
 """The measure job: the file of a committed embedding in, its measurements, zeta curves and data of figures out."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlalchemy import delete
 
@@ -41,10 +42,9 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         matrix = open_embedding(embedding, settings)
         cloud = read_cloud(matrix, SEED)
-        names = values_of(matrix, matrix.selection.names, cloud.rows[: len(cloud.pairs)])
         data = [
             FigureData(embedding_id=embedding_id, slug=slug, data=data)
-            for slug, data in figure_data(cloud, names, SEED).items()
+            for slug, data in figure_data(cloud, partial(values_of, matrix, matrix.selection.names), SEED).items()
         ]
         rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
         _store(sessions, embedding, cloud, rows)

@@ -152,7 +152,9 @@ def test_the_points_drawn_keep_the_names_of_their_rows_cut_short(many):
     x = points(300, 4)
     x[7] = np.nan
     names = [f"{i} {'x' * 80}" for i in range(300)]
-    data = projection(read_cloud(Rows(x, [str(i) for i in range(300)])), 0, names)
+    data = projection(
+        read_cloud(Rows(x, [str(i) for i in range(300)])), 0, lambda rows: [names[row] for row in rows.tolist()]
+    )
     rows, _ = by_row(data)
     assert data["names"] == [names[row][:60] for row in rows]
     assert found(x)["names"] is None
