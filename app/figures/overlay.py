@@ -42,7 +42,9 @@ class Series:
 
     def tells(self, what: str) -> bool:
         """Whether a figure is due: there is something to draw, or a reason why there is not."""
-        return self.has(what) or (what in self.subject.found and self.value(what) is None)
+        if what in self.subject.found:
+            return self.has(what) or self.value(what) is None
+        return what in self.subject.data
 
     def of(self, what: str) -> dict[str, Any]:
         """What a measure found beside its value, or the data of a figure; empty where there is nothing."""
