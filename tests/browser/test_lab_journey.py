@@ -51,7 +51,7 @@ def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page)
     expect(page.locator("#provenance")).to_contain_text("Made of cloud.csv by Soft ZCA whitening, eps 0.11")
     page.get_by_text("Download", exact=True).click()
     with page.expect_download() as download:
-        page.get_by_role("link", name=re.compile(r"\.npy$")).click()
+        page.get_by_role("link", name=re.compile(r"\.npy$")).first.click()
     assert np.load(download.value.path()).shape == (400, 8)
     page.get_by_role("link", name="See its trial").click()
     expect(page.get_by_role("heading", name="Soft ZCA whitening, eps 0.11")).to_be_visible()
