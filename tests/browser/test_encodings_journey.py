@@ -22,8 +22,8 @@ def test_texts_are_uploaded_encoded_and_read_layer_by_layer(serving, page, tmp_p
     expect(page.locator("#plan strong")).to_have_text("6 embeddings")
     page.get_by_role("button", name="Encode").click()
 
-    expect(page.get_by_role("link", name="Compare layers")).to_be_visible(timeout=240_000)
-    expect(page.get_by_text("embeddings measured")).to_be_hidden(timeout=240_000)
+    expect(page.get_by_role("button", name="Compare layers")).to_be_visible(timeout=240_000)
+    expect(page.get_by_text("encoded, measuring")).to_be_hidden(timeout=240_000)
     expect(page.locator("#figure-heat-map .js-plotly-plot")).to_be_visible()
     expect(page.locator("#figure-by-layer .js-plotly-plot")).to_be_visible()
     page.get_by_label("Measure by layer").select_option("Uniformity")
