@@ -2,7 +2,7 @@
 
 import pytest
 
-TEXTS = "".join(f"the {'good' if i % 2 else 'bad'} film number {i} was so very great and dull\n" for i in range(40_000))
+TEXTS = "".join(f"the {'good' if i % 2 else 'bad'} film {i} was so very great and dull\n" for i in range(20_000))
 CONFIG = {"model": "tiny-bert", "text_columns": ["line"], "layers": [1, 2], "max_rows": None, "batch_size": 1}
 
 
