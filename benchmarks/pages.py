@@ -13,9 +13,10 @@ import httpx2
 import numpy as np
 
 from app.context import Context
-from app.db.config import Regularizer, RunConfig, TrainingConfig
+from app.db.config import RunConfig, TrainingConfig
 from app.db.migration import upgrade
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus, Step
+from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.main import create_context
 from app.queue import migrate

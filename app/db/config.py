@@ -5,31 +5,54 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
-
-class Regularizer(StrEnum):
-    """What is added to the task's loss."""
-
-    NONE = "none"
-    ISTAR = "istar"
-
-
-class Metric(StrEnum):
-    """What a run's performance is measured by, on the validation rows."""
-
-    ACCURACY = "accuracy"
-    F1 = "f1"
-    MATTHEWS = "matthews"
+from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer
+from app.db.task import METRICS, Metric, TaskKind
 
 
 class Schedule(StrEnum):
-    """How the learning rate goes on: as in the reference code, or linearly down to zero."""
+    """How the learning rate goes on after its warm-up: as it is, linearly down to zero, or along half a cosine."""
 
     CONSTANT = "constant"
     LINEAR = "linear"
+    COSINE = "cosine"
+
+
+class Optimizer(StrEnum):
+    """Adam with its weight decay apart from the gradient, or as a part of it."""
+
+    ADAMW = "adamw"
+    ADAM = "adam"
+
+
+class Precision(StrEnum):
+    """What the model computes in; weights and penalties stay in float32."""
+
+    FP32 = "fp32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
+class Checkpoint(StrEnum):
+    """Which weights of a run are evaluated and saved: the last, or the best by its metric on the selection rows."""
+
+    LAST = "last"
+    BEST = "best"
+
+
+class Selection(StrEnum):
+    """The rows by which the best checkpoint is chosen and a run is stopped early.
+
+    The validation rows themselves, which makes the reported performance optimistic; or a tenth of the training rows,
+    which are not trained on then.
+    """
+
+    VALIDATION = "validation"
+    HELD_OUT = "held_out"
 
 
 LayerNumber = Annotated[int, Field(ge=1, le=1000)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Weight = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
 
 
 class TrainingOptions(BaseModel):
@@ -38,27 +61,72 @@ class TrainingOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str
+    task: TaskKind = TaskKind.CLASSIFICATION
     text_columns: list[str] = Field(min_length=1, max_length=2)
     label_column: str
     metric: Metric = Metric.ACCURACY
-    layers: list[LayerNumber] | None = Field(
-        None, min_length=1, description="Layers that I-STAR sees, from 1; null means all."
+
+    layers: list[LayerNumber] | Layers | None = Field(
+        None, min_length=1, description="Layers that a regularizer sees, from 1; null means those of its paper."
     )
-    epochs: int | None = Field(3, ge=1, le=1000)
-    max_steps: int | None = Field(None, ge=1, le=10_000_000)
-    batch_size: int = Field(16, ge=1, le=4096)
-    learning_rate: FiniteFloat = Field(3e-5, gt=0, le=1)
-    schedule: Schedule = Schedule.CONSTANT
-    weight_decay: FiniteFloat = Field(0.0, ge=0, le=1)
-    max_length: int = Field(128, ge=8, le=4096, description="Tokens; longer texts are cut.")
-    train_rows: int | None = Field(None, ge=2, description="Train on this many rows, drawn by a fixed seed.")
-    validation_rows: int | None = Field(None, ge=2)
+    points: Points | None = Field(
+        None, description="Which vectors of a layer a regularizer sees; null means those of its paper."
+    )
     token_fraction: FiniteFloat = Field(
         1.0, gt=0, le=1, description="Part of a batch's tokens that I-STAR sees, drawn anew for each step by the seed."
     )
     include_padding: bool = Field(False, description="As the reference code does; only for reproduction.")
     shrinkage_points: int = Field(250_000, ge=2, lt=2**31, description="Layer-tokens behind the shrinkage covariance.")
+    shrinkage_refresh: Refresh = Field(Refresh.EPOCH, description="When the shrinkage covariance is estimated anew.")
+    shrinkage_every: int = Field(500, ge=1, le=10_000_000, description="Steps between two estimates, for 'steps'.")
+    shrinkage_momentum: FiniteFloat = Field(
+        0.99, ge=0, lt=1, description="Weight of the past in the moving average, for 'average'."
+    )
+    entropy_bars: Bars = Field(Bars.PROMINENT, description="Bars whose entropy is raised.")
+    entropy_by_label: bool = Field(True, description="Within each class, so that classes are not drawn together.")
+    entropy_cluster_weight: FiniteFloat = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description="Weight of the mean length of the other bars, which it shortens.",
+    )
+    beside: dict[Regularizer, Weight] = Field(
+        default_factory=dict, description="Further regularizers, each added to every run with this lambda."
+    )
+
+    epochs: int | None = Field(3, ge=1, le=1000)
+    max_steps: int | None = Field(None, ge=1, le=10_000_000)
+    batch_size: int = Field(16, ge=1, le=4096, description="Rows of a forward pass, in each process.")
+    accumulation: int = Field(1, ge=1, le=1024, description="Batches whose gradients are averaged into one step.")
+    optimizer: Optimizer = Optimizer.ADAMW
+    learning_rate: FiniteFloat = Field(3e-5, gt=0, le=1)
+    warmup: FiniteFloat = Field(0.0, ge=0, lt=1, description="Part of the steps in which the rate rises from 0.")
+    schedule: Schedule = Schedule.CONSTANT
+    weight_decay: FiniteFloat = Field(0.0, ge=0, le=1)
+    precision: Precision = Precision.FP32
+    gradient_checkpointing: bool = Field(False, description="Less memory for more time.")
+    processes: int = Field(1, ge=1, le=64, description="Processes that train one run together, each on its device.")
+
+    max_length: int = Field(
+        128, ge=8, le=4096, description="Tokens; longer texts are cut, or for spans read in windows."
+    )
+    stride: int = Field(64, ge=0, le=2048, description="Tokens that two windows of a long text share, for spans.")
+    train_rows: int | None = Field(None, ge=2, description="Train on this many rows, drawn by a fixed seed.")
+    validation_rows: int | None = Field(None, ge=2)
+
+    probe_every: int | None = Field(
+        None, ge=1, le=10_000_000, description="Steps between two looks at the layers; null means about twelve in all."
+    )
     evaluation_zeta: FiniteFloat = Field(0.0, ge=0, le=1, description="Zeta of the reported IsoScore*.")
+    checkpoint: Checkpoint = Checkpoint.LAST
+    selection: Selection = Selection.HELD_OUT
+    evaluate_every: int | None = Field(
+        None, ge=1, le=10_000_000, description="Steps between two evaluations on the selection rows; null: each epoch."
+    )
+    patience: int | None = Field(
+        None, ge=1, le=1000, description="Stop after so many evaluations that are not the best; null: never."
+    )
+    export: bool = Field(False, description="Keep the trained model for download.")
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
@@ -66,16 +134,34 @@ class TrainingOptions(BaseModel):
             raise ValueError("expected either epochs or max_steps; give one of them")
         return self
 
+    @model_validator(mode="after")
+    def _metric_of_the_task(self) -> Self:
+        if self.metric not in METRICS[self.task]:
+            offered = ", ".join(METRICS[self.task])
+            raise ValueError(f"expected a metric of {self.task}, one of {offered}; got {self.metric}")
+        return self
+
     @field_validator("layers")
     @classmethod
-    def _each_layer_once(cls, layers: list[int] | None) -> list[int] | None:
-        return None if layers is None else sorted(set(layers))
+    def _each_layer_once(cls, layers: Layers | list[int] | None) -> Layers | list[int] | None:
+        return sorted(set(layers)) if isinstance(layers, list) else layers
+
+    @field_validator("beside")
+    @classmethod
+    def _something_to_add(cls, beside: dict[Regularizer, float]) -> dict[Regularizer, float]:
+        return {name: weight for name, weight in beside.items() if name is not Regularizer.NONE and weight}
 
 
 class TrainingConfig(TrainingOptions):
     """What all runs of an experiment share, with what was read from its data set."""
 
-    label_names: list[str] = Field(min_length=2)
+    label_names: list[str] = Field(description="The classes, in order; empty where the task is not classification.")
+
+    @model_validator(mode="after")
+    def _classes_of_a_classification(self) -> Self:
+        if (self.task is TaskKind.CLASSIFICATION) != (len(self.label_names) >= 2):
+            raise ValueError(f"expected two classes or more for classification and none else; got {self.label_names}")
+        return self
 
 
 class RunConfig(TrainingConfig):
@@ -85,3 +171,11 @@ class RunConfig(TrainingConfig):
     lam: FiniteFloat
     zeta: FiniteFloat = Field(0.2, ge=0, le=1)
     seed: Seed
+
+    @property
+    def weights(self) -> dict[Regularizer, float]:
+        """Lambda of every regularizer that this run adds to its loss; empty for plain training."""
+        weights = dict(self.beside)
+        if self.regularizer is not Regularizer.NONE and self.lam != 0:
+            weights[self.regularizer] = self.lam
+        return weights

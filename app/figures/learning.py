@@ -56,19 +56,19 @@ def penalty(run: Run) -> Figure:
 
 def layers(run: Run) -> Figure:
     """IsoScore* of a fixed set of validation rows by layer, while the run trains."""
-    logged = [step for step in run.steps if step.layers]
-    depth = max((len(step.layers or []) for step in logged), default=0)
+    logged = [(step.step, step.layers["isoscore_star"]) for step in run.steps if step.layers]
+    depth = max((len(values) for _, values in logged), default=0)
     gap = " A gap is a probe whose points were all equal or not finite, so that it has no IsoScore★."
     return Figure(
         slug="layers",
         title="IsoScore★ by layer",
         caption=(
             "Of the same few validation rows each time, at ζ = 0: low for few tokens, so read the trend, not the level."
-            + (gap if any(None in (step.layers or []) for step in logged) else "")
+            + (gap if any(None in values for _, values in logged) else "")
         ),
         table=Table(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
-            [[step.step, *(step.layers or [])] for step in logged],
+            [[step, *values] for step, values in logged],
         ),
         draw=partial(_draw_layers, logged, depth),
         empty=None if logged else "One line for each layer appears here after the first probe of the model.",
@@ -125,11 +125,11 @@ def _draw_losses(lines: list[tuple[Run, list[Step]]]) -> go.Figure:
     )
 
 
-def _draw_layers(logged: list[Step], depth: int) -> go.Figure:
+def _draw_layers(logged: list[tuple[int, list[float | None]]], depth: int) -> go.Figure:
     traces = [
         go.Scatter(
-            x=[step.step for step in logged],
-            y=[(step.layers or [])[layer] for step in logged],
+            x=[step for step, _ in logged],
+            y=[values[layer] for _, values in logged],
             mode="lines" if len(logged) > 1 else "markers",
             line={"color": palette.of_layer(layer, depth), "width": 1.6},
             name=str(layer + 1),

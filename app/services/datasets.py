@@ -10,7 +10,7 @@ from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.errors import ConflictError, IsoscopeError, NotFoundError
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
-from app.services.glue import TASKS, GlueName
+from app.services.hub_tasks import TASKS, HubName
 from app.services.names import base_name, clean_name
 from app.storage import Stored
 
@@ -60,14 +60,14 @@ def create_dataset(
     return dataset
 
 
-def create_glue_dataset(context: Context, glue_name: GlueName) -> Dataset:
+def create_hub_dataset(context: Context, hub_name: HubName) -> Dataset:
     """Add a GLUE task, whose rows the worker will fetch from the Hub at a pinned revision."""
-    task = TASKS[glue_name]
+    task = TASKS[hub_name]
     with context.sessions.begin() as session:
         dataset = Dataset(
             name=f"GLUE {task.title}",
-            origin=DatasetOrigin.GLUE,
-            glue_name=glue_name.value,
+            origin=DatasetOrigin.HUB,
+            hub_name=hub_name.value,
             n_train=task.n_train,
             n_validation=task.n_validation,
             columns=[column.model_dump(mode="json") for column in task.columns()],

@@ -8,8 +8,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.config import Regularizer, RunConfig, Seed, TrainingConfig, TrainingOptions
+from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions
 from app.db.models import UNFINISHED, Dataset, Experiment, Run
+from app.db.penalty import Regularizer
 from app.db.types import RowId
 from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.labels import check_text_columns, label_values
@@ -159,7 +160,8 @@ def _check_columns(dataset: Dataset, request: SweepRequest) -> list[str]:
 
 
 def _check_layers(model: ModelChoice, request: SweepRequest) -> None:
-    beyond = [layer for layer in request.layers or [] if model.layers is not None and layer > model.layers]
+    chosen = request.layers if isinstance(request.layers, list) else []
+    beyond = [layer for layer in chosen if model.layers is not None and layer > model.layers]
     if beyond:
         raise InvalidError(
             f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {beyond[0]}.",

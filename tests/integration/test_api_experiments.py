@@ -167,7 +167,7 @@ def test_a_run_that_finished_cannot_be_cancelled(client, context, request_body):
 
 
 def test_a_glue_task_is_named_not_uploaded(client):
-    answer = client.post("/api/datasets/glue", json={"name": "cola"})
+    answer = client.post("/api/datasets/hub", json={"name": "cola"})
     assert answer.status_code == 201
-    assert (answer.json()["origin"], answer.json()["n_train"]) == ("glue", 8551)
-    assert client.post("/api/datasets/glue", json={"name": "mnli"}).status_code == 422
+    assert (answer.json()["origin"], answer.json()["n_train"]) == ("hub", 8551)
+    assert client.post("/api/datasets/hub", json={"name": "mnli"}).status_code == 422

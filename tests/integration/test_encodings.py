@@ -356,7 +356,7 @@ def test_what_holds_no_texts_is_refused_and_not_kept(client, context, given, fie
 
 
 def test_a_glue_task_has_no_file_to_take(client):
-    dataset = client.post("/api/datasets/glue", json={"name": "sst2"}).json()
+    dataset = client.post("/api/datasets/hub", json={"name": "sst2"}).json()
     answer = client.post("/api/encodings", data={"dataset_id": dataset["id"]})
     assert "GLUE SST-2 has no files here: a worker fetches them" in answer.json()["detail"]
     page = client.post("/encodings/of-dataset", data={"dataset_id": dataset["id"], "split": "train"})

@@ -4,7 +4,6 @@ import signal
 
 import pytest
 
-from app.db.config import Regularizer
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -19,6 +18,7 @@ from app.db.models import (
     StoredFile,
     Worker,
 )
+from app.db.penalty import Regularizer
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor

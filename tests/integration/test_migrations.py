@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime
 from multiprocessing import get_context
 
@@ -5,9 +6,10 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
+from sqlalchemy.orm import Session
 
 from app.db.migration import downgrade, upgrade
-from app.db.models import Base
+from app.db.models import Base, Run
 from app.db.session import create_database_engine
 from app.settings import Settings
 
@@ -175,3 +177,29 @@ def test_sqlite_writes_ahead_waits_when_busy_and_keeps_foreign_keys(sqlite):
         found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
                  ("journal_mode", "busy_timeout", "foreign_keys")]  # fmt: skip
     assert found == ["wal", 30_000, 1]
+
+
+def test_a_probe_of_old_becomes_one_measure_of_several_and_back(engine):
+    upgrade(engine, "0005")
+    with engine.begin() as connection:
+        for statement in (
+            "INSERT INTO datasets (id, name, origin, glue_name, columns, created_at)"
+            " VALUES ('d', 'CoLA', 'glue', 'cola', '[]', '2026-01-01')",
+            "INSERT INTO experiments (id, name, dataset_id, config, created_at)"
+            " VALUES ('e', 'x', 'd', '{}', '2026-01-01')",
+            "INSERT INTO runs (id, experiment_id, position, config, regularizer, lam, zeta, seed, status, phase_done,"
+            " attempts, queued_at) VALUES ('r', 'e', 0, '{}', 'istar', 1, 0.2, 0, 'finished', 0, 0, '2026-01-01')",
+            "INSERT INTO steps (run_id, step, layers) VALUES ('r', 0, '[0.5, null]'), ('r', 1, NULL)",
+        ):
+            connection.execute(text(statement))
+    upgrade(engine)
+    with Session(engine) as session:
+        run = session.get_one(Run, "r")
+        assert [step.layers for step in run.steps] == [{"isoscore_star": [0.5, None]}, None]
+        assert (run.notes, run.experiment.grid) == ([], {})
+        assert (run.experiment.dataset.origin, run.experiment.dataset.hub_name) == ("hub", "cola")
+    downgrade(engine, "0005")
+    with engine.connect() as connection:
+        assert connection.scalars(text("SELECT glue_name FROM datasets WHERE origin = 'glue'")).all() == ["cola"]
+        layers = connection.scalars(text("SELECT CAST(layers AS text) FROM steps ORDER BY step")).all()
+    assert [json.loads(one) if one else one for one in layers] == [[0.5, None], None]

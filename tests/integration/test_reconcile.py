@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from app.db.config import Regularizer
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.db.penalty import Regularizer
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
 from workers.locks import FileLocks

@@ -8,8 +8,9 @@ from sqlalchemy import update
 from transformers import PrinterCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from app.db.config import Regularizer, RunConfig
+from app.db.config import RunConfig
 from app.db.models import UNFINISHED, Dataset, Phase, Run, RunStatus
+from app.db.penalty import Regularizer
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
@@ -19,7 +20,7 @@ from workers.device import choose_device
 from workers.environment import describe_environment
 from workers.failure import record
 from workers.finetune.checkpoint import CheckpointCallback
-from workers.finetune.data import describe_rows, encode, load_columns
+from workers.finetune.data import describe_rows, load_columns
 from workers.finetune.evaluation import Evaluation, evaluate
 from workers.finetune.folder import RunFolder, step_of, sweep
 from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
@@ -27,13 +28,14 @@ from workers.finetune.model import load_model
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
+from workers.finetune.tasks import TASKS
 from workers.finetune.trainer import IsotropyTrainer, training_arguments
 from workers.models import be_quiet, find_source, longest_input
 from workers.sessions import job_sessions
 from workers.slot import slot_name
 
 
-class Task(NamedTuple):
+class Order(NamedTuple):
     """What a run's row asks for."""
 
     config: RunConfig
@@ -55,8 +57,8 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
         try:
-            if (task := _begin(sessions, run_id, slot)) is not None:
-                _work(task, Progress(sessions, run_id, slot), folder, settings, device)
+            if (order := _begin(sessions, run_id, slot)) is not None:
+                _work(order, Progress(sessions, run_id, slot), folder, settings, device)
         except RunStoppedError:
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
@@ -66,7 +68,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     return ()
 
 
-def _begin(sessions: Sessions, run_id: str, slot: str) -> Task | None:
+def _begin(sessions: Sessions, run_id: str, slot: str) -> Order | None:
     """Set the run to running at this worker and return what it asks for; None if nobody waits for it here."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
@@ -76,18 +78,19 @@ def _begin(sessions: Sessions, run_id: str, slot: str) -> Task | None:
         run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None
         run.started_at = run.started_at or utcnow()
         revision = (run.environment or {}).get("model", {}).get("revision")
-        return Task(RunConfig.model_validate(run.config), run.experiment.dataset, revision)
+        return Order(RunConfig.model_validate(run.config), run.experiment.dataset, revision)
 
 
-def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+def _work(order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
     be_quiet()
     choose_device(device)
-    config = task.config
-    columns = load_columns(task.dataset, config, settings)
-    source = find_source(config.model, settings, task.revision)
-    model, tokenizer = load_model(source, config)
+    config = order.config
+    task = TASKS[config.task](config)
+    columns = load_columns(order.dataset, config, settings)
+    source = find_source(config.model, settings, order.revision)
+    model, tokenizer = load_model(source, task)
     max_length = longest_input(model, tokenizer, config.max_length)
-    train, validation = (encode(part, config, tokenizer, max_length) for part in columns)
+    train, validation = (task.encode(part, tokenizer, max_length) for part in columns)
 
     tally = Tally()
     # At lambda = 0 the penalty is nothing, so that neither hidden states nor a shrinkage covariance are asked for.
@@ -100,14 +103,14 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
         data_collator=train.collate,
         tally=tally,
         regularizer=regularizer,
-        layers=config.layers,
+        layers=config.layers if isinstance(config.layers, list) else None,
         token_fraction=config.token_fraction,
         include_padding=config.include_padding,
     )
     trainer.remove_callback(PrinterCallback)
     with progress.sessions.begin() as session:
         environment = describe_environment(source, trainer.args.device, max_length)
-        progress.write(session, environment=environment | {"dataset": describe_rows(task.dataset)})
+        progress.write(session, environment=environment | {"dataset": describe_rows(order.dataset)})
 
     if regularizer is not None and config.zeta > 0:
         trainer.add_callback(ShrinkageCallback(regularizer, model, train, config, progress))
@@ -122,7 +125,7 @@ def _work(task: Task, progress: Progress, folder: RunFolder, settings: Settings,
     if checkpoint is not None:
         saver.restore(checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
-    _finish(progress, evaluate(model, train, validation, config, progress))
+    _finish(progress, evaluate(model, train, validation, task, progress))
 
 
 def _is_reached(checkpoint: Path, progress: Progress) -> bool:

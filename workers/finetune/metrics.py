@@ -10,9 +10,9 @@ from app.db.config import RunConfig
 from app.db.models import Phase, Step
 from app.errors import InvalidError
 from isotropy.isoscore import isoscore_from_covariance
-from workers.finetune.data import Rows
 from workers.finetune.layers import LayerMoments, rows_at_once
 from workers.finetune.progress import Progress
+from workers.finetune.rows import Rows
 from workers.finetune.tally import Tally
 from workers.hidden_states import hidden_states_of, looking_at, width
 
@@ -40,14 +40,14 @@ class Probe:
         self.indices = rows.longest_first(rows.draw(enough, (PROBE_SEED,), most=PROBE_ROWS))
         self.tokens = int(rows.tokens[self.indices].sum())
 
-    def isoscores(self) -> list[float | None]:
-        """Return IsoScore of the tokens of each layer, None where it is undefined."""
+    def measures(self) -> dict[str, list[float | None]]:
+        """Return measures of the tokens of each layer, None where one is undefined."""
         moments = LayerMoments(self.model)
         with looking_at(self.model):
             for batch in self.rows.batches(self.indices, self.size, self.model.device):
                 outputs = self.model(**batch, output_hidden_states=True)
                 moments.update(hidden_states_of(outputs), batch["attention_mask"])
-        return [isoscore_from_covariance(layer.covariance()).value for layer in moments.layers]
+        return {"isoscore_star": [isoscore_from_covariance(layer.covariance()).value for layer in moments.layers]}
 
 
 class MetricsCallback(TrainerCallback):
@@ -70,7 +70,7 @@ class MetricsCallback(TrainerCallback):
             self.progress.write(session, phase_done=state.global_step)
             session.execute(delete(Step).where(Step.run_id == self.progress.run_id, Step.step > state.global_step))
         if state.global_step == 0:
-            self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.isoscores()))
+            self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measures()))
 
     def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Say that training goes on, after a pass for the shrinkage covariance or not."""
@@ -88,7 +88,7 @@ class MetricsCallback(TrainerCallback):
                 f"The loss is not a number any more at step {step}. Lower the learning rate, or the size of lambda."
             )
         self.tally.clear()
-        layers = self.probe.isoscores() if last or step % self.probe_every == 0 else None
+        layers = self.probe.measures() if last or step % self.probe_every == 0 else None
         self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
 
     def _write(self, row: Step) -> None:

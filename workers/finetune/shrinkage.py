@@ -8,9 +8,9 @@ from app.db.config import RunConfig
 from app.db.models import Phase
 from isotropy.points import union_of_layers
 from isotropy.regularizers.istar import IStar
-from workers.finetune.data import Rows
 from workers.finetune.layers import empty_moments, rows_at_once
 from workers.finetune.progress import Progress
+from workers.finetune.rows import Rows
 from workers.hidden_states import depth, hidden_states_of, looking_at
 
 
@@ -36,7 +36,8 @@ class ShrinkageCallback(TrainerCallback):
         epoch = float(state.epoch)
         if not epoch.is_integer():
             return
-        n_layers = len(self.config.layers or range(depth(self.model)))
+        layers = self.config.layers if isinstance(self.config.layers, list) else None
+        n_layers = len(layers or range(depth(self.model)))
         drawn = self.rows.draw(self.config.shrinkage_points // n_layers, (self.config.seed, int(epoch)))
         size = self.config.batch_size
         if not self.config.include_padding:
@@ -49,9 +50,7 @@ class ShrinkageCallback(TrainerCallback):
             for batch in self.rows.batches(drawn, size, self.model.device):
                 mask = batch["attention_mask"]
                 states = hidden_states_of(self.model(**batch, output_hidden_states=True))
-                moments.update(
-                    union_of_layers(states, mask, self.config.layers, include_padding=self.config.include_padding)
-                )
+                moments.update(union_of_layers(states, mask, layers, include_padding=self.config.include_padding))
                 done += int(mask.sum()) * n_layers
                 self.progress.advance(done)
         self.regularizer.set_shrinkage(moments.covariance())

@@ -12,7 +12,8 @@ from app.db.models.embeddings import (
     ZetaCurve,
 )
 from app.db.models.encodings import Encoding
-from app.db.models.experiments import Dataset, Experiment, Run, Step, Worker
+from app.db.models.experiments import Dataset, DryRun, Experiment
+from app.db.models.runs import Run, RunFigure, Step, Worker
 from app.db.models.states import (
     UNFINISHED,
     DatasetOrigin,
@@ -32,6 +33,7 @@ __all__ = [
     "Base",
     "Dataset",
     "DatasetOrigin",
+    "DryRun",
     "Embedding",
     "EmbeddingFile",
     "EmbeddingOrigin",
@@ -49,6 +51,7 @@ __all__ = [
     "PostProcessing",
     "ResultStatus",
     "Run",
+    "RunFigure",
     "RunStatus",
     "Step",
     "StoredFile",

@@ -7,7 +7,6 @@ from sqlalchemy import JSON, MetaData
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeEngine
 
-from app.db.config import Regularizer
 from app.db.models.states import (
     DatasetOrigin,
     EmbeddingOrigin,
@@ -20,6 +19,7 @@ from app.db.models.states import (
     ResultStatus,
     RunStatus,
 )
+from app.db.penalty import Regularizer
 from app.db.types import UtcDateTime, stored_by_value
 
 
@@ -37,7 +37,10 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, TypeEngine[Any]]] = {
         datetime: UtcDateTime(),
         dict[str, Any]: JSON(none_as_null=True),
+        dict[str, list[Any]]: JSON(none_as_null=True),
+        dict[str, list[float | None]]: JSON(none_as_null=True),
         list[Any]: JSON(none_as_null=True),
+        list[str]: JSON(none_as_null=True),
         EmbeddingStatus: stored_by_value(EmbeddingStatus),
         EmbeddingOrigin: stored_by_value(EmbeddingOrigin),
         EncodingStatus: stored_by_value(EncodingStatus),

@@ -96,4 +96,4 @@ class DatasetOrigin(StrEnum):
 
     UPLOAD = "upload"
     SAMPLE = "sample"
-    GLUE = "glue"
+    HUB = "hub"

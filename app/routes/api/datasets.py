@@ -7,7 +7,7 @@ from fastapi import APIRouter, File, Form, UploadFile
 
 from app.db.models import Dataset
 from app.dependencies import ContextDep
-from app.routes.api.schemas.datasets import DatasetOut, GlueRequest
+from app.routes.api.schemas.datasets import DatasetOut, HubRequest
 from app.services import datasets
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
@@ -32,10 +32,10 @@ def create_dataset(
     )
 
 
-@router.post("/glue", status_code=201, response_model=DatasetOut)
-def create_glue_dataset(context: ContextDep, request: GlueRequest) -> Dataset:
+@router.post("/hub", status_code=201, response_model=DatasetOut)
+def create_hub_dataset(context: ContextDep, request: HubRequest) -> Dataset:
     """Name a GLUE task, where the Hub can be reached."""
-    return datasets.create_glue_dataset(context, request.name)
+    return datasets.create_hub_dataset(context, request.name)
 
 
 @router.get("/{dataset_id}", response_model=DatasetOut)

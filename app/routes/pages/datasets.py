@@ -11,12 +11,12 @@ from app.problems import status_of
 from app.routes.pages.answers import see
 from app.services.datasets import (
     create_dataset,
-    create_glue_dataset,
+    create_hub_dataset,
     delete_dataset,
     get_dataset,
     list_datasets,
 )
-from app.services.glue import TASKS, GlueName
+from app.services.hub_tasks import TASKS, HubName
 from app.templating import templates
 
 router = APIRouter(prefix="/datasets")
@@ -47,10 +47,10 @@ def upload_dataset(
     return see(f"/datasets/{dataset.id}")
 
 
-@router.post("/glue")
-def name_glue_dataset(context: ContextDep, glue_name: Annotated[GlueName, Form()]) -> Response:
+@router.post("/hub")
+def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
     """Add a GLUE task by its name."""
-    return see(f"/datasets/{create_glue_dataset(context, glue_name).id}")
+    return see(f"/datasets/{create_hub_dataset(context, hub_name).id}")
 
 
 @router.get("/{dataset_id}")
@@ -82,7 +82,7 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
 def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
     shown = {
         "datasets": list_datasets(context),
-        "glue_tasks": TASKS,
+        "hub_tasks": TASKS,
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,
         "name": name,

@@ -9,7 +9,7 @@ from starlette.datastructures import ImmutableMultiDict
 from app.db.models import Dataset
 from app.errors import InvalidError
 from app.services.experiments import SweepRequest
-from app.services.glue import TASKS, GlueName
+from app.services.hub_tasks import TASKS, HubName
 
 Values = dict[str, Any]
 """Texts by field; ``text_columns`` is a list of them."""
@@ -58,7 +58,7 @@ def columns_of(dataset: Dataset | None) -> Values:
     by_kind = {kind: [c["name"] for c in dataset.columns if c["kind"] == kind] for kind in ("label", "text")}
     label = next(iter(by_kind["label"]), "")
     values = {"dataset_id": dataset.id, "text_columns": by_kind["text"][:2], "label_column": label}
-    return values | ({"metric": TASKS[GlueName(dataset.glue_name)].metric.value} if dataset.glue_name else {})
+    return values | ({"metric": TASKS[HubName(dataset.hub_name)].metric.value} if dataset.hub_name else {})
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:

@@ -29,7 +29,7 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
         assert list(run.environment["model"]["weights_sha256"]) == ["model.safetensors"]
         assert [step.step for step in run.steps] == list(range(9))
         assert run.steps[0].task_loss is None
-        assert len(run.steps[0].layers) == len(run.steps[-1].layers) == 2
+        assert [len(run.steps[at].layers["isoscore_star"]) for at in (0, -1)] == [2, 2]
         assert all((step.penalty != 0) == (lam != 0) for step in run.steps[1:])
     assert runs[-1.0].isoscore_star < runs[0.0].isoscore_star < runs[1.0].isoscore_star
     assert list(settings.runs.iterdir()) == []

@@ -142,7 +142,7 @@ class TestGlue:
     def glue_run(self, sessions, dataset_id, make_run):
         with sessions.begin() as session:
             dataset = session.get(Dataset, dataset_id)
-            dataset.origin, dataset.glue_name = DatasetOrigin.GLUE, "sst2"
+            dataset.origin, dataset.hub_name = DatasetOrigin.HUB, "sst2"
         return make_run(label_names=["negative", "positive"], epochs=1)
 
     def test_the_hub_is_away(self, glue_run, error_of, monkeypatch):

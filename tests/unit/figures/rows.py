@@ -1,7 +1,7 @@
 """Rows as the services return them, never stored."""
 
-from app.db.config import Regularizer
 from app.db.models import Run, RunStatus, Step
+from app.db.penalty import Regularizer
 
 
 def run(lam=0.0, seed=0, performance=0.8, isoscore_star=0.2, status=RunStatus.FINISHED, steps=()):

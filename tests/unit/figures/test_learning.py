@@ -5,8 +5,8 @@ from app.figures.palette import of_lambda
 from tests.unit.figures.rows import run, step
 
 LOGGED = [
-    step(0, layers=[0.3, 0.2]),
-    step(10, 0.7, -0.5, [0.31, None]),
+    step(0, layers={"isoscore_star": [0.3, 0.2]}),
+    step(10, 0.7, -0.5, {"isoscore_star": [0.31, None]}),
     step(20, 0.5, -0.6),
 ]
 

@@ -2,7 +2,8 @@ import pytest
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
-from workers.finetune.data import _subset, encode
+from workers.finetune.data import _subset
+from workers.finetune.tasks.classification import Classification
 
 CONFIG = RunConfig(
     model="m", text_columns=["t"], label_column="l", label_names=["no", "yes"], regularizer="none", lam=0, seed=0
@@ -12,7 +13,7 @@ CONFIG = RunConfig(
 def test_a_row_without_a_text_is_named():
     columns = {"t": ["a", None, "c"], "l": ["no", "yes", "no"]}
     with pytest.raises(InvalidError, match="Row 2 has no text in column 't': fill it in or leave the row out"):
-        encode(columns, CONFIG, tokenizer=None, max_length=8)
+        Classification(CONFIG).encode(columns, tokenizer=None, max_length=8)
 
 
 def test_a_subset_is_the_same_rows_of_every_column_in_their_order():

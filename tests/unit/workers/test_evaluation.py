@@ -9,8 +9,9 @@ from app.db.config import RunConfig
 from app.errors import InvalidError
 from isotropy.isoscore import isoscore, isoscore_from_covariance
 from isotropy.spectrum import shrink
-from workers.finetune.data import Rows
 from workers.finetune.evaluation import evaluate, observe
+from workers.finetune.rows import Rows
+from workers.finetune.tasks.classification import Classification
 
 
 class Progress:
@@ -38,9 +39,10 @@ def make_rows(n, n_labels=2, *, left=False):
     return Rows(datasets.Dataset.from_dict(columns), np.array([len(text) for text in texts]), collate)
 
 
-def make_config(n_labels=2, **changes):
+def make_task(n_labels=2, **changes):
     values = {"model": "m", "text_columns": ["t"], "label_column": "l", "seed": 0, "regularizer": "none", "lam": 0}
-    return RunConfig.model_validate({**values, "label_names": [str(i) for i in range(n_labels)], **changes})
+    config = RunConfig.model_validate({**values, "label_names": [str(i) for i in range(n_labels)], **changes})
+    return Classification(config)
 
 
 def make_model(n_labels=2):
@@ -72,7 +74,7 @@ def clouds(model, rows):
 
 def test_all_validation_rows_are_scored_without_their_padding():
     model, rows = make_model(), make_rows(60)
-    found = evaluate(model, make_rows(10), rows, make_config(), Progress())
+    found = evaluate(model, make_rows(10), rows, make_task(), Progress())
     tokens, first, logits = clouds(model, rows)
     labels = torch.tensor(rows.dataset["labels"])
 
@@ -95,7 +97,7 @@ def test_all_validation_rows_are_scored_without_their_padding():
 
 def test_shrinkage_goes_towards_training_tokens():
     model, train = make_model(), make_rows(30)
-    found = evaluate(model, train, make_rows(60), make_config(evaluation_zeta=1), Progress())
+    found = evaluate(model, train, make_rows(60), make_task(evaluation_zeta=1), Progress())
     tokens, _, _ = clouds(model, train)
     assert found.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
     assert found.results["layers"] == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
@@ -104,7 +106,7 @@ def test_shrinkage_goes_towards_training_tokens():
 @pytest.mark.parametrize(("n_labels", "average"), [(2, "binary"), (3, "macro")])
 def test_the_metric_asked_for_is_the_performance(n_labels, average):
     model, rows = make_model(n_labels), make_rows(60, n_labels)
-    found = evaluate(model, make_rows(10), rows, make_config(n_labels, metric="f1"), Progress())
+    found = evaluate(model, make_rows(10), rows, make_task(n_labels, metric="f1"), Progress())
     predictions = clouds(model, rows)[2].argmax(1).tolist()
     assert found.performance == f1_score(rows.dataset["labels"], predictions, average=average, zero_division=0)
     assert found.results["f1_average"] == average
@@ -113,7 +115,7 @@ def test_the_metric_asked_for_is_the_performance(n_labels, average):
 def test_the_first_token_is_found_behind_padding_on_the_left():
     model = make_model()
     right, left = (
-        evaluate(model, rows, rows, make_config(), Progress()).results["reference"]["layers"]
+        evaluate(model, rows, rows, make_task(), Progress()).results["reference"]["layers"]
         for rows in (make_rows(1), make_rows(1, left=True))
     )
     assert right == left
@@ -123,4 +125,4 @@ def test_a_loss_that_is_not_a_number_is_refused():
     model = make_model()
     torch.nn.init.constant_(model.classifier.weight, float("nan"))
     with pytest.raises(InvalidError, match="loss is not a number on the rows it was evaluated on"):
-        observe(model, make_rows(5), np.arange(5), make_config(), Progress())
+        observe(model, make_rows(5), np.arange(5), make_task(), Progress())

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from workers.finetune.data import Rows
+from workers.finetune.rows import Rows
 
 
 @pytest.fixture

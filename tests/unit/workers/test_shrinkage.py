@@ -9,7 +9,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from app.db.config import RunConfig
 from isotropy.points import union_of_layers
 from isotropy.regularizers.istar import IStar
-from workers.finetune.data import Rows
+from workers.finetune.rows import Rows
 from workers.finetune.shrinkage import ShrinkageCallback
 
 TEXTS = [list(range(4, 4 + n)) for n in (3, 9, 5, 7, 2, 8)]

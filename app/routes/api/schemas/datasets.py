@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 from app.db.models import DatasetOrigin
 from app.routes.api.schemas.row import Row
-from app.services.glue import GlueName
+from app.services.hub_tasks import HubName
 
 
 class DatasetOut(Row):
@@ -24,9 +24,9 @@ class DatasetOut(Row):
     created_at: datetime
 
 
-class GlueRequest(BaseModel):
+class HubRequest(BaseModel):
     """A GLUE task by name."""
 
     model_config = ConfigDict(extra="forbid")
 
-    name: GlueName
+    name: HubName

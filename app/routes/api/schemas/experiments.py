@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from app.db.config import Regularizer
 from app.db.models import Phase, RunStatus
+from app.db.penalty import Regularizer
 from app.routes.api.schemas.row import Row
 
 
@@ -36,7 +36,7 @@ class StepOut(Row):
     step: int
     task_loss: float | None
     penalty: float | None
-    layers: list[Any] | None
+    layers: dict[str, list[float | None]] | None
 
 
 class RunOut(RunSummary):
@@ -45,6 +45,8 @@ class RunOut(RunSummary):
     experiment_id: str
     config: dict[str, Any]
     results: dict[str, Any] | None
+    notes: list[str]
+    log: str | None
     environment: dict[str, Any] | None
     steps: list[StepOut]
 
@@ -56,6 +58,7 @@ class ExperimentOut(Row):
     name: str
     dataset_id: str
     config: dict[str, Any]
+    grid: dict[str, list[Any]]
     created_at: datetime
     status: RunStatus
     runs: list[RunSummary]

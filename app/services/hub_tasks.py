@@ -7,11 +7,11 @@ Language Understanding", as in the Hub's `nyu-mll/glue`.
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.db.config import Metric
+from app.db.task import Metric
 from app.formats.tables import Column, ColumnKind
 
 
-class GlueName(StrEnum):
+class HubName(StrEnum):
     """The Hub's names of the tasks."""
 
     COLA = "cola"
@@ -22,7 +22,7 @@ class GlueName(StrEnum):
     SST2 = "sst2"
 
 
-class GlueTask(NamedTuple):
+class HubTask(NamedTuple):
     """What is published about a task."""
 
     title: str
@@ -53,10 +53,10 @@ def _column(name: str, kind: ColumnKind, values: list[str] | None) -> Column:
 
 SENTENCE, PAIR = ("sentence",), ("sentence1", "sentence2")
 TASKS = {
-    GlueName.COLA: GlueTask("CoLA", SENTENCE, ("unacceptable", "acceptable"), 8551, 1043, Metric.MATTHEWS),
-    GlueName.MRPC: GlueTask("MRPC", PAIR, ("not_equivalent", "equivalent"), 3668, 408),
-    GlueName.QNLI: GlueTask("QNLI", ("question", "sentence"), ("entailment", "not_entailment"), 104743, 5463),
-    GlueName.QQP: GlueTask("QQP", ("question1", "question2"), ("not_duplicate", "duplicate"), 363846, 40430),
-    GlueName.RTE: GlueTask("RTE", PAIR, ("entailment", "not_entailment"), 2490, 277),
-    GlueName.SST2: GlueTask("SST-2", SENTENCE, ("negative", "positive"), 67349, 872),
+    HubName.COLA: HubTask("CoLA", SENTENCE, ("unacceptable", "acceptable"), 8551, 1043, Metric.MATTHEWS),
+    HubName.MRPC: HubTask("MRPC", PAIR, ("not_equivalent", "equivalent"), 3668, 408),
+    HubName.QNLI: HubTask("QNLI", ("question", "sentence"), ("entailment", "not_entailment"), 104743, 5463),
+    HubName.QQP: HubTask("QQP", ("question1", "question2"), ("not_duplicate", "duplicate"), 363846, 40430),
+    HubName.RTE: HubTask("RTE", PAIR, ("entailment", "not_entailment"), 2490, 277),
+    HubName.SST2: HubTask("SST-2", SENTENCE, ("negative", "positive"), 67349, 872),
 }

@@ -1,0 +1,101 @@
+"""Runs, what they logged and what their figures show, and the workers that work on them."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from app.db.models.base import Base
+from app.db.models.experiments import Experiment
+from app.db.models.states import Phase, RunStatus
+from app.db.penalty import Regularizer
+from app.db.types import new_id, utcnow
+
+
+class Run(Base):
+    """One fine-tune: its coordinates in the sweep, how far it is, what came out, what it ran on."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"), index=True)
+    position: Mapped[int]
+    config: Mapped[dict[str, Any]]
+    """``app.db.config.RunConfig``; the next four columns repeat what is searched and plotted."""
+    regularizer: Mapped[Regularizer]
+    lam: Mapped[float]
+    zeta: Mapped[float]
+    seed: Mapped[int]
+
+    status: Mapped[RunStatus] = mapped_column(default=RunStatus.QUEUED, index=True)
+    phase: Mapped[Phase | None]
+    phase_done: Mapped[int] = mapped_column(default=0)
+    phase_total: Mapped[int | None]
+    """Unit by phase: points of the shrinkage pass, optimizer steps, validation rows."""
+    attempts: Mapped[int] = mapped_column(default=0)
+    """Starts since the last checkpoint, so that only a run that gets nowhere is given up."""
+    worker: Mapped[str | None] = mapped_column(String(100))
+    error: Mapped[str | None] = mapped_column(Text)
+    queued_at: Mapped[datetime] = mapped_column(default=utcnow)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+    performance: Mapped[float | None]
+    isoscore_star: Mapped[float | None]
+    isoscore_star_reason: Mapped[str | None] = mapped_column(Text)
+    results: Mapped[dict[str, Any] | None]
+    """Further metrics, measures by layer, the reference's own protocol, numbers of rows and tokens.
+
+    ``by_layer`` is ``{measure: {"values": [first layer first], "reasons": [null where there is a value]}}``.
+    """
+    notes: Mapped[list[str]] = mapped_column(default=list)
+    """What happened on the way and has to be known, such as a batch that had to be halved."""
+    log: Mapped[str | None] = mapped_column(Text)
+    """The last lines that its process wrote."""
+    model_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
+    """The trained model as a zip file, where it was to be kept."""
+    environment: Mapped[dict[str, Any] | None]
+    """Model revision, file hashes, package versions, device."""
+
+    experiment: Mapped[Experiment] = relationship(back_populates="runs")
+    steps: Mapped[list["Step"]] = relationship(cascade="all, delete-orphan", passive_deletes=True, order_by="Step.step")
+
+
+class Step(Base):
+    """What was logged at one optimizer step of a run."""
+
+    __tablename__ = "steps"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True)
+    task_loss: Mapped[float | None]
+    penalty: Mapped[float | None]
+    """lambda * (1 - IsoScore*) of the batch, as added to the task loss."""
+    layers: Mapped[dict[str, list[float | None]] | None]
+    """Measures of the probe rows by layer, first transformer layer first; null where undefined."""
+
+
+class RunFigure(Base):
+    """What a figure of a finished run shows and its row does not hold; large, so that only that figure reads it.
+
+    ``activation``: ``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of the last layer.
+    """
+
+    __tablename__ = "run_figures"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    slug: Mapped[str] = mapped_column(String(40), primary_key=True)
+    data: Mapped[dict[str, Any]]
+
+
+class Worker(Base):
+    """A worker process: alive while its beat is fresh."""
+
+    __tablename__ = "workers"
+
+    slot: Mapped[str] = mapped_column(String(100), primary_key=True)
+    device: Mapped[str] = mapped_column(String(100))
+    pid: Mapped[int]
+    started_at: Mapped[datetime] = mapped_column(default=utcnow)
+    heartbeat_at: Mapped[datetime] = mapped_column(default=utcnow)

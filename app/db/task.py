@@ -1,0 +1,31 @@
+"""Kinds of tasks, and what the performance of each is measured by."""
+
+from enum import StrEnum
+
+
+class TaskKind(StrEnum):
+    """What a model learns to give for a text or a pair of texts: a class, a number, or a span of the second text."""
+
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
+    SPAN = "span"
+
+
+class Metric(StrEnum):
+    """What a run's performance is measured by, on the validation rows."""
+
+    ACCURACY = "accuracy"
+    F1 = "f1"
+    MATTHEWS = "matthews"
+    PEARSON = "pearson"
+    SPEARMAN = "spearman"
+    EXACT_MATCH = "exact_match"
+    WORD_F1 = "word_f1"
+
+
+METRICS: dict[TaskKind, tuple[Metric, ...]] = {
+    TaskKind.CLASSIFICATION: (Metric.ACCURACY, Metric.F1, Metric.MATTHEWS),
+    TaskKind.REGRESSION: (Metric.PEARSON, Metric.SPEARMAN),
+    TaskKind.SPAN: (Metric.WORD_F1, Metric.EXACT_MATCH),
+}
+"""Metrics that a kind of task has; the first is proposed."""

@@ -1,0 +1,48 @@
+"""Tokenised rows, and batches of them for passes that only look."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Collate = Callable[[list[dict[str, Any]]], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tokenised rows with what is to be predicted of them, and how to make a batch of them."""
+
+    dataset: datasets.Dataset
+    """``input_ids`` and the tokenizer's other columns, and the labels that the model's head asks for."""
+    tokens: NDArray[np.int64]
+    """[n], tokens of each row, padding not counted."""
+    collate: Collate
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def batches(
+        self, indices: Sequence[int] | NDArray[np.int64], size: int, device: torch.device
+    ) -> Iterator[dict[str, Tensor]]:
+        """Yield the rows of ``indices`` in that order, tensors [at most ``size``, tokens] on ``device``.
+
+        Unlike a DataLoader it draws no random number, so that looking at a model does not change its training.
+        """
+        for start in range(0, len(indices), size):
+            rows = [self.dataset[int(index)] for index in indices[start : start + size]]
+            yield {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
+
+    def longest_first(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ``indices`` by falling number of tokens: little padding, and too long a batch fails at once."""
+        return indices[np.argsort(-self.tokens[indices], kind="stable")]
+
+    def draw(self, tokens: int, seed: Sequence[int], most: int | None = None) -> NDArray[np.int64]:
+        """Return rows drawn without replacement: as many as hold ``tokens`` tokens at most, but one at least."""
+        order = np.random.default_rng(seed).permutation(len(self))[:most]
+        fit = np.searchsorted(np.cumsum(self.tokens[order]), tokens, side="right")
+        return order[: max(int(fit), 1)]

@@ -1,0 +1,9 @@
+"""Kinds of tasks: the head each needs, how its rows are read, what is predicted, and how that is scored."""
+
+from app.db.task import TaskKind
+from workers.finetune.tasks.classification import Classification
+from workers.finetune.tasks.task import Predictions, Task
+
+__all__ = ["TASKS", "Predictions", "Task"]
+
+TASKS: dict[TaskKind, type[Task]] = {TaskKind.CLASSIFICATION: Classification}
