@@ -12,8 +12,8 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 from torch import Tensor
 
-from app.db.models import Embedding, EmbeddingStatus, MeasurementStatus, PostProcessing, ResultStatus, StoredFile
-from app.db.postprocess import SEED, is_of
+from app.db.models import Embedding, MeasurementStatus, PostProcessing, ResultStatus, StoredFile
+from app.db.postprocess import IN_USE, SEED, is_of
 from app.db.session import Sessions
 from app.errors import ConflictError, InvalidError
 from app.queue import Job
@@ -198,10 +198,7 @@ def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str
     )
     (ids, sizes) = zip(*session.execute(kept), strict=True)
     beyond = [trial_id for trial_id, total in zip(ids, accumulate(sizes), strict=True) if total > MAPS_BYTES]
-    in_use = select(Embedding.postprocessing_id).where(
-        Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
-    )
     oldest = delete(PostProcessing).where(
-        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(in_use)
+        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(IN_USE)
     )
     return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, defer
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
-from app.db.postprocess import is_of, key_of
+from app.db.postprocess import IN_USE, is_of, key_of
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import get_embedding, require_measured
@@ -18,10 +18,6 @@ from app.services.positions import Position, described, position_of
 
 KEPT = 200
 """Results of an embedding that are kept; the oldest go."""
-IN_USE = select(Embedding.postprocessing_id).where(
-    Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
-)
-"""Trials that embeddings are being made by."""
 
 
 def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
