@@ -12,7 +12,9 @@ from app.db.models import Embedding
 from app.dependencies import ContextDep
 from app.figures.figure import Cell, Figure, Table
 from app.figures.palette import SERIES
+from app.figures.projection import PROJECTION
 from app.figures.report import figures_of
+from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
 from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure, see
 from app.routes.pages.readings import grouped
@@ -34,9 +36,6 @@ from app.templating import templates
 
 router = APIRouter(prefix="/compare")
 
-SAMPLE_SIZE = "sample_size"
-PROJECTION = "projection"
-"""Megabytes of several embeddings: its own page has it, and fills its place."""
 OFFERED = 200
 """Embeddings in the list to add another from; all others are found in the library."""
 
@@ -104,6 +103,7 @@ def show_comparison(
             "rows": rows,
             "cautions": cautions(embeddings),
             "figures": _figures(context, embeddings, SAMPLE_SIZE),
+            # Megabytes of several embeddings: its own page has it, and fills its place.
             "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
         }
     return templates.TemplateResponse(request, "compare.html", shown)
