@@ -50,8 +50,10 @@ def find_postprocessing(context: Context, embedding: Embedding, position: Positi
 
 def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
     """The trial that an embedding was made by, while its result is kept."""
+    if embedding.postprocessing_id is None:
+        return None
     with context.sessions() as session:
-        found = session.get(PostProcessing, embedding.postprocessing_id or "")
+        found = session.get(PostProcessing, embedding.postprocessing_id)
     return found if found is not None and found.results is not None else None
 
 
