@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session, defer, lazyload, selectinload
 
 from app.context import Context
 from app.db.encoding import MAX_BYTES, MAX_EMBEDDINGS, EncodingConfig
-from app.db.models import Embedding, Encoding, EncodingStatus, Measurement, StoredFile
+from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, Measurement, StoredFile
 from app.db.types import utcnow
 from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError
 from app.formats.columns import Column
@@ -24,7 +24,6 @@ from app.services.results import drop_embeddings
 from app.storage import Stored
 
 FLOAT_BYTES = 4
-UNFINISHED = (EncodingStatus.QUEUED, EncodingStatus.RUNNING)
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
 
 Split = Literal["train", "validation"]
@@ -267,7 +266,7 @@ def _require_launchable(encoding: Encoding) -> None:
 
 
 def _mark_cancelled(context: Context, encoding_id: str) -> bool:
-    stopped = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(UNFINISHED))
+    stopped = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(UNFINISHED_ENCODING))
     cancelled = stopped.values(status=EncodingStatus.CANCELLED, finished_at=utcnow())
     with context.sessions.begin() as session:
         return session.scalar(cancelled.returning(Encoding.id)) is not None

@@ -15,6 +15,7 @@ from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, Experiment, Run, Step, Worker
 from app.db.models.states import (
     UNFINISHED,
+    UNFINISHED_ENCODING,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -29,6 +30,7 @@ from app.db.models.states import (
 
 __all__ = [
     "UNFINISHED",
+    "UNFINISHED_ENCODING",
     "Base",
     "Dataset",
     "DatasetOrigin",

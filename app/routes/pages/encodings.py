@@ -6,7 +6,7 @@ from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
-from app.db.models import Encoding, EncodingStatus
+from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
 from app.figures.layers import POOLING_TITLES
@@ -18,7 +18,6 @@ from app.routes.pages.layers import LayersDep, LayersQuery, read_layers
 from app.services.datasets import list_datasets
 from app.services.encodings import (
     LAUNCHABLE,
-    UNFINISHED,
     EncodingPlan,
     Split,
     cancel_encoding,
@@ -141,7 +140,7 @@ def _page(
         models = list_models(context.settings)
         filled = defaults(encoding, models[0].name) | values
         shown |= {"models": models, "values": filled, "plan": _preview(context, encoding, filled)}
-    elif encoding.status in UNFINISHED:
+    elif encoding.status in UNFINISHED_ENCODING:
         shown["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
         shown |= {"layers": read_layers(context, encoding, query)}
