@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import Select, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
@@ -15,6 +15,7 @@ from app.queue import Job, JobKind
 from app.services.embeddings import get_embedding, require_measured
 from app.services.names import clean_name, file_stem
 from app.services.positions import Position, described, position_of
+from app.services.results import repeat_failed
 
 KEPT = 200
 """Results of an embedding that are kept; the oldest go."""
@@ -85,7 +86,7 @@ def request_postprocessing(
     if found is None:
         _add(context, embedding, position)
     elif found.status is ResultStatus.FAILED:
-        _repeat(context, found.id)
+        repeat_failed(context, PostProcessing, Job(JobKind.POSTPROCESS, found.id))
     if (asked := find_postprocessing(context, embedding, position)) is None:
         raise ConflictError("This embedding or this result was deleted at the same moment; ask again.")
     return asked
@@ -180,14 +181,3 @@ def _drop_waiting(context: Context, embedding_id: str, postprocessing_id: str) -
         dropped = session.scalar(waiting.returning(PostProcessing.id))
     if dropped is not None:
         context.queue.cancel(Job(JobKind.POSTPROCESS, dropped))
-
-
-def _repeat(context: Context, postprocessing_id: str) -> None:
-    failed = update(PostProcessing).where(
-        PostProcessing.id == postprocessing_id, PostProcessing.status == ResultStatus.FAILED
-    )
-    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
-    with context.sessions.begin() as session:
-        repeated = session.scalar(queued.returning(PostProcessing.id))
-    if repeated is not None:
-        context.queue.restart(Job(JobKind.POSTPROCESS, postprocessing_id))
