@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session, defer, lazyload, selectinload
 
 from app.context import Context
-from app.db.encoding import MAX_BYTES, MAX_EMBEDDINGS, EncodingConfig
+from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, Measurement, StoredFile
 from app.db.types import utcnow
 from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError
@@ -23,7 +23,6 @@ from app.services.names import base_name, clean_name
 from app.services.results import drop_embeddings
 from app.storage import Stored
 
-FLOAT_BYTES = 4
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
 
 Split = Literal["train", "validation"]
@@ -169,12 +168,7 @@ def plan_encoding(
     size_bytes = None
     if embeddings is not None and model.width is not None:
         size_bytes = embeddings * rows * model.width * FLOAT_BYTES
-    if (embeddings or 0) > MAX_EMBEDDINGS or (size_bytes or 0) > MAX_BYTES:
-        raise InvalidError(
-            f"Expected at most {MAX_EMBEDDINGS} embeddings of {MAX_BYTES / 1e9:,.1f} GB together, got {embeddings:,} "
-            f"of {(size_bytes or 0) / 1e9:,.1f} GB. Choose fewer layers, poolings or rows.",
-            "layers",
-        )
+    require_sensible(embeddings or 0, size_bytes or 0)
     return EncodingPlan(rows, n_layers, embeddings, model.width, size_bytes, model.layers)
 
 

@@ -322,7 +322,7 @@ def test_the_form_comes_back_filled_in_with_the_sentence_at_its_field(client, dr
 
 
 def test_more_than_is_sensible_is_refused_before_it_is_launched(client, draft, monkeypatch):
-    monkeypatch.setattr(encodings, "MAX_EMBEDDINGS", 5)
+    monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 5)
     answer = client.post(f"/api{draft}/launch", json=config(poolings=["first", "mean"]))
     assert answer.json()["detail"] == (
         "Expected at most 5 embeddings of 34.4 GB together, got 6 of 0.0 GB. Choose fewer layers, poolings or rows."
