@@ -1,7 +1,6 @@
 """The encode job: the row of a launched encoding in, an embedding of every layer out."""
 
 from collections.abc import Sequence
-from contextlib import closing
 
 import torch
 
@@ -73,8 +72,7 @@ def _work(encoding: Encoding, progress: Progress, settings: Settings, device: st
     progress.say(environment=environment)
 
     encoded = Encoder(model, tokenizer, config, max_length).encode(texts, settings.root, progress.advance)
-    with closing(encoded.vectors):
-        environment["model"]["layers"] = encoded.depth
-        environment["batch_size"] = encoded.batch_size
-        ledger = Ledger(progress.sessions, open_storage(settings))
-        return publish(encoding, config, texts, encoded, environment, ledger, progress)
+    environment["model"]["layers"] = encoded.depth
+    environment["batch_size"] = encoded.batch_size
+    ledger = Ledger(progress.sessions, open_storage(settings))
+    return publish(encoding, config, texts, encoded, environment, ledger, progress)

@@ -5,27 +5,26 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.db.encoding import FLOAT_BYTES, require_sensible
 from app.errors import InvalidError
 
 
-class Vectors:
-    """Matrices [n, d] of float32, several of one shape, mapped into memory from a file without a name.
+def room_for(matrices: int, n: int, d: int, folder: Path) -> NDArray[np.float32]:
+    """Return an array [matrices, n, d] mapped into memory from a file in ``folder`` that has no name.
 
-    However the process ends, the disk has its room back. ``values`` is [matrices, n, d].
+    The disk has its room back when the array goes, or the process, however it ends.
+
+    Raises:
+        InvalidError: they are more than an encoding may make, or than the disk has room for.
+
     """
-
-    def __init__(self, folder: Path, matrices: int, n: int, d: int) -> None:
-        size_bytes = matrices * n * d * FLOAT_BYTES
-        require_sensible(matrices, size_bytes)
-        _require_room(folder, size_bytes)
-        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - open for as long as the vectors are
-        self.values = np.memmap(self._file, dtype=np.float32, mode="w+", shape=(matrices, n, d))
-
-    def close(self) -> None:
-        """Let the disk have its room back."""
-        self._file.close()
+    size_bytes = matrices * n * d * FLOAT_BYTES
+    require_sensible(matrices, size_bytes)
+    _require_room(folder, size_bytes)
+    with TemporaryFile(dir=folder) as file:  # the map keeps a descriptor of its own
+        return np.memmap(file, dtype=np.float32, mode="w+", shape=(matrices, n, d))
 
 
 def _require_room(folder: Path, size_bytes: int) -> None:
