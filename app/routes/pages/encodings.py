@@ -16,9 +16,9 @@ from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.encoding_form import Values, defaults, parse, read_values
 from app.routes.pages.layers import LayersDep, LayersQuery, read_layers
 from app.services.datasets import list_datasets
+from app.services.encoding_plan import EncodingPlan, plan_encoding
 from app.services.encodings import (
     LAUNCHABLE,
-    EncodingPlan,
     Split,
     cancel_encoding,
     create_encoding,
@@ -27,7 +27,6 @@ from app.services.encodings import (
     get_encoding,
     launch_encoding,
     list_encodings,
-    plan_encoding,
 )
 from app.services.models import list_models
 from app.services.workers import list_workers
