@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as a reader wants them: three digits, a true minus, units."""
+"""Numbers, sizes, times and names as a reader wants them: three digits, a true minus, units, a true star."""
 
 from datetime import datetime
 from math import floor, log10
@@ -96,6 +96,11 @@ def ago(moment: datetime, now: datetime) -> str:
         if seconds >= length:
             return f"{plural(int(seconds // length), noun)} ago"
     return "just now"
+
+
+def starred(name: str) -> str:
+    """The name of a measure with its star as the papers print it: IsoScore★."""
+    return name.replace("*", "★")
 
 
 def _signed(text: str) -> str:

@@ -40,11 +40,6 @@ def subscripted(text: str) -> Markup:
     return Markup(SUPERSCRIPT.sub(r"<sup>\1\2</sup>", lowered))  # noqa: S704 - escaped just before
 
 
-def starred(name: str) -> str:
-    """A name with its star as the papers print it."""
-    return name.replace("*", "★")
-
-
 def create_environment() -> Environment:
     """Templates that escape by default and fail at a name nobody gave them."""
     environment = Environment(
@@ -66,7 +61,7 @@ def create_environment() -> Environment:
         "ago": ago,
         "filename": file_name,
         "subscripted": subscripted,
-        "starred": starred,
+        "starred": numerals.starred,
     }
     environment.globals |= {
         "static": static,

@@ -16,14 +16,14 @@ from app.formats.proposal import doubtful, propose
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
+from app.numerals import starred
 from isotropy.catalog import GROUPS, MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
 from workers.points import require_measurable
 
 NAMES = {
-    slug: measure.name.replace("*", "★") + (f" ({measure.value})" if measure.value else "")
-    for slug, measure in MEASURES.items()
+    slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
 }
 WIDTH = max(map(len, NAMES.values()))
 

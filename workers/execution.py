@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from app.db.models import (
     UNFINISHED,
+    UNFINISHED_ENCODING,
     Embedding,
     EmbeddingStatus,
     Encoding,
@@ -39,7 +40,7 @@ ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
     JobKind.CURVE: (ZetaCurve, (ResultStatus.QUEUED,), ResultStatus.FAILED),
     JobKind.POSTPROCESS: (PostProcessing, (ResultStatus.QUEUED,), ResultStatus.FAILED),
     JobKind.MAKE: (Embedding, (EmbeddingStatus.MAKING,), EmbeddingStatus.FAILED),
-    JobKind.ENCODE: (Encoding, (EncodingStatus.QUEUED, EncodingStatus.RUNNING), EncodingStatus.FAILED),
+    JobKind.ENCODE: (Encoding, UNFINISHED_ENCODING, EncodingStatus.FAILED),
     JobKind.FINETUNE: (Run, UNFINISHED, RunStatus.FAILED),
 }
 

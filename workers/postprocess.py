@@ -2,9 +2,10 @@
 
 import io
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -12,8 +13,8 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 from torch import Tensor
 
-from app.db.models import Embedding, EmbeddingStatus, MeasurementStatus, PostProcessing, ResultStatus, StoredFile
-from app.db.postprocess import SEED, is_of
+from app.db.models import Embedding, MeasurementStatus, PostProcessing, ResultStatus, StoredFile
+from app.db.postprocess import IN_USE, SEED, is_of
 from app.db.session import Sessions
 from app.errors import ConflictError, InvalidError
 from app.queue import Job
@@ -21,7 +22,7 @@ from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isotropy.cloud import read_cloud
-from isotropy.neighbours import distinct_rows, equal_rows
+from isotropy.neighbours import equal_rows
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit
@@ -60,12 +61,18 @@ NAMED_ROWS = 200
 """Rows whose neighbours can be looked up."""
 
 
-class Drawn(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Drawn:
     """The rows that a trial is of, in random order, with their names and labels where there are any."""
 
     points: Tensor
     names: list[str] | None
     labels: list[str] | None
+
+    @cached_property
+    def firsts(self) -> Tensor:
+        """[n] int64, for each row the first that equals it."""
+        return equal_rows(self.points)
 
 
 def post_process(postprocessing_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -83,7 +90,7 @@ def post_process(postprocessing_id: str, settings: Settings, device: str) -> Seq
         if not is_of(asked, embedding):
             raise ConflictError("Other vectors were chosen of this embedding meanwhile; ask again.")
         drawn = _draw(embedding, settings)
-        trial = try_out(asked.method, asked.parameters, drawn.points)
+        trial = try_out(asked.method, asked.parameters, drawn)
         before = _known_before(embedding, trial, sessions)
         results = results_of(trial, drawn, before)
         _store(row, results, trial.fitted, asked, Ledger(sessions, open_storage(settings)))
@@ -92,17 +99,17 @@ def post_process(postprocessing_id: str, settings: Settings, device: str) -> Seq
     return ()
 
 
-def try_out(method: str, parameters: dict[str, Any], points: Tensor) -> HeldOut:
-    """Fit a method on the half of points [n, d] that the seed draws, and apply it to the other.
+def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
+    """Fit a method on the half of the rows that the seed draws, and apply it to the other.
 
-    Half of those that differ: equal points stay together, or those held out would have been seen.
+    Half of those that differ: equal rows stay together, or those held out would have been seen.
 
     Raises:
-        InvalidError: the method cannot be fitted on these points with these parameters.
+        InvalidError: the method cannot be fitted on these rows with these parameters.
 
     """
     try:
-        return held_out(points, lambda x: fit(method, x, **parameters), FRACTION, SEED, groups=equal_rows(points))
+        return held_out(drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SEED, groups=drawn.firsts)
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
@@ -113,7 +120,7 @@ def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = Non
     of_rows = None if labels is None else [labels[row] for row in rows.tolist()]
     return {
         "rows": len(drawn.points),
-        "distinct": len(distinct_rows(drawn.points)),
+        "distinct": len(torch.unique(drawn.firsts)),
         "fit_rows": len(trial.fit_rows),
         "seed": SEED,
         "before": before or _found(trial.held_out.before, of_rows, MEASURED),
@@ -139,10 +146,9 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
         one = session.scalar(earlier.order_by(PostProcessing.created_at.desc()).limit(1))
     if one is None or one.results is None or not is_of(one, embedding):
         return None
-    # Trials of former versions, which parted equal rows, do not say how many are distinct.
-    parted = "distinct" not in one.results
-    same = not parted and (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
     before: dict[str, Any] = one.results["before"]
+    # Trials of former versions, which held equal rows apart, do not say how many are distinct.
+    same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
     return before if same and set(before) == set(MEASURED) else None
 
 
@@ -198,10 +204,7 @@ def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str
     )
     (ids, sizes) = zip(*session.execute(kept), strict=True)
     beyond = [trial_id for trial_id, total in zip(ids, accumulate(sizes), strict=True) if total > MAPS_BYTES]
-    in_use = select(Embedding.postprocessing_id).where(
-        Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
-    )
     oldest = delete(PostProcessing).where(
-        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(in_use)
+        PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(IN_USE)
     )
     return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()

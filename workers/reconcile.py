@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 
 from app.db.models import (
     UNFINISHED,
+    UNFINISHED_ENCODING,
     Embedding,
     EmbeddingStatus,
     Encoding,
-    EncodingStatus,
     PostProcessing,
     ResultStatus,
     Run,
@@ -116,7 +116,7 @@ def wanted(sessions: Sessions) -> list[Job]:
             *_jobs(session, JobKind.CURVE, ZetaCurve, ResultStatus.QUEUED),
             *_jobs(session, JobKind.POSTPROCESS, PostProcessing, ResultStatus.QUEUED),
             *_jobs(session, JobKind.MAKE, Embedding, EmbeddingStatus.MAKING),
-            *_jobs(session, JobKind.ENCODE, Encoding, EncodingStatus.QUEUED, EncodingStatus.RUNNING),
+            *_jobs(session, JobKind.ENCODE, Encoding, *UNFINISHED_ENCODING),
             *_runs(session),
         ]
 

@@ -1,4 +1,4 @@
-"""The configuration of an encoding: all that is needed to repeat it, stored whole in its row."""
+"""The configuration of an encoding, all that is needed to repeat it, stored whole in its row; how much it may make."""
 
 from typing import Annotated
 
@@ -6,11 +6,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.db.config import Seed
 from app.db.models.states import Pooling
+from app.errors import InvalidError
 
 MAX_EMBEDDINGS = 500
 """Of one encoding: a layer under a pooling each."""
 MAX_BYTES = 32 * 2**30
 """Of all vectors of one encoding, on the disk."""
+FLOAT_BYTES = 4
+"""Of each number of them, float32."""
 
 StateNumber = Annotated[int, Field(ge=0, le=1000)]
 
@@ -45,3 +48,13 @@ class EncodingConfig(BaseModel):
     @classmethod
     def _each_layer_once(cls, layers: list[int] | None) -> list[int] | None:
         return None if layers is None else sorted(set(layers))
+
+
+def require_sensible(embeddings: int, size_bytes: int) -> None:
+    """Refuse an encoding of too many embeddings, or too many bytes of vectors."""
+    if embeddings > MAX_EMBEDDINGS or size_bytes > MAX_BYTES:
+        raise InvalidError(
+            f"Expected at most {MAX_EMBEDDINGS} embeddings of {MAX_BYTES / 1e9:,.1f} GB together, got {embeddings:,} "
+            f"of {size_bytes / 1e9:,.1f} GB. Choose fewer layers, poolings or rows.",
+            "layers",
+        )

@@ -1,14 +1,20 @@
-"""What makes two results of post-processing the same: rows, method and parameters."""
+"""What makes two results of post-processing the same, rows, method and parameters, and which must be kept."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.db.models import Embedding, PostProcessing
+from sqlalchemy import select
+
+from app.db.models import Embedding, EmbeddingStatus, PostProcessing
 
 SEED = 0
 """Of the rows that are drawn from an embedding, and of the half of them that methods are fitted on."""
+IN_USE = select(Embedding.postprocessing_id).where(
+    Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
+)
+"""Trials that embeddings are being made by."""
 
 
 def key_of(embedding: Embedding, method: str, parameters: Mapping[str, Any]) -> str:

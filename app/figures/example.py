@@ -10,18 +10,18 @@ import plotly.graph_objects as go
 from app.figures import palette
 from app.figures.figure import Figure
 from app.figures.report import figures_of
+from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
 from app.numerals import number
 
 FILE = Path(__file__).with_name("gaussian_example.json")
-SLUG = "sample_size"
 
 
 @cache
 def gaussian_example() -> Figure:
     """The sample-size figure of the Gaussian, with the score of the distribution that its rows were drawn from."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
-    (figure,) = figures_of([Subject("Gaussian, d = 768", {}, {SLUG: data})])
+    (figure,) = figures_of([Subject("Gaussian, d = 768", {}, {SAMPLE_SIZE: data})])
     truth, ends = data["truth"], [data["rows"][0], data["n"]]
     caption = f"{figure.caption} In long dashes, the score of the distribution itself, {number(truth)}."
     return replace(figure, caption=caption, draw=partial(_draw, figure, truth, ends))

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.figures import palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.subject import Subject
-from app.numerals import count, number
+from app.numerals import count, number, starred
 from isotropy.catalog import MEASURES
 
 LONGEST_LINE = 14
@@ -101,7 +101,7 @@ def _places(values: Sequence[float | None]) -> list[float | None]:
 
 def _name(measure: str) -> str:
     known = MEASURES.get(measure)
-    return known.name.replace("*", "★") if known else measure
+    return starred(known.name) if known else measure
 
 
 def _heading(measure: str) -> str:

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from app.db.models import Measurement, Pooling
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, plot
+from app.numerals import starred
 from isotropy.catalog import Measure
 
 POOLING_TITLES = {Pooling.FIRST: "first token", Pooling.MEAN: "mean", Pooling.LAST: "last token"}
@@ -32,7 +33,7 @@ def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) ->
     has_errors = any(row[3] is not None for row in rows)
     return Figure(
         slug="by-layer",
-        title=f"{measure.name.replace('*', '★')} by layer",
+        title=f"{starred(measure.name)} by layer",
         caption=f"Range: {measure.range}. Layer 0 is the embedding layer."
         + (" Bars reach one standard error to either side." if has_errors else "")
         + "".join(
@@ -47,7 +48,7 @@ def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) ->
 
 
 def _draw(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) -> go.Figure:
-    title = f"{measure.name.replace('*', '★')}{f', {measure.value}' if measure.value else ''}"
+    title = f"{starred(measure.name)}{f', {measure.value}' if measure.value else ''}"
     return plot(
         [_line(pooling, points) for pooling, points in lines.items()],
         xaxis={"title": {"text": "Layer"}, "dtick": _step(lines)},

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -11,6 +11,7 @@ from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
 from app.errors import InvalidError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import find_embedding, require_measured
+from app.services.results import repeat_failed
 
 OFFERED = 200
 """Embeddings to choose from, at most."""
@@ -64,7 +65,7 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
     if curve is None:
         _add_curve(context, embedding_id, source_id)
     elif curve.status is ResultStatus.FAILED:
-        _repeat_curve(context, curve.id)
+        repeat_failed(context, ZetaCurve, Job(JobKind.CURVE, curve.id))
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
 
@@ -76,15 +77,6 @@ def _add_curve(context: Context, embedding_id: str, source_id: str) -> None:
     except IntegrityError:
         return  # the same curve was asked for, or an embedding deleted, at this moment: a look will tell
     context.queue.enqueue(Job(JobKind.CURVE, curve.id))
-
-
-def _repeat_curve(context: Context, curve_id: str) -> None:
-    failed = update(ZetaCurve).where(ZetaCurve.id == curve_id, ZetaCurve.status == ResultStatus.FAILED)
-    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
-    with context.sessions.begin() as session:
-        repeated = session.scalar(queued.returning(ZetaCurve.id))
-    if repeated is not None:
-        context.queue.restart(Job(JobKind.CURVE, curve_id))
 
 
 def _find_curve(session: Session, embedding_id: str, source: str, source_id: str | None) -> ZetaCurve | None:

@@ -172,5 +172,10 @@ def require_in_use(embedding: Embedding) -> None:
 def require_measured(embedding: Embedding, for_what: str) -> None:
     """Refuse what is done only with measured embeddings that are in use."""
     require_in_use(embedding)
+    require_ready(embedding, for_what)
+
+
+def require_ready(embedding: Embedding, for_what: str) -> None:
+    """Refuse what needs measurements, which an embedding keeps in the trash."""
     if embedding.status is not EmbeddingStatus.READY:
         raise ConflictError(f"{embedding.name} is {embedding.status}; {for_what} needs a measured embedding.")

@@ -3,25 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import Select, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
-from app.db.postprocess import is_of, key_of
+from app.db.postprocess import IN_USE, is_of, key_of
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import get_embedding, require_measured
 from app.services.names import clean_name, file_stem
 from app.services.positions import Position, described, position_of
+from app.services.results import repeat_failed
 
 KEPT = 200
 """Results of an embedding that are kept; the oldest go."""
-IN_USE = select(Embedding.postprocessing_id).where(
-    Embedding.status == EmbeddingStatus.MAKING, Embedding.postprocessing_id.is_not(None)
-)
-"""Trials that embeddings are being made by."""
 
 
 def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
@@ -54,8 +51,10 @@ def find_postprocessing(context: Context, embedding: Embedding, position: Positi
 
 def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
     """The trial that an embedding was made by, while its result is kept."""
+    if embedding.postprocessing_id is None:
+        return None
     with context.sessions() as session:
-        found = session.get(PostProcessing, embedding.postprocessing_id or "")
+        found = session.get(PostProcessing, embedding.postprocessing_id)
     return found if found is not None and found.results is not None else None
 
 
@@ -87,7 +86,7 @@ def request_postprocessing(
     if found is None:
         _add(context, embedding, position)
     elif found.status is ResultStatus.FAILED:
-        _repeat(context, found.id)
+        repeat_failed(context, PostProcessing, Job(JobKind.POSTPROCESS, found.id))
     if (asked := find_postprocessing(context, embedding, position)) is None:
         raise ConflictError("This embedding or this result was deleted at the same moment; ask again.")
     return asked
@@ -182,14 +181,3 @@ def _drop_waiting(context: Context, embedding_id: str, postprocessing_id: str) -
         dropped = session.scalar(waiting.returning(PostProcessing.id))
     if dropped is not None:
         context.queue.cancel(Job(JobKind.POSTPROCESS, dropped))
-
-
-def _repeat(context: Context, postprocessing_id: str) -> None:
-    failed = update(PostProcessing).where(
-        PostProcessing.id == postprocessing_id, PostProcessing.status == ResultStatus.FAILED
-    )
-    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
-    with context.sessions.begin() as session:
-        repeated = session.scalar(queued.returning(PostProcessing.id))
-    if repeated is not None:
-        context.queue.restart(Job(JobKind.POSTPROCESS, postprocessing_id))

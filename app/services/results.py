@@ -1,10 +1,11 @@
-"""Embeddings' going, and that of what was made of them, which also goes when another part of their files is chosen."""
+"""What was made of embeddings: made again where it failed, gone with them or when another part is chosen."""
 
 from collections.abc import Collection
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
+from app.context import Context
 from app.db.models import (
     Embedding,
     EmbeddingFile,
@@ -23,6 +24,16 @@ WORKING = {
     EmbeddingStatus.INSPECTING: JobKind.INSPECT,
     EmbeddingStatus.MEASURING: JobKind.MEASURE,
 }
+
+
+def repeat_failed(context: Context, table: type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
+    """Have a failed result made again by its job, unless somebody asked for that at this moment."""
+    failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
+    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
+    with context.sessions.begin() as session:
+        repeated = session.scalar(queued.returning(table.id))
+    if repeated is not None:
+        context.queue.restart(job)
 
 
 def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:

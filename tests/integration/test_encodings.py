@@ -14,6 +14,7 @@ from app.figures.layers import POOLING_TITLES
 from app.routes.pages.layers import LayersQuery, read_layers
 from app.services import encodings
 from app.services.embeddings import get_embedding
+from app.services.layers import get_place, list_measured
 from app.services.trash import purge_embedding, trash_embedding
 from app.settings import Settings
 from tests.embedding_rows import add, add_encoding
@@ -251,19 +252,19 @@ def test_measures_of_layers_in_the_trash_are_not_offered(context):
     layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
     add(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
     add(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
-    assert encodings.list_measured(context, encoding) == {"isoscore"}
+    assert list_measured(context, encoding) == {"isoscore"}
 
 
 def test_what_is_deleted_between_two_looks_has_no_place(context):
     encoding = add_encoding(context)
     layer = get_embedding(context, add(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
-    assert encodings.get_place(context, layer) is not None
+    assert get_place(context, layer) is not None
     trash_embedding(context, layer.id)
-    assert encodings.get_place(context, layer) is not None
+    assert get_place(context, layer) is not None
     purge_embedding(context, layer.id)
-    assert encodings.get_place(context, layer) is None
+    assert get_place(context, layer) is None
     encodings.delete_encoding(context, encoding)
-    assert encodings.get_place(context, layer) is None
+    assert get_place(context, layer) is None
 
 
 def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(context):
@@ -322,7 +323,7 @@ def test_the_form_comes_back_filled_in_with_the_sentence_at_its_field(client, dr
 
 
 def test_more_than_is_sensible_is_refused_before_it_is_launched(client, draft, monkeypatch):
-    monkeypatch.setattr(encodings, "MAX_EMBEDDINGS", 5)
+    monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 5)
     answer = client.post(f"/api{draft}/launch", json=config(poolings=["first", "mean"]))
     assert answer.json()["detail"] == (
         "Expected at most 5 embeddings of 34.4 GB together, got 6 of 0.0 GB. Choose fewer layers, poolings or rows."

@@ -16,7 +16,7 @@ from app.db.models import Pooling
 from app.errors import InvalidError
 from workers.encode.pooling import pool
 from workers.encode.texts import Texts
-from workers.encode.vectors import Vectors
+from workers.encode.vectors import room_for
 from workers.failure import out_of_memory
 from workers.hidden_states import hidden_states_of, looking_at
 
@@ -34,7 +34,8 @@ class Encoded(NamedTuple):
     """The vectors of all places, in the order of the texts."""
 
     places: list[Place]
-    vectors: Vectors
+    vectors: NDArray[np.float32]
+    """[places, texts, d], on the disk."""
     depth: int
     """Layers of the model, the embedding layer not counted."""
     batch_size: int
@@ -56,7 +57,7 @@ class Encoder:
         """Return the vectors of ``texts``, kept in ``folder``; ``advance`` hears how many are done.
 
         The longest come first: there is little padding, and too large a batch fails at once. Where memory runs out
-        the batch is halved, once. The caller closes the vectors.
+        the batch is halved, once.
 
         Raises:
             InvalidError: a text has no token, the model gives NaN or infinity, or lacks a layer.
@@ -66,26 +67,21 @@ class Encoder:
         order = np.argsort([-sum(map(len, row)) for row in texts.rows], kind="stable")
         encoded: Encoded | None = None
         size, done = self.config.batch_size, 0
-        try:
-            with looking_at(self.model):
-                while done < len(texts):
-                    chosen = order[done : done + size]
-                    try:
-                        depth, pooled = self._pooled(texts, chosen)
-                    except Exception as error:
-                        if size < self.config.batch_size or size == 1 or not out_of_memory(error):
-                            raise
-                        size //= 2
-                        logger.warning("A batch of %s texts did not fit into memory; going on with %s.", 2 * size, size)
-                        continue
-                    encoded = encoded or self._room(depth, pooled, len(texts), folder)
-                    self._keep(encoded, pooled, texts, chosen)
-                    done += len(chosen)
-                    advance(done)
-        except BaseException:
-            if encoded is not None:
-                encoded.vectors.close()
-            raise
+        with looking_at(self.model):
+            while done < len(texts):
+                chosen = order[done : done + size]
+                try:
+                    depth, pooled = self._pooled(texts, chosen)
+                except Exception as error:
+                    if size < self.config.batch_size or size == 1 or not out_of_memory(error):
+                        raise
+                    size //= 2
+                    logger.warning("A batch of %s texts did not fit into memory; going on with %s.", 2 * size, size)
+                    continue
+                encoded = encoded or self._room(depth, pooled, len(texts), folder)
+                self._keep(encoded, pooled, texts, chosen)
+                done += len(chosen)
+                advance(done)
         if encoded is None:
             raise InvalidError("Expected at least one text to encode, got none.", "text_columns")
         return encoded._replace(batch_size=size)
@@ -128,7 +124,7 @@ class Encoder:
                 "them apart.",
                 "layers",
             )
-        return Encoded(list(pooled), Vectors(folder, len(pooled), n, widths[0]), depth, self.config.batch_size)
+        return Encoded(list(pooled), room_for(len(pooled), n, widths[0], folder), depth, self.config.batch_size)
 
     def _keep(self, encoded: Encoded, pooled: Mapping[Place, Tensor], texts: Texts, chosen: NDArray[np.int64]) -> None:
         """Write the vectors of a batch into the rows of its texts."""
@@ -140,4 +136,4 @@ class Encoder:
                     f"{place.layer}. Its weights may be damaged; choose another model.",
                     "model",
                 )
-            encoded.vectors.values[number, chosen] = vectors.numpy()
+            encoded.vectors[number, chosen] = vectors.numpy()

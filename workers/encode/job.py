@@ -1,12 +1,11 @@
 """The encode job: the row of a launched encoding in, an embedding of every layer out."""
 
 from collections.abc import Sequence
-from contextlib import closing
 
 import torch
 
 from app.db.encoding import EncodingConfig
-from app.db.models import Encoding, EncodingStatus
+from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
@@ -24,8 +23,6 @@ from workers.failure import record
 from workers.files import fetch
 from workers.models import be_quiet, find_source, longest_input
 from workers.sessions import job_sessions
-
-WAITING = (EncodingStatus.QUEUED, EncodingStatus.RUNNING)
 
 
 def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -51,7 +48,7 @@ def _begin(sessions: Sessions, encoding_id: str) -> Encoding | None:
     """Set the encoding to running and return it; None if nobody waits for it."""
     with sessions.begin() as session:
         encoding = session.get(Encoding, encoding_id, with_for_update=True)
-        if encoding is None or encoding.status not in WAITING:
+        if encoding is None or encoding.status not in UNFINISHED_ENCODING:
             return None
         encoding.status, encoding.done, encoding.total = EncodingStatus.RUNNING, 0, None
         encoding.started_at = utcnow()
@@ -75,8 +72,7 @@ def _work(encoding: Encoding, progress: Progress, settings: Settings, device: st
     progress.say(environment=environment)
 
     encoded = Encoder(model, tokenizer, config, max_length).encode(texts, settings.root, progress.advance)
-    with closing(encoded.vectors):
-        environment["model"]["layers"] = encoded.depth
-        environment["batch_size"] = encoded.batch_size
-        ledger = Ledger(progress.sessions, open_storage(settings))
-        return publish(encoding, config, texts, encoded, environment, ledger, progress)
+    environment["model"]["layers"] = encoded.depth
+    environment["batch_size"] = encoded.batch_size
+    ledger = Ledger(progress.sessions, open_storage(settings))
+    return publish(encoding, config, texts, encoded, environment, ledger, progress)

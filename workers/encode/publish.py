@@ -42,12 +42,11 @@ def publish(
         EncodingStoppedError: nobody wants it any more; then no file is left.
 
     """
-    matrices = encoded.vectors.values
-    _, n, d = matrices.shape
+    _, n, d = encoded.vectors.shape
     with keeping(ledger) as keep:
         annotations = keep(lambda: jsonl_file(texts.annotations()))  # one file for all embeddings
         vectors: list[Stored] = []
-        for matrix in matrices:
+        for matrix in encoded.vectors:
             progress.advance(len(texts))
             vectors.append(keep(partial(npy_file, n, d, matrix.dtype, [matrix])))
         embeddings = [

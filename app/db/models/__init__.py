@@ -16,6 +16,7 @@ from app.db.models.experiments import Dataset, DryRun, Experiment
 from app.db.models.runs import Run, RunFigure, Step, Worker
 from app.db.models.states import (
     UNFINISHED,
+    UNFINISHED_ENCODING,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -30,6 +31,7 @@ from app.db.models.states import (
 
 __all__ = [
     "UNFINISHED",
+    "UNFINISHED_ENCODING",
     "Base",
     "Dataset",
     "DatasetOrigin",

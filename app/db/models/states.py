@@ -56,6 +56,10 @@ class EncodingStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+UNFINISHED_ENCODING = (EncodingStatus.QUEUED, EncodingStatus.RUNNING)
+"""States of an encoding that still waits for a worker, or is at one."""
+
+
 class MeasurementStatus(StrEnum):
     """Whether a measure has a value here. Where it has none, the reason is stored instead of NaN."""
 

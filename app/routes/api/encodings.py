@@ -12,8 +12,9 @@ from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.formats.detect import TEXTS_FORMATS, listed
 from app.routes.api.schemas.encodings import EncodingOut, EncodingPlanOut, LayerOut
-from app.services import encodings
-from app.services.encodings import EncodingPlan, Split
+from app.services import encoding_plan, encodings, layers
+from app.services.encoding_plan import EncodingPlan
+from app.services.encodings import Split
 
 router = APIRouter(prefix="/encodings", tags=["encodings"])
 
@@ -51,7 +52,7 @@ def show_encoding(context: ContextDep, encoding_id: str) -> Encoding:
 @router.post("/{encoding_id}/plan", response_model=EncodingPlanOut)
 def plan_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> EncodingPlan:
     """What a configuration would make: embeddings, rows, bytes on the disk. Nothing is launched."""
-    return encodings.plan_encoding(context, encodings.get_encoding(context, encoding_id), config)
+    return encoding_plan.plan_encoding(context, encodings.get_encoding(context, encoding_id), config)
 
 
 @router.post("/{encoding_id}/launch", response_model=EncodingOut)
@@ -70,7 +71,7 @@ def cancel_encoding(context: ContextDep, encoding_id: str) -> Encoding:
 def list_layers(context: ContextDep, encoding_id: str) -> Sequence[Embedding]:
     """The embedding of each layer and pooling with its measurements, which `/api/embeddings/<id>` has in detail."""
     encodings.get_encoding(context, encoding_id)
-    return encodings.list_layers(context, encoding_id)
+    return layers.list_layers(context, encoding_id)
 
 
 @router.delete("/{encoding_id}", status_code=204)

@@ -12,9 +12,12 @@ from app.db.models import Embedding
 from app.dependencies import ContextDep
 from app.figures.figure import Cell, Figure, Table
 from app.figures.palette import SERIES
+from app.figures.projection import PROJECTION
 from app.figures.report import figures_of
+from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
 from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure, see
+from app.routes.pages.readings import grouped
 from app.services.comparison import (
     LEAST,
     MOST,
@@ -30,13 +33,9 @@ from app.services.encodings import list_encodings
 from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.services.library import newest_measured
 from app.templating import templates
-from isotropy.catalog import GROUPS
 
 router = APIRouter(prefix="/compare")
 
-SAMPLE_SIZE = "sample_size"
-PROJECTION = "projection"
-"""Megabytes of several embeddings: its own page has it, and fills its place."""
 OFFERED = 200
 """Embeddings in the list to add another from; all others are found in the library."""
 
@@ -100,10 +99,11 @@ def show_comparison(
         rows = compare(embeddings)
         listed = [row for row in rows if row.differs] if choice.differing else rows
         shown |= {
-            "groups": _grouped(listed),
+            "groups": grouped(listed, lambda row: row.measure),
             "rows": rows,
             "cautions": cautions(embeddings),
             "figures": _figures(context, embeddings, SAMPLE_SIZE),
+            # Megabytes of several embeddings: its own page has it, and fills its place.
             "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
         }
     return templates.TemplateResponse(request, "compare.html", shown)
@@ -151,11 +151,6 @@ def _offered(context: Context, choice: Choice) -> dict[str, list[Embedding]]:
             heading = names.get(one.encoding_id or "", "Uploaded and made")
             offered.setdefault(heading, []).append(one)
     return offered
-
-
-def _grouped(rows: Sequence[Compared]) -> dict[str, list[Compared]]:
-    groups = {heading: [row for row in rows if row.measure.group == group] for group, heading in GROUPS.items()}
-    return {heading: group for heading, group in groups.items() if group}
 
 
 def _figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:

@@ -13,8 +13,8 @@ from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.report import ReportDep, ReportQuery, report_of
 from app.services.embeddings import commit_embedding, get_embedding, select_embedding
-from app.services.encodings import get_place
 from app.services.files import is_npy
+from app.services.layers import get_place
 from app.services.library import known_tags
 from app.templating import templates
 

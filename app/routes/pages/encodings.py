@@ -6,7 +6,7 @@ from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
-from app.db.models import Encoding, EncodingStatus
+from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
 from app.figures.layers import POOLING_TITLES
@@ -16,10 +16,9 @@ from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.encoding_form import Values, defaults, parse, read_values
 from app.routes.pages.layers import LayersDep, LayersQuery, read_layers
 from app.services.datasets import list_datasets
+from app.services.encoding_plan import EncodingPlan, plan_encoding
 from app.services.encodings import (
     LAUNCHABLE,
-    UNFINISHED,
-    EncodingPlan,
     Split,
     cancel_encoding,
     create_encoding,
@@ -28,7 +27,6 @@ from app.services.encodings import (
     get_encoding,
     launch_encoding,
     list_encodings,
-    plan_encoding,
 )
 from app.services.models import list_models
 from app.services.workers import list_workers
@@ -141,7 +139,7 @@ def _page(
         models = list_models(context.settings)
         filled = defaults(encoding, models[0].name) | values
         shown |= {"models": models, "values": filled, "plan": _preview(context, encoding, filled)}
-    elif encoding.status in UNFINISHED:
+    elif encoding.status in UNFINISHED_ENCODING:
         shown["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
         shown |= {"layers": read_layers(context, encoding, query)}

@@ -24,8 +24,8 @@ def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNot
     if not made or "fit_rows" not in made:
         return None
     after = ((trial.results if trial else None) or {}).get("after", {})
-    rows = (embedding.n or 0) - (embedding.n_left_out or 0)
-    return FittedNote(made["fit_rows"], rows, after.get("isoscore", {}).get("value"), _lab(embedding))
+    isoscore = after.get("isoscore", {}).get("value")
+    return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _lab(embedding))
 
 
 def _lab(embedding: Embedding) -> str:

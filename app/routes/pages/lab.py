@@ -7,17 +7,17 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from app.context import Context
-from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus
+from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.types import RowId
 from app.dependencies import ContextDep
-from app.errors import ConflictError, InvalidError, NotFoundError
+from app.errors import InvalidError, NotFoundError
 from app.problems import status_of
 from app.routes.downloads import file_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.dials import dials_of, mean_variance, numbers_of
 from app.routes.pages.outcome import outcome_of
 from app.routes.pages.trial import comparisons_of, trial_figures, trial_neighbours
-from app.services.embeddings import get_embedding
+from app.services.embeddings import get_embedding, require_ready
 from app.services.files import get_map
 from app.services.positions import Position, position_of, rows_of
 from app.services.postprocess import create_postprocessed, find_postprocessing, last_result, request_postprocessing
@@ -115,8 +115,7 @@ def show_map(request: Request, context: ContextDep, embedding_id: str) -> Respon
 
 def _measured(context: Context, embedding_id: str) -> Embedding:
     embedding = get_embedding(context, embedding_id)
-    if embedding.status is not EmbeddingStatus.READY:
-        raise ConflictError(f"{embedding.name} is {embedding.status}; post-processing needs a measured embedding.")
+    require_ready(embedding, "post-processing")
     return embedding
 
 

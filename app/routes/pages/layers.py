@@ -13,7 +13,7 @@ from app.figures.heat_map import Row, heat_map
 from app.figures.layers import LayerPoint, by_layer
 from app.figures.subject import Subject
 from app.routes.pages.readings import grouped
-from app.services.encodings import list_layers, list_measured
+from app.services.layers import list_layers, list_measured
 from isotropy.catalog import MEASURES, Measure
 
 SHOWN = (

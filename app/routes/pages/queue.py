@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter, Request, Response
 
-from app.db.models import EmbeddingStatus, RunStatus
+from app.db.models import UNFINISHED_ENCODING, EmbeddingStatus, RunStatus
 from app.dependencies import ContextDep
 from app.services.embeddings import list_embeddings
-from app.services.encodings import UNFINISHED, list_encodings
+from app.services.encodings import list_encodings
 from app.services.experiments import list_experiments
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
@@ -26,7 +26,7 @@ def show_queue(request: Request, context: ContextDep) -> Response:
         "workers": workers,
         "runs": pairs,
         "lost": {run.id for _, run in pairs if worker_lost(run, workers)},
-        "encodings": [one for one in reversed(list_encodings(context)) if one.status in UNFINISHED],
+        "encodings": [one for one in reversed(list_encodings(context)) if one.status in UNFINISHED_ENCODING],
         "embeddings": [one for one in reversed(list_embeddings(context)) if one.status in BUSY],
     }
     return templates.TemplateResponse(request, "queue.html", shown)

@@ -9,7 +9,9 @@ from app.db.models import Embedding, EmbeddingStatus
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
 from app.figures.figure import Figure
+from app.figures.projection import PROJECTION
 from app.figures.report import DRAWN, figures_of
+from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
 from app.inlined import data_url, inlined
 from app.routes.downloads import attachment
@@ -27,8 +29,6 @@ from app.templating import templates
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")
 
-SAMPLE_SIZE = "sample_size"
-PROJECTION = "projection"
 SHAPE = (PROJECTION, "activation", "spectrum", "cumulative", "anisotropy", "cosines", "rogue", "twonn", "barcode")
 """The order of the figures of the cloud's shape; others follow."""
 LARGE = frozenset({PROJECTION, "activation"})

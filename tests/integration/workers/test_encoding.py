@@ -396,7 +396,7 @@ def test_models_that_cannot_be_encoded_with_are_told(make_encoding, error_of, co
 def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, monkeypatch, settings):
     assert "Expected layers from 0 to 2, which 'tiny-bert' has, got 3." in error_of(make_encoding(layers=[1, 3]))
     assert "has no column 'headline'" in error_of(make_encoding(text_columns=["headline"]))
-    monkeypatch.setattr(vectors, "MAX_EMBEDDINGS", 2)
+    monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 2)
     assert "Expected at most 2 embeddings" in error_of(make_encoding())
     monkeypatch.undo()
     monkeypatch.setattr(vectors.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))

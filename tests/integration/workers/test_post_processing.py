@@ -291,11 +291,11 @@ def test_making_by_a_trial_that_is_gone_says_so(trial_of, asked_for, settings, g
 
 def test_equal_rows_are_held_out_together():
     rows = torch.randn(200, 5, generator=torch.Generator().manual_seed(0))
-    points = rows.repeat(10, 1)
-    trial = postprocess.try_out("centring", {}, points)
+    drawn = postprocess.Drawn(rows.repeat(10, 1), None, None)
+    trial = postprocess.try_out("centring", {}, drawn)
     fitted, others = (set(map(tuple, x.tolist())) for x in (trial.in_sample.before, trial.held_out.before))
     assert (len(fitted), len(others), fitted & others) == (100, 100, set())
-    results = postprocess.results_of(trial, postprocess.Drawn(points, None, None))
+    results = postprocess.results_of(trial, drawn)
     assert (results["rows"], results["distinct"], results["fit_rows"]) == (2000, 200, 1000)
 
 
