@@ -148,7 +148,12 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
         },
         environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
         steps=[
-            Step(step=10 * number, task_loss=float(draw.random()), penalty=-lam * values[0], layers=values)
+            Step(
+                step=10 * number,
+                task_loss=float(draw.random()),
+                penalty=-lam * values[0],
+                layers={"isoscore_star": values},
+            )
             for number, values in enumerate(layers, start=1)
         ],
     )
