@@ -169,8 +169,8 @@ HOSTILE_ROWS = {
     "gzip of parquet": ("x.parquet.gz", gzip.compress(parquet(label=[1])), "parquet compressed with gzip, which only"),
     "a bomb of gzip": (
         "x.tsv.gz",
-        gzip.compress(b"sentence\tlabel\n" + b"a\t1\n" * 2**24),
-        "unpacks to more than 67,108",
+        gzip.compress(b"sentence\tlabel\n" + (b"a" * 10**7 + b"\t1\n") * 7),
+        "unpacks to more than 67,108,864, as made to exhaust memory",
     ),
     "text named gz": ("x.tsv.gz", GOOD_ROWS[1], "whose name ends in '.gz'"),
     "jsonl of lists": ("x.jsonl", b"[1]\n", "holds list where an object belongs"),

@@ -82,5 +82,5 @@ def test_whatever_the_two_keys_hold_is_read_or_refused_with_a_sentence(texts, st
     elif isinstance(texts, list) and read_span(json.dumps(value)):
         assert read_span(span_text(value, "answers", "Row 1")) is not None
     else:
-        with pytest.raises(InvalidError, match="^Row 1 holds no answers under 'answers': expected "):
+        with pytest.raises(InvalidError, match=r"^Row 1 holds no answers under 'answers': expected "):
             span_text(value, "answers", "Row 1")
