@@ -1,16 +1,17 @@
 """Data sets: train and validation rows of a task, uploaded or named."""
 
+import re
 from typing import BinaryIO
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.errors import ConflictError, IsoscopeError, NotFoundError
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
-from app.services.hub_tasks import TASKS, HubName
 from app.services.names import base_name, clean_name
 from app.storage import Stored
 
@@ -43,7 +44,7 @@ def create_dataset(
         )  # fmt: skip
         with context.ledger.recording(*stored) as session:
             dataset = Dataset(
-                name=clean_name(name, names[0].rsplit(".", 1)[0]),
+                name=clean_name(name, re.sub(r"\.[^.]*(\.gz)?$", "", names[0], flags=re.IGNORECASE)),
                 origin=origin,
                 train_sha256=stored[0].sha256,
                 validation_sha256=stored[1].sha256,
@@ -61,11 +62,11 @@ def create_dataset(
 
 
 def create_hub_dataset(context: Context, hub_name: HubName) -> Dataset:
-    """Add a GLUE task, whose rows the worker will fetch from the Hub at a pinned revision."""
+    """Add a task of the Hub, whose rows the worker will fetch from the Hub at a pinned revision."""
     task = TASKS[hub_name]
     with context.sessions.begin() as session:
         dataset = Dataset(
-            name=f"GLUE {task.title}",
+            name=task.title,
             origin=DatasetOrigin.HUB,
             hub_name=hub_name.value,
             n_train=task.n_train,
