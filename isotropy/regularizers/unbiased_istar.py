@@ -101,7 +101,7 @@ def _bounded_score(x: Tensor) -> Tensor:
     trace = norms.sum()
     products = y @ y.T if n < d else y.T @ y
     trace_squared, squares = estimates(n, products.square().sum() / trace**2, (n - 1) * norms.square().sum() / trace**2)
-    if float(trace_squared) < ROUNDING:
+    if float(trace_squared.detach()) < ROUNDING:
         return undefined
     b = squares / trace_squared
     within = b.clamp(min=1 / d)
