@@ -110,6 +110,6 @@ def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
     if name is Regularizer.COSREG:
         return CosReg(lam, across_processes=across)
     if name is Regularizer.ENTROPY:
-        bars, weight = config.entropy_bars.value, config.entropy_cluster_weight
-        return PersistentEntropy(lam, bars=bars, cluster_weight=weight, across_processes=across)
+        weight = config.entropy_cluster_weight
+        return PersistentEntropy(lam, bars=config.entropy_bars.value, cluster_weight=weight, across_processes=across)
     return SpectrumControl(lam)
