@@ -6,6 +6,7 @@ import datasets
 import pytest
 import torch
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from app.db.models import Dataset, DatasetOrigin, RunStatus
@@ -94,6 +95,22 @@ def test_a_tokenizer_that_cannot_pad(make_run, error_of, copied):
 def test_a_model_of_a_kind_that_is_not_known(make_run, error_of, copied):
     (copied("strange") / "config.json").write_text('{"model_type": "strange"}')
     assert "cannot be loaded for classification: The checkpoint" in error_of(make_run(model="strange"))
+
+
+def test_a_model_whose_files_lack_weights_of_its_body(make_run, error_of, copied):
+    path = copied("holey") / "model.safetensors"
+    weights = load_file(path)
+    del weights["bert.encoder.layer.1.output.dense.weight"], weights["bert.pooler.dense.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+    sentence = error_of(make_run(model="holey"))
+    assert "The files of 'holey' lack 1 of its weights, such as bert.encoder.layer.1.output.dense.weight" in sentence
+
+
+def test_a_model_whose_weights_are_not_those_of_its_configuration(make_run, error_of, copied):
+    path = copied("misfit") / "config.json"
+    path.write_text(path.read_text().replace('"vocab_size": 18', '"vocab_size": 19'))
+    sentence = error_of(make_run(model="misfit"))
+    assert "The files of 'misfit' lack 1 of its weights, such as bert.embeddings.word_embeddings.weight" in sentence
 
 
 def test_a_layer_that_the_model_does_not_have(make_run, error_of):

@@ -100,7 +100,10 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
     dataset = datasets.concatenate_datasets(parts)
     tokens = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
     cut = sum(short != question.text for short, question in zip(asked, questions, strict=True))
-    return Windows(dataset, tokens, DataCollatorWithPadding(tokenizer), questions, windows, cut)
+    # The heads of transformers look for an answer in the padding too: the loss is the same in any batch if all have
+    # as much of it.
+    collate = DataCollatorWithPadding(tokenizer, padding="max_length", max_length=int(tokens.max()))
+    return Windows(dataset, tokens, collate, questions, windows, cut)
 
 
 def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
