@@ -13,9 +13,9 @@ from app.db.models import UNFINISHED, Dataset, Experiment, Run
 from app.db.penalty import Regularizer
 from app.db.types import RowId
 from app.errors import ConflictError, InvalidError, NotFoundError
-from app.formats.labels import check_text_columns, label_values
 from app.formats.tables import Column
 from app.queue import DEFAULT_PRIORITY, Job, JobKind
+from app.services.columns import check_columns
 from app.services.datasets import find_dataset
 from app.services.models import ModelChoice, require_model
 from app.services.names import clean_name
@@ -149,14 +149,7 @@ def _find(session: Session, experiment_id: str) -> Experiment:
 def _check_columns(dataset: Dataset, request: SweepRequest) -> list[str]:
     """The label names of a request whose columns all exist and fit."""
     columns = [Column.model_validate(column) for column in dataset.columns]
-    check_text_columns(columns, request.text_columns)
-    if request.label_column in request.text_columns:
-        raise InvalidError(
-            f"The label column {request.label_column!r} is also a text column: the model would read the answer. "
-            "Choose another.",
-            "label_column",
-        )
-    return label_values(columns, request.label_column)
+    return check_columns(columns, request.task, request.text_columns, request.label_column)
 
 
 def _check_layers(model: ModelChoice, request: SweepRequest) -> None:
