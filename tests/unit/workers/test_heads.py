@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from app.db.config import RunConfig
-from tests.tiny import tiny_configs
+from tests.tiny import make_tokenizer, tiny_configs
 from workers.finetune.model import load_model
 from workers.finetune.tasks import TASKS
 from workers.hidden_states import depth, hidden_states_of, looking_at, width
-from workers.models import Source, longest_input
+from workers.models import Source, fit_together, longest_input
 
 MODELS = [f"tiny-{config.model_type}" for config in tiny_configs()]
 KINDS = {
@@ -57,3 +57,16 @@ def test_a_head_of_another_shape_is_drawn_by_the_seed(models_dir):
     assert heads[0].shape == (1, 16)
     assert torch.equal(heads[0], heads[1])
     assert not torch.equal(heads[0], heads[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"), [("tiny-bert", True), ("tiny-albert", True), ("tiny-roberta", False), ("tiny-gpt2", False)]
+)
+def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two(models_dir, name, typed):
+    model, _ = load_model(Source(models_dir / name, None), make_task("classification", name))
+    tokenizer = make_tokenizer()
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    fit_together(model, tokenizer)
+    encoded = tokenizer("a film", "a plot", return_tensors="pt")
+    assert ("token_type_ids" in encoded) is typed
+    assert model(**encoded).logits.shape == (1, 3)
