@@ -1,7 +1,7 @@
 """The models and tokenizers that jobs start from, by name."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest
 from inspect import signature
@@ -83,11 +83,24 @@ def load_weights(load: Callable[[], PreTrainedModel], name: str, purpose: str) -
         raise InvalidError(f"The model {name!r} cannot be loaded {purpose}: {one_line(error)}", "model") from error
 
 
+def require_weights(lacking: Sequence[str], name: str) -> None:
+    """Refuse a model whose files lack some of its weights, which transformers draws at random."""
+    if lacking:
+        raise InvalidError(
+            f"The files of {name!r} lack {len(lacking):,} of its weights, such as {lacking[0]}, which would be drawn "
+            "at random. Save the whole model with save_pretrained(), or choose another.",
+            "model",
+        )
+
+
 def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Give the model its tokenizer's padding, and have the tokenizer make only what the model takes."""
     model.config.pad_token_id = tokenizer.pad_token_id
     # A tokenizer saved without its class makes columns that some models do not take.
-    taken = signature(model.forward).parameters
+    taken = set(signature(model.forward).parameters)
+    if getattr(model.config, "type_vocab_size", 0) < 2:
+        # RoBERTa knows one type only, and GPT-2 would take a type for a word.
+        taken.discard("token_type_ids")
     tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name in taken]
 
 

@@ -90,7 +90,8 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
     source = find_source(config.model, settings, order.revision)
     model, tokenizer = load_model(source, task)
     max_length = longest_input(model, tokenizer, config.max_length)
-    train, validation = (task.encode(part, tokenizer, max_length) for part in columns)
+    train = task.encode(columns[0], tokenizer, max_length, training=True)
+    validation = task.encode(columns[1], tokenizer, max_length)
 
     tally = Tally()
     penalties = make_penalties(config, model)

@@ -129,16 +129,6 @@ def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
     assert get_run(plain).results["loss"] == get_run(whole).results["loss"]
 
 
-@pytest.mark.parametrize("model", ["tiny-distilbert", "tiny-gpt2"])
-def test_other_architectures_and_pairs_of_texts_go_the_same_way(settings, make_run, get_run, model):
-    run_id = make_run(model=model, text_columns=["sentence", "sentence"], epochs=None, max_steps=3, layers=[2])
-    fine_tune(run_id, settings, "cpu")
-    run = get_run(run_id)
-    assert (run.status, run.error) == (RunStatus.FINISHED, None)
-    assert len(run.results["layers"]) == 2
-    assert run.environment["max_length"] == 64
-
-
 def test_fewer_rows_are_the_same_ones_in_every_run(settings, make_run, get_run):
     first, second = (make_run(epochs=1, lam=0, train_rows=16, validation_rows=10) for _ in range(2))
     for run_id in (first, second):
