@@ -1,7 +1,7 @@
 import torch
 
 from app.db.models import Pooling
-from workers.encode.pooling import pool
+from workers.pooling import pool
 
 STATES = torch.arange(24, dtype=torch.float32).reshape(2, 4, 3)
 
