@@ -21,6 +21,7 @@ from app.db.config import RunConfig
 from app.db.task import Metric
 from app.errors import InvalidError
 from app.formats.labels import label_text
+from isotropy.score import Score
 from workers.finetune.rows import Rows
 from workers.finetune.tasks.task import Columns, Predictions, Task, texts_of
 
@@ -79,13 +80,13 @@ class Classes:
         self._right += batch["labels"].tolist()
         self._given += outputs["logits"].argmax(dim=-1).tolist()
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Score]:
         """Return accuracy, F1 and Matthews correlation."""
         f1 = f1_score(self._right, self._given, average=self._average, zero_division=0)
         return {
-            Metric.ACCURACY.value: float(accuracy_score(self._right, self._given)),
-            Metric.F1.value: float(f1),
-            Metric.MATTHEWS.value: float(matthews_corrcoef(self._right, self._given)),
+            Metric.ACCURACY.value: Score(float(accuracy_score(self._right, self._given))),
+            Metric.F1.value: Score(float(f1)),
+            Metric.MATTHEWS.value: Score(float(matthews_corrcoef(self._right, self._given))),
         }
 
 

@@ -13,6 +13,7 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
+from isotropy.score import Score
 from workers.finetune.rows import Rows
 
 Columns = Mapping[str, list[Any]]
@@ -26,8 +27,11 @@ class Predictions(Protocol):
         """Take the outputs of the next batch."""
         ...
 
-    def metrics(self) -> dict[str, float]:
-        """Return every metric of the task, by the values of ``app.db.task.Metric``, of all rows added."""
+    def metrics(self) -> dict[str, Score]:
+        """Return every metric of the task, by the values of ``app.db.task.Metric``, of all rows added.
+
+        One that is undefined, as a correlation with a constant is, says why.
+        """
         ...
 
 
