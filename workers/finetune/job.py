@@ -9,7 +9,7 @@ from transformers import PrinterCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
 from app.db.config import RunConfig
-from app.db.models import UNFINISHED, Dataset, Phase, Run, RunStatus
+from app.db.models import UNFINISHED, Dataset, Phase, Run, RunFigure, RunStatus
 from app.db.penalty import Regularizer
 from app.db.session import Sessions
 from app.db.types import utcnow
@@ -147,6 +147,8 @@ def _finish(progress: Progress, evaluation: Evaluation) -> None:
             isoscore_star_reason=evaluation.isoscore_star.reason,
             results=evaluation.results,
         )
+        for slug, data in evaluation.figures.items():
+            session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))
 
 
 def _is_over(sessions: Sessions, run_id: str) -> bool:
