@@ -5,8 +5,8 @@ from transformers import CanineTokenizer
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
+from app.formats.span import Span as Answers
 from tests.tiny import make_tokenizer
-from workers.finetune.tasks.answers import Answers
 from workers.finetune.tasks.span import Span
 from workers.finetune.tasks.windows import NEW_TOKENS, QUESTION_TOKENS, Question, cut_windows
 
@@ -14,9 +14,7 @@ CONTEXT = "the film was very good and the plot was so dull and the cast is great
 
 
 def question(answer="so dull", start=None, text="the plot is", context=CONTEXT):
-    return Question(
-        text, context, Answers(text=[answer], answer_start=[context.find(answer) if start is None else start])
-    )
+    return Question(text, context, Answers([answer], [context.find(answer) if start is None else start]))
 
 
 def cut(questions, max_length=20, stride=4, **tokenizer):
