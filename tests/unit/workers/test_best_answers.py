@@ -87,6 +87,11 @@ def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
     assert gather(rows, wanted, np.array([5, 3, 1, 0, 2, 4]), 1) == found
 
 
+def test_questions_that_were_not_looked_at_do_not_count():
+    rows, wanted = make_rows()
+    assert gather(rows, wanted, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
+
+
 def test_a_question_that_no_window_answers_is_answered_wrongly():
     asked = Question("the film", "", Answers(["film"], [0]))
     rows = cut_windows([asked], make_tokenizer(), 18, 5)
