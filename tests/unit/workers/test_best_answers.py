@@ -6,8 +6,8 @@ import torch
 from torchmetrics.functional.text import squad
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 
+from app.formats.span import Span as Answers
 from tests.tiny import make_tokenizer
-from workers.finetune.tasks.answers import Answers
 from workers.finetune.tasks.span import ANSWER_TOKENS, N_BEST, BestAnswers, best_spans
 from workers.finetune.tasks.windows import Question, cut_windows
 
@@ -46,10 +46,7 @@ def test_a_window_of_a_question_alone_has_no_answer():
 
 def make_rows():
     asked = [("the plot was", "so dull", ["dull"]), ("a cast", "great", ["bad", "great"]), ("a film", "film", ["good"])]
-    questions = [
-        Question(text, CONTEXT, Answers(text=references, answer_start=[0] * len(references)))
-        for text, _, references in asked
-    ]
+    questions = [Question(text, CONTEXT, Answers(references, [0] * len(references))) for text, _, references in asked]
     return cut_windows(questions, make_tokenizer(), 18, 5), [given for _, given, _ in asked]
 
 
@@ -75,7 +72,7 @@ def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
     rows, wanted = make_rows()
     assert len(rows) == 6
     found = gather(rows, wanted, np.arange(6), 4)
-    references = [question.answers.text for question in rows.questions]
+    references = [question.answers.texts for question in rows.questions]
     expected = squad(
         [{"prediction_text": given, "id": str(i)} for i, given in enumerate(wanted)],
         [
@@ -90,8 +87,13 @@ def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
     assert gather(rows, wanted, np.array([5, 3, 1, 0, 2, 4]), 1) == found
 
 
+def test_questions_that_were_not_looked_at_do_not_count():
+    rows, wanted = make_rows()
+    assert gather(rows, wanted, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
+
+
 def test_a_question_that_no_window_answers_is_answered_wrongly():
-    asked = Question("the film", "", Answers(text=["film"], answer_start=[0]))
+    asked = Question("the film", "", Answers(["film"], [0]))
     rows = cut_windows([asked], make_tokenizer(), 18, 5)
     predictions = BestAnswers(rows, np.arange(1))
     batch = rows.collate([rows.dataset[0]])

@@ -1,12 +1,13 @@
 import json
 
 import pytest
-from transformers import CanineTokenizer
+from tokenizers import ByteLevelBPETokenizer
+from transformers import CanineTokenizer, PreTrainedTokenizerFast
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
+from app.formats.span import Span as Answers
 from tests.tiny import make_tokenizer
-from workers.finetune.tasks.answers import Answers
 from workers.finetune.tasks.span import Span
 from workers.finetune.tasks.windows import NEW_TOKENS, QUESTION_TOKENS, Question, cut_windows
 
@@ -14,9 +15,7 @@ CONTEXT = "the film was very good and the plot was so dull and the cast is great
 
 
 def question(answer="so dull", start=None, text="the plot is", context=CONTEXT):
-    return Question(
-        text, context, Answers(text=[answer], answer_start=[context.find(answer) if start is None else start])
-    )
+    return Question(text, context, Answers([answer], [context.find(answer) if start is None else start]))
 
 
 def cut(questions, max_length=20, stride=4, **tokenizer):
@@ -84,6 +83,19 @@ def test_long_questions_are_cut_and_counted():
     short = cut([question(text=long)], max_length=40, stride=20)
     assert short.windows[0].first == 40 - 20 - NEW_TOKENS - 3 + 2
     assert words(short, len(short) - 1)[1][-1] == "great"
+
+
+@pytest.mark.parametrize("answer", ["naïve café", "東京 — film", "京", "é", "𝄞 so", "film"])
+def test_places_are_characters_whatever_bytes_tokens_are_of(answer):
+    context = "a naïve café in 東京 — film 𝄞 so dull"
+    words = ByteLevelBPETokenizer()
+    words.train_from_iterator([context], vocab_size=256, show_progress=False)  # a token a byte
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words._tokenizer, pad_token="!")
+    windows = cut_windows([question(answer, context=context)], tokenizer, 200, 4)
+    row, window = windows.dataset[0], windows.windows[0]
+    begin, _ = window.offsets[row["start_positions"] - window.first]
+    _, end = window.offsets[row["end_positions"] - window.first]
+    assert context[begin:end].strip() == answer
 
 
 def test_windows_too_short_for_their_stride_are_refused():
