@@ -8,8 +8,8 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.db.models import Dataset
 from app.errors import InvalidError
-from app.services.experiments import SweepRequest
 from app.services.hub_tasks import TASKS, HubName
+from app.services.sweeps import SweepRequest
 
 Values = dict[str, Any]
 """Texts by field; ``text_columns`` is a list of them."""
