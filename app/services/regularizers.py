@@ -37,7 +37,7 @@ METHODS = {
         "persistent entropy",
         "−λ · H of the bars",
         "Of the last layer’s text vectors in a batch: groups of them are drawn to equal distances.",
-        "Shrink the longest",
+        "Kudriashov et al. 2025",
     ),
     Regularizer.SPECTRUM: Method(
         "spectrum control",
