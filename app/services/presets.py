@@ -126,9 +126,7 @@ PRESETS = {
         "3. Five seeds",
         ISTAR_PAPER,
         "The best λ and ζ beside the baseline, five seeds each: the numbers of the paper’s first table.",
-        _ISTAR
-        | _ISTAR_BEST
-        | {"regularizers": ["istar"], "lambdas": [-1.0], "zetas": [0.2], "seeds": [0, 1, 2, 3, 4]},
+        _ISTAR | _ISTAR_BEST | {"regularizers": ["istar"], "lambdas": [-1.0], "zetas": [0.2], "seeds": [0, 1, 2, 3, 4]},
         ISTAR_MODELS,
         [_ISTAR_GIVEN, "λ and ζ stand for what the second stage finds best, for each model and task.", *_ISTAR_DIFFERS],
     ),

@@ -30,8 +30,8 @@ METHODS = {
     Regularizer.COSREG: Method(
         "CosReg",
         "λ · mean cosine",
-        "Of the tokens of the last layer: it moves their mean, not their covariance.",
-        "Gao et al. 2019",
+        "Of the tokens of the last layer. It moves their mean more than their covariance.",
+        "Gao et al. 2019, on the tokens of a batch as in Rudman and Eickhoff 2024",
     ),
     Regularizer.ENTROPY: Method(
         "persistent entropy",
@@ -41,9 +41,9 @@ METHODS = {
     ),
     Regularizer.SPECTRUM: Method(
         "spectrum control",
-        "λ · distance of the singular values from a slow decay",
-        "Of the input embedding matrix, whatever the texts.",
-        "Wang et al. 2020",
+        "λ (1 − evenness of the singular values)",
+        "Of the input embedding matrix, whatever the texts. The paper trains factors of it instead.",
+        "after Wang et al. 2020",
     ),
 }
 """All regularizers but none, in the order in which they are offered."""

@@ -10,11 +10,10 @@ from app.context import Context
 from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Zeta
 from app.db.models import Dataset
 from app.db.penalty import Regularizer
-from app.db.task import TaskKind
 from app.db.types import RowId
 from app.errors import InvalidError
-from app.formats.labels import check_text_columns, label_values
-from app.formats.tables import Column
+from app.formats.columns import Column
+from app.services.columns import check_columns
 from app.services.datasets import find_dataset
 from app.services.grid import GRID_FIELDS, ZETA, Grid
 from app.services.models import require_model
@@ -75,7 +74,8 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     """
     with context.sessions() as session:
         dataset = find_dataset(session, request.dataset_id)
-    names = _label_names(dataset, request)
+    columns = [Column.model_validate(column) for column in dataset.columns]
+    names = check_columns(columns, request.task, request.text_columns, request.label_column)
     grid = {name: _each_once(values) for name, values in request.grid.items()}
     factors = _product(request, grid)
     config = TrainingConfig.model_validate(_first_setting(request, grid) | {"label_names": names})
@@ -124,16 +124,3 @@ def _notes(request: SweepRequest, factors: Product) -> list[str]:
     if 0.0 not in request.lambdas:
         return ["The λ = 0 baseline was added, one run for each seed and setting."]
     return []
-
-
-def _label_names(dataset: Dataset, request: SweepRequest) -> list[str]:
-    """The label names of a request whose columns all exist and fit."""
-    columns = [Column.model_validate(column) for column in dataset.columns]
-    check_text_columns(columns, request.text_columns)
-    if request.label_column in request.text_columns:
-        raise InvalidError(
-            f"The label column {request.label_column!r} is also a text column: the model would read the answer. "
-            "Choose another.",
-            "label_column",
-        )
-    return label_values(columns, request.label_column) if request.task is TaskKind.CLASSIFICATION else []
