@@ -12,8 +12,9 @@ from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.sweep_form import Values, columns_of, defaults, parse, read_values
 from app.services.datasets import list_datasets
-from app.services.experiments import SweepPlan, create_experiment, plan_sweep
+from app.services.experiments import create_experiment
 from app.services.models import list_models
+from app.services.sweeps import SweepPlan, plan_sweep
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")

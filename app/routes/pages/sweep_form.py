@@ -8,8 +8,8 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.db.models import Dataset
 from app.errors import InvalidError
-from app.services.experiments import SweepRequest
-from app.services.hub_tasks import TASKS, HubName
+from app.services.proposal import propose_for
+from app.services.sweeps import SweepRequest
 
 Values = dict[str, Any]
 """Texts by field; ``text_columns`` is a list of them."""
@@ -52,13 +52,11 @@ def defaults(dataset: Dataset | None, model: str) -> Values:
 
 
 def columns_of(dataset: Dataset | None) -> Values:
-    """The data set with its likeliest label column and text columns, and the metric that its task is known by."""
-    if dataset is None:
-        return {"dataset_id": "", "text_columns": [], "label_column": ""}
-    by_kind = {kind: [c["name"] for c in dataset.columns if c["kind"] == kind] for kind in ("label", "text")}
-    label = next(iter(by_kind["label"]), "")
-    values = {"dataset_id": dataset.id, "text_columns": by_kind["text"][:2], "label_column": label}
-    return values | ({"metric": TASKS[HubName(dataset.hub_name)].metric.value} if dataset.hub_name else {})
+    """The data set with its likeliest task, text columns, label column and metric."""
+    values = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
+    if dataset is None or (proposal := propose_for(dataset)) is None:
+        return values
+    return values | proposal.model_dump(mode="json", exclude={"n_classes"})
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
