@@ -13,7 +13,7 @@ from app.db.config import RunConfig
 from app.db.models import DryRun, ResultStatus
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
-from app.services.experiments import SweepPlan
+from app.services.sweeps import SweepPlan
 from app.services.results import repeat_failed
 
 KEPT = 50

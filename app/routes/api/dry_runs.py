@@ -6,7 +6,7 @@ from app.db.models import DryRun
 from app.dependencies import ContextDep
 from app.routes.api.schemas.dry_runs import DryRunAnswer, DryRunOut, EstimateOut
 from app.services import dry_runs
-from app.services.experiments import SweepRequest, plan_sweep
+from app.services.sweeps import SweepRequest, plan_sweep
 
 router = APIRouter(prefix="/dry-runs", tags=["experiments"])
 
