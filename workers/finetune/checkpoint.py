@@ -7,13 +7,13 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from isotropy.regularizers.istar import IStar
 from workers.finetune.folder import RunFolder
+from workers.finetune.penalties import Penalties
 from workers.finetune.progress import Progress
 from workers.finetune.tally import Tally
 
 TALLY_FILE = "tally.safetensors"
-REGULARIZER_FILE = "regularizer.safetensors"
+PENALTIES_FILE = "penalties.safetensors"
 # On a slow disk no more than a tenth of the time goes into saving, whatever the setting says.
 SAVINGS_APART = 9
 
@@ -21,18 +21,18 @@ SAVINGS_APART = 9
 class CheckpointCallback(TrainerCallback):
     """Saves a run every few seconds of wall time, at the end of a step; later where saving itself takes long.
 
-    The Trainer saves model, optimizer, schedule and random state. Added are the regularizer with its shrinkage
-    covariance, which belongs to the weights at the epoch's start and cannot be had again, and the tally. After a pass
-    for the covariance that took longer than ``seconds`` the epoch's first step is saved.
+    The Trainer saves model, optimizer, schedule and random state. Added are the penalties with the shrinkage
+    covariance, which belongs to weights of earlier steps and cannot be had again, and the tally. After a pass
+    for the covariance that took longer than ``seconds`` the step that it came before is saved.
     """
 
     def __init__(
-        self, folder: RunFolder, seconds: float, tally: Tally, regularizer: IStar | None, progress: Progress
+        self, folder: RunFolder, seconds: float, tally: Tally, penalties: Penalties | None, progress: Progress
     ) -> None:
         self.folder = folder
         self.seconds = seconds
         self.tally = tally
-        self.regularizer = regularizer
+        self.penalties = penalties
         self.progress = progress
         self._saved_at = time.monotonic()
         self._asked_at = self._saved_at
@@ -41,8 +41,8 @@ class CheckpointCallback(TrainerCallback):
     def restore(self, checkpoint: Path) -> None:
         """Take back from a checkpoint what ``on_save`` put into it."""
         self.tally.restore(load_file(checkpoint / TALLY_FILE))
-        if self.regularizer is not None:
-            self.regularizer.load_state_dict(load_file(checkpoint / REGULARIZER_FILE))
+        if self.penalties is not None:
+            self.penalties.load_state_dict(load_file(checkpoint / PENALTIES_FILE))
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on."""
@@ -55,8 +55,8 @@ class CheckpointCallback(TrainerCallback):
         """Complete the Trainer's checkpoint. The run got somewhere, so its attempts are counted anew."""
         checkpoint = self.folder.path / f"checkpoint-{state.global_step}"
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
-        if self.regularizer is not None:
-            save_file(self.regularizer.state_dict(), checkpoint / REGULARIZER_FILE)
+        if self.penalties is not None:
+            save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
         self.folder.complete(checkpoint)
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)

@@ -15,7 +15,6 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
-from isotropy.regularizers.istar import IStar
 from workers.device import choose_device
 from workers.environment import describe_environment
 from workers.failure import record
@@ -25,11 +24,12 @@ from workers.finetune.evaluation import Evaluation, evaluate
 from workers.finetune.folder import RunFolder, step_of, sweep
 from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
 from workers.finetune.model import load_model
+from workers.finetune.penalties import make_penalties
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
-from workers.finetune.trainer import IsotropyTrainer, training_arguments
+from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.models import be_quiet, find_source, longest_input
 from workers.sessions import job_sessions
 from workers.slot import slot_name
@@ -93,30 +93,28 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
     train, validation = (task.encode(part, tokenizer, max_length) for part in columns)
 
     tally = Tally()
-    # At lambda = 0 the penalty is nothing, so that neither hidden states nor a shrinkage covariance are asked for.
-    penalised = config.regularizer is Regularizer.ISTAR and config.lam != 0
-    regularizer = IStar(config.lam, config.zeta) if penalised else None
+    penalties = make_penalties(config, model)
+    arguments = training_arguments(config, folder.path, device)
     trainer = IsotropyTrainer(
         model=model,
-        args=training_arguments(config, folder.path, device),
+        args=arguments,
         train_dataset=train.dataset,
         data_collator=train.collate,
+        optimizer_cls_and_kwargs=optimizer(config, arguments),
         tally=tally,
-        regularizer=regularizer,
-        layers=config.layers if isinstance(config.layers, list) else None,
-        token_fraction=config.token_fraction,
-        include_padding=config.include_padding,
+        penalties=penalties,
     )
     trainer.remove_callback(PrinterCallback)
     with progress.sessions.begin() as session:
         environment = describe_environment(source, trainer.args.device, max_length)
         progress.write(session, environment=environment | {"dataset": describe_rows(order.dataset)})
 
-    if regularizer is not None and config.zeta > 0:
-        trainer.add_callback(ShrinkageCallback(regularizer, model, train, config, progress))
-    tokens_per_step = config.batch_size * float(train.tokens.mean())
+    if penalties is not None and (istar := penalties.shrunk) is not None:
+        view = penalties.views[Regularizer.ISTAR]
+        trainer.add_callback(ShrinkageCallback(istar, view, model, train, config, progress))
+    tokens_per_step = config.accumulation * config.batch_size * float(train.tokens.mean())
     trainer.add_callback(MetricsCallback(tally, Probe(model, validation, config), tokens_per_step, progress))
-    saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, regularizer, progress)
+    saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, progress)
     trainer.add_callback(saver)
     checkpoint = folder.last_checkpoint()
     if checkpoint is not None and not _is_reached(checkpoint, progress):
