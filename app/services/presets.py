@@ -70,12 +70,12 @@ _SHRINK = {
     "grid": {"entropy_bars": ["prominent", "all"]},
 }
 _SHRINK_DIFFERS = [
-    "Adam with a linear warm-up, as in the text, over 10 % of the steps, as in the code; then a constant rate, since the "
-    "text names no decay. The code has AdamW and a cosine.",
+    "Adam with a linear warm-up, as in the text, over 10 % of the steps, as in the code; then a constant rate, since "
+    "the text names no decay. The code has AdamW and a cosine.",
     "λ = 1 is the code’s weight; the text names none.",
     "Prominent bars are Atienza’s rule, as in the text. The code keeps one bar too many.",
-    "The entropy is of a batch of 64, and so is the task’s loss. The code gathers 8 batches of 8 and divides the task’s "
-    "loss alone by 8.",
+    "The entropy is of a batch of 64, and so is the task’s loss. The code gathers 8 batches of 8 and divides the "
+    "task’s loss alone by 8.",
     "The length of the other bars is left alone, as in the text; the code’s notebook makes them longer.",
 ]
 
