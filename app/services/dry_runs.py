@@ -13,8 +13,8 @@ from app.db.config import RunConfig
 from app.db.models import DryRun, ResultStatus
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
-from app.services.sweeps import SweepPlan
 from app.services.results import repeat_failed
+from app.services.sweeps import SweepPlan
 
 KEPT = 50
 """Dry runs that are kept; the oldest go."""

@@ -1,5 +1,6 @@
 """A fine-tune that is only tried: its rows as the model reads them, its first loss, the time of its steps."""
 
+import math
 import statistics
 import tempfile
 import time
@@ -73,6 +74,7 @@ class Rehearsal:
             ],
             "label_names": self.config.label_names,
             "loss": loss,
+            "loss_of_guessing": math.log(len(self.config.label_names)) if self.config.label_names else None,
             "max_length": self.max_length,
             "longest": int(self.rows.tokens.max()),
             "n_cut": int((self.rows.tokens >= self.max_length).sum()),
