@@ -346,7 +346,7 @@ def test_a_task_of_the_hub_fills_the_form_of_a_sweep(client):
     page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
     assert "Looks like span: question + context → answers." in client.get(page).text
     form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
-    assert "Columns: question and context → answers" in form
+    assert ": question and context → answers</summary>" in form
 
 
 def test_deleting_asks_first(client, dataset):

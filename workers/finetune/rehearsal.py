@@ -48,7 +48,7 @@ class Rehearsal:
         self.model, self.tokenizer = load_model(find_source(config.model, settings), self.task)
         self.max_length = longest_input(self.model, self.tokenizer, config.max_length)
         loaded = time.perf_counter()
-        self.rows = self._encode(self._drawn())
+        self.rows = self._encode(self._drawn(), training=True)
         encoding = (time.perf_counter() - loaded) / len(self.rows)
         self.seconds_to_load = loaded - began + encoding * self.n
 
@@ -105,8 +105,8 @@ class Rehearsal:
         places = np.random.default_rng(DRAW_SEED).choice(n, wanted, replace=False)
         return {name: [values[place] for place in places] for name, values in self.columns.items()}
 
-    def _encode(self, columns: Columns) -> Rows:
-        return self.task.encode(columns, self.tokenizer, self.max_length)
+    def _encode(self, columns: Columns, *, training: bool = False) -> Rows:
+        return self.task.encode(columns, self.tokenizer, self.max_length, training=training)
 
     def _train(self, penalties: Penalties | None) -> float:
         """Seconds of a step, the median of those timed."""
