@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save_file
+from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from isotropy.regularizers.istar import IStar
 from workers.finetune.folder import RunFolder
 from workers.finetune.progress import Progress
+from workers.finetune.selection import SelectionCallback
 from workers.finetune.tally import Tally
 
 TALLY_FILE = "tally.safetensors"
@@ -22,32 +23,38 @@ class CheckpointCallback(TrainerCallback):
     """Saves a run every few seconds of wall time, at the end of a step; later where saving itself takes long.
 
     The Trainer saves model, optimizer, schedule and random state. Added are the regularizer with its shrinkage
-    covariance, which belongs to the weights at the epoch's start and cannot be had again, and the tally. After a pass
-    for the covariance that took longer than ``seconds`` the epoch's first step is saved.
+    covariance, which belongs to the weights at the epoch's start and cannot be had again, the tally, and what the
+    evaluations of the run were so far. After a pass for the covariance that took longer than ``seconds`` the epoch's
+    first step is saved.
     """
 
     def __init__(
-        self, folder: RunFolder, seconds: float, tally: Tally, regularizer: IStar | None, progress: Progress
+        self,
+        folder: RunFolder,
+        seconds: float,
+        tally: Tally,
+        regularizer: nn.Module | None,
+        selection: SelectionCallback | None,
+        progress: Progress,
     ) -> None:
         self.folder = folder
         self.seconds = seconds
         self.tally = tally
         self.regularizer = regularizer
+        self.selection = selection
         self.progress = progress
         self._saved_at = time.monotonic()
         self._asked_at = self._saved_at
         self._wait = seconds
 
-    def restore(self, checkpoint: Path) -> None:
-        """Take back from a checkpoint what ``on_save`` put into it."""
-        self.tally.restore(load_file(checkpoint / TALLY_FILE))
-        if self.regularizer is not None:
-            self.regularizer.load_state_dict(load_file(checkpoint / REGULARIZER_FILE))
-
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on."""
+        """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on.
+
+        Nor after one that is the last because the run is stopped early: resumed from there, it would go on.
+        """
         now = time.monotonic()
-        if state.global_step < state.max_steps and now - self._saved_at >= self._wait:
+        last = control.should_training_stop or state.global_step == state.max_steps
+        if not last and now - self._saved_at >= self._wait:
             self._asked_at = now
             control.should_save = True
 
@@ -57,8 +64,19 @@ class CheckpointCallback(TrainerCallback):
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.regularizer is not None:
             save_file(self.regularizer.state_dict(), checkpoint / REGULARIZER_FILE)
+        if self.selection is not None:
+            self.selection.save(checkpoint)
         self.folder.complete(checkpoint)
+        if self.selection is not None:
+            self.selection.forget_others()
         with self.progress.sessions.begin() as session:
             self.progress.write(session, attempts=0)
         self._saved_at = time.monotonic()
         self._wait = max(self.seconds, SAVINGS_APART * (self._saved_at - self._asked_at))
+
+
+def restore(checkpoint: Path, tally: Tally, regularizer: nn.Module | None) -> None:
+    """Take back from a checkpoint what a ``CheckpointCallback`` put into it of the training itself."""
+    tally.restore(load_file(checkpoint / TALLY_FILE))
+    if regularizer is not None:
+        regularizer.load_state_dict(load_file(checkpoint / REGULARIZER_FILE))

@@ -78,7 +78,8 @@ class MetricsCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write a row if one is due, the last step's in any case."""
-        step, last = state.global_step, state.global_step == state.max_steps
+        step = state.global_step
+        last = control.should_training_stop or step == state.max_steps
         if step % self.row_every and not last:
             self.progress.advance(step)
             return

@@ -88,6 +88,7 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
         num_train_epochs=config.epochs or 1,
         max_steps=config.max_steps or -1,
         per_device_train_batch_size=config.batch_size,
+        gradient_accumulation_steps=config.accumulation,
         learning_rate=config.learning_rate,
         lr_scheduler_type=config.schedule.value,
         weight_decay=config.weight_decay,

@@ -123,10 +123,15 @@ def test_a_file_that_is_gone(settings, sessions, dataset_id, make_run, error_of)
     assert error_of(make_run()).endswith(" of 'tiny' is gone from the storage; upload it again.")
 
 
-def test_what_nobody_foresaw_is_one_line_in_the_row(make_run, error_of, monkeypatch, caplog):
+def test_what_nobody_foresaw_is_one_line_in_the_row_and_a_traceback_in_its_log(
+    make_run, error_of, get_run, monkeypatch
+):
     monkeypatch.setattr(model, "set_seed", raising(ArithmeticError("two\nlines")))
-    assert error_of(make_run()) == "ArithmeticError: two lines"
-    assert "Traceback" in caplog.text
+    run_id = make_run()
+    assert error_of(run_id) == "ArithmeticError: two lines"
+    log = get_run(run_id).log
+    assert "Traceback (most recent call last)" in log
+    assert log.endswith("ArithmeticError: two\nlines")
 
 
 @pytest.mark.parametrize(
