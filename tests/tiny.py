@@ -6,11 +6,15 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
+    AlbertConfig,
     AutoModelForSequenceClassification,
     BertConfig,
     DistilBertConfig,
     GPT2Config,
+    ModernBertConfig,
+    PreTrainedConfig,
     PreTrainedTokenizerFast,
+    RobertaConfig,
 )
 
 WORDS = ["the", "a", "film", "plot", "cast", "and", "is", "was", "very", "so", "good", "great", "bad", "dull"]
@@ -39,23 +43,35 @@ def make_tokenizer(pad_token: str | None = "[PAD]") -> PreTrainedTokenizerFast:
     )
 
 
+def tiny_configs() -> list[PreTrainedConfig]:
+    """One of each architecture that is tried; 64 tokens fit into each."""
+    size = {**SIZE, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    return [
+        BertConfig(**size, max_position_embeddings=64),
+        DistilBertConfig(**SIZE, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64),
+        GPT2Config(**SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=1, eos_token_id=1),
+        AlbertConfig(**size, embedding_size=8, max_position_embeddings=64),
+        # Positions are counted from behind the number of the padding.
+        RobertaConfig(**size, max_position_embeddings=65, type_vocab_size=1),
+        ModernBertConfig(
+            **size,
+            max_position_embeddings=64,
+            local_attention=8,
+            cls_token_id=2,
+            sep_token_id=3,
+            bos_token_id=2,
+            eos_token_id=3,
+        ),
+    ]
+
+
 def save_tiny_models(folder: Path) -> None:
-    """Save a tiny random BERT, DistilBERT and GPT-2 with their tokenizers, each into a folder of its own."""
+    """Save a tiny random model of each architecture with its tokenizer, each into a folder of its own."""
     torch.manual_seed(0)
-    bert = BertConfig(
-        **SIZE,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-    )
-    distilbert = DistilBertConfig(**SIZE, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=64)
-    gpt2 = GPT2Config(**SIZE, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=1, eos_token_id=1)
-    for config in (bert, distilbert, gpt2):
+    for config in tiny_configs():
         name = f"tiny-{config.model_type}"
         AutoModelForSequenceClassification.from_config(config).save_pretrained(folder / name)
-        make_tokenizer(pad_token=None if config is gpt2 else "[PAD]").save_pretrained(folder / name)
+        make_tokenizer(pad_token=None if config.model_type == "gpt2" else "[PAD]").save_pretrained(folder / name)
 
 
 def make_table(rows: int, seed: int) -> bytes:

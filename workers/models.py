@@ -1,7 +1,7 @@
 """The models and tokenizers that jobs start from, by name."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest
 from inspect import signature
@@ -81,6 +81,16 @@ def load_weights(load: Callable[[], PreTrainedModel], name: str, purpose: str) -
         return load()
     except Exception as error:
         raise InvalidError(f"The model {name!r} cannot be loaded {purpose}: {one_line(error)}", "model") from error
+
+
+def require_weights(lacking: Sequence[str], name: str) -> None:
+    """Refuse a model whose files lack some of its weights, which transformers draws at random."""
+    if lacking:
+        raise InvalidError(
+            f"The files of {name!r} lack {len(lacking):,} of its weights, such as {lacking[0]}, which would be drawn "
+            "at random. Save the whole model with save_pretrained(), or choose another.",
+            "model",
+        )
 
 
 def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -5,7 +5,7 @@ from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from app.errors import InvalidError
 from workers.hidden_states import NOT_ONE_SEQUENCE
-from workers.models import Source, fit_together, load_tokenizer, load_weights
+from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
 
 # On top of the last layer, whose states do not depend on it; many checkpoints lack it.
 UNSEEN = "pooler."
@@ -38,11 +38,6 @@ def load_model(source: Source, name: str, device: torch.device) -> tuple[PreTrai
     model = load_weights(load, name, "to encode texts")
     if model.config.is_encoder_decoder:
         raise InvalidError(NOT_ONE_SEQUENCE, "model")
-    if lacking:
-        raise InvalidError(
-            f"The files of {name!r} lack {len(lacking):,} of its weights, such as {lacking[0]}, which would be drawn "
-            "at random. Save the whole model with save_pretrained(), or choose another.",
-            "model",
-        )
+    require_weights(lacking, name)
     fit_together(model, tokenizer)
     return model.to(device), tokenizer  # type: ignore[arg-type]

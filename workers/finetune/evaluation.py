@@ -27,7 +27,8 @@ SHRINKAGE_SEED = 0
 class Evaluation:
     """The numbers of a run's row."""
 
-    performance: float
+    performance: float | None
+    """None where the metric is undefined; ``results["metric_reasons"]`` says why."""
     isoscore_star: Score
     results: dict[str, Any]
 
@@ -65,10 +66,11 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
         towards = observe(model, train, drawn, task, progress).tokens
     union = tokens.union()
     results = {
-        "metrics": metrics,
-        **task.details(),
+        "metrics": {name: score.value for name, score in metrics.items()},
+        "metric_reasons": {name: score.reason for name, score in metrics.items() if score.reason is not None},
+        **task.details(train, validation),
         "loss": seen.loss / len(validation),
-        "n_validation": len(validation),
+        "n_validation": validation.examples,
         "tokens": tokens.layers[0].n,
         "points": union.n,
         "zeta": zeta,
@@ -76,7 +78,7 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
         "reference": {"zeta": REFERENCE_ZETA, **_by_layer(seen.first_tokens, REFERENCE_ZETA, tokens)},
     }
     star = isoscore_star(union, zeta, towards.union())
-    return Evaluation(metrics[config.metric], star, results)
+    return Evaluation(metrics[config.metric].value, star, results)
 
 
 def observe(

@@ -10,18 +10,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.db.config import Checkpoint
 from app.db.penalty import Regularizer
-from app.db.task import TaskKind
 from workers.finetune.evaluation import Evaluation
 from workers.finetune.folder import RunFolder
 from workers.finetune.order import Order
+from workers.finetune.tasks import TASKS
 
 # Of every file inside, so that the same model is the same bytes.
 DATE = (1980, 1, 1, 0, 0, 0)
-CLASSES = {
-    TaskKind.CLASSIFICATION: "AutoModelForSequenceClassification",
-    TaskKind.REGRESSION: "AutoModelForSequenceClassification",
-    TaskKind.SPAN: "AutoModelForQuestionAnswering",
-}
 NAMES = {
     Regularizer.ISTAR: "I-STAR",
     Regularizer.UNBIASED: "bias-corrected IsoScore",
@@ -50,6 +45,7 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
 def model_card(order: Order, environment: dict[str, object], evaluation: Evaluation) -> str:
     """Return the card, in Markdown behind the header that model hubs read."""
     config, results = order.config, evaluation.results
+    loaded_by = TASKS[config.task].auto_class.__name__
     added = [
         f"- {NAMES[name]} with lambda = {lam:g}" + (f" and zeta = {config.zeta:g}" if name is Regularizer.ISTAR else "")
         for name, lam in config.weights.items()
@@ -84,9 +80,9 @@ def model_card(order: Order, environment: dict[str, object], evaluation: Evaluat
             "Unpack the file into a folder, here `model`:",
             "",
             "```python",
-            f"from transformers import {CLASSES[config.task]}, AutoTokenizer",
+            f"from transformers import {loaded_by}, AutoTokenizer",
             "",
-            f'model = {CLASSES[config.task]}.from_pretrained("model")',
+            f'model = {loaded_by}.from_pretrained("model")',
             'tokenizer = AutoTokenizer.from_pretrained("model")',
             "```",
             "",

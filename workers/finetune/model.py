@@ -1,4 +1,4 @@
-"""The model that a run trains: pretrained, with a new head for its task."""
+"""The model that a run trains: pretrained, with a head for its task."""
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
@@ -7,20 +7,42 @@ from app.db.config import RunConfig
 from app.errors import InvalidError
 from workers.finetune.tasks import Task
 from workers.hidden_states import depth
-from workers.models import Source, fit_together, load_tokenizer, load_weights
+from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
+
+# Of the body by its name, of the head by what it does; checkpoints of models without a head lack it.
+POOLER = ".pooler."
 
 
 def load_model(source: Source, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the pretrained model with a new head for the task, drawn by the run's seed, and its tokenizer."""
+    """Return the pretrained model with a head for the task, and its tokenizer.
+
+    The head is drawn by the run's seed, unless the model's files have one of its very names and shapes.
+    """
     config = task.config
     tokenizer = load_tokenizer(source, config.model)
     set_seed(config.seed)
+    lacking: list[str] = []
 
     def load() -> PreTrainedModel:
-        # Trained in full precision, whatever the weights were saved in.
-        return task.load(source.folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False)
+        model: PreTrainedModel
+        model, report = task.auto_class.from_pretrained(
+            source.folder,
+            **task.head(),
+            # Trained in full precision, whatever the weights were saved in.
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            # A model that was tuned for another task has a head of another shape.
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+        drawn = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
+        body = f"{model.base_model_prefix}."
+        lacking.extend(sorted(key for key in drawn if key.startswith(body) and POOLER not in key))
+        return model
 
     model = load_weights(load, config.model, task.purpose)
+    require_weights(lacking, config.model)
     fit_together(model, tokenizer)
     _require_layers(model, config)
     return model, tokenizer

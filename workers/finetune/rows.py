@@ -26,6 +26,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def examples(self) -> int:
+        """Rows of the file that these are of: as many, unless a long text is several rows here."""
+        return len(self)
+
     def batches(
         self, indices: Sequence[int] | NDArray[np.int64], size: int, device: torch.device
     ) -> Iterator[dict[str, Tensor]]:

@@ -90,13 +90,10 @@ class SelectionCallback(TrainerCallback):
     The training's random state is not touched.
     """
 
-    def __init__(
-        self, folder: RunFolder, model: PreTrainedModel, rows: Rows, n: int, task: Task, progress: Progress
-    ) -> None:
+    def __init__(self, folder: RunFolder, model: PreTrainedModel, rows: Rows, task: Task, progress: Progress) -> None:
         self.folder = folder
         self.model = model
         self.rows = rows
-        self.n = n
         self.task = task
         self.progress = progress
         self.history = History()
@@ -107,7 +104,7 @@ class SelectionCallback(TrainerCallback):
         if not is_due(config, state):
             return
         value = self._metric()
-        self.history.values.append((step, value if value is not None and math.isfinite(value) else None))
+        self.history.values.append((step, value))
         best = self.history.best()
         if config.checkpoint is Checkpoint.BEST and best is not None and best[0] == step:
             self.folder.keep_best(step, lambda path: save_model(self.model, str(path)))
@@ -120,9 +117,10 @@ class SelectionCallback(TrainerCallback):
         (checkpoint / HISTORY_FILE).write_text(json.dumps(self.history.values))
 
     def restore(self, checkpoint: Path | None) -> None:
-        """Go on from the history of a checkpoint, or begin one."""
+        """Go on from the history of a checkpoint, or begin one; what came after it is forgotten."""
         told = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
         self.history = History([(step, value) for step, value in told])
+        self.forget_others()
 
     def forget_others(self) -> None:
         """Let go of all weights but the best: the last checkpoint knows of no others."""
@@ -136,7 +134,7 @@ class SelectionCallback(TrainerCallback):
             load_model(self.model, str(self.folder.best(best[0])))
         return {
             "split": config.selection.value,
-            "n": self.n,
+            "n": self.rows.examples,
             "metric": config.metric.value,
             "best_step": None if best is None else best[0],
             "best": None if best is None else best[1],
@@ -154,4 +152,4 @@ class SelectionCallback(TrainerCallback):
                 predictions.add(self.model(**batch), batch)
                 done += len(batch["attention_mask"])
                 self.progress.advance(done)
-        return predictions.metrics()[self.task.config.metric]
+        return predictions.metrics()[self.task.config.metric].value

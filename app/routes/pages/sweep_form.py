@@ -6,10 +6,10 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
+from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset
 from app.errors import InvalidError
 from app.services.experiments import SweepRequest
-from app.services.hub_tasks import TASKS, HubName
 
 Values = dict[str, Any]
 """Texts by field; ``text_columns`` is a list of them."""

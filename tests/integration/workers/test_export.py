@@ -5,30 +5,17 @@ from zipfile import ZIP_STORED, ZipFile
 
 import pytest
 import torch
-from fastapi.testclient import TestClient
 from sqlalchemy import select
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from app.db.models import Run, StoredFile
-from app.main import create_app
 from app.storage import open_storage
 from tests.tiny import make_table
 from workers.finetune.job import fine_tune
 
 
-@pytest.fixture
-def client(context):
-    with TestClient(create_app(context.settings), base_url="http://localhost", follow_redirects=False) as client:
-        yield client
-
-
-@pytest.fixture
-def settings(context):
-    return context.settings
-
-
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])
-def test_the_downloaded_model_predicts_the_same(settings, client, make_run, get_run, tmp_path, model):
+def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_run, tmp_path, model):
     run_id = make_run(export=True, model=model, checkpoint="best", learning_rate=5e-3)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
@@ -65,7 +52,7 @@ def test_the_downloaded_model_predicts_the_same(settings, client, make_run, get_
 
 
 def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experiments(
-    settings, client, sessions, make_run, get_run
+    client, settings, sessions, make_run, get_run
 ):
     first, second = make_run(export=True, epochs=1), make_run(export=True, epochs=1)
     for run_id in (first, second):
@@ -89,7 +76,7 @@ def test_a_run_that_kept_none_says_so(client, make_run):
     assert answer.json()["detail"].startswith("This run is queued and has kept no model: only a finished run of")
 
 
-def test_names_are_not_read_as_markdown(settings, sessions, make_run, get_run, client):
+def test_names_are_not_read_as_markdown(client, settings, sessions, make_run, get_run):
     run_id = make_run(export=True, epochs=None, max_steps=1)
     with sessions.begin() as session:
         session.get(Run, run_id).experiment.name = "a\n# [b](c) <i>"
@@ -99,7 +86,7 @@ def test_names_are_not_read_as_markdown(settings, sessions, make_run, get_run, c
     assert r"# a \# \[b\]\(c\) \<i\>" in card
 
 
-def test_where_the_storage_refuses_nothing_is_recorded(settings, sessions, make_run, get_run, monkeypatch):
+def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_run, monkeypatch):
     run_id = make_run(export=True, epochs=None, max_steps=1)
     monkeypatch.setattr("app.storage.ledger.Ledger.store", lambda *_: (_ for _ in ()).throw(OSError("full")))
     fine_tune(run_id, settings, "cpu")

@@ -47,7 +47,7 @@ def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, make_ru
 
 
 def test_of_equals_the_first_is_the_best_and_what_is_undefined_is_none(settings, make_run, get_run, told):
-    told(None, float("nan"), 0.5, 0.5, 0.5, 0.5)
+    told(None, None, 0.5, 0.5, 0.5, 0.5)
     run_id = make_run(**BEST | {"evaluate_every": 2})
     fine_tune(run_id, settings, "cpu")
     found = get_run(run_id).results["selection"]

@@ -2,8 +2,14 @@
 
 from app.db.task import TaskKind
 from workers.finetune.tasks.classification import Classification
+from workers.finetune.tasks.regression import Regression
+from workers.finetune.tasks.span import Span
 from workers.finetune.tasks.task import Predictions, Task
 
 __all__ = ["TASKS", "Predictions", "Task"]
 
-TASKS: dict[TaskKind, type[Task]] = {TaskKind.CLASSIFICATION: Classification}
+TASKS: dict[TaskKind, type[Task]] = {
+    TaskKind.CLASSIFICATION: Classification,
+    TaskKind.REGRESSION: Regression,
+    TaskKind.SPAN: Span,
+}

@@ -1,62 +1,54 @@
 """Classification of a text or a pair of texts."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 from torch import Tensor
-from transformers import (
-    AutoModelForSequenceClassification,
-    DataCollatorWithPadding,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.task import Metric
 from app.errors import InvalidError
 from app.formats.labels import label_text
+from isotropy.score import Score
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.task import Columns, Predictions, Task, texts_of
+from workers.finetune.tasks.task import Columns, Predictions, Task
+from workers.finetune.tasks.texts import text_rows
 
 
 class Classification(Task):
     """One class a row, of those that the configuration names."""
 
     purpose = "for classification"
+    auto_class = AutoModelForSequenceClassification
 
-    def load(self, folder: Path, **options: Any) -> PreTrainedModel:
-        """Return the model with a head of one output a class."""
+    def head(self) -> dict[str, Any]:
+        """One output a class."""
         names = self.config.label_names
-        model: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            num_labels=len(names),
-            id2label=dict(enumerate(names)),
-            label2id={name: number for number, name in enumerate(names)},
+        return {
+            "num_labels": len(names),
+            "id2label": dict(enumerate(names)),
+            "label2id": {name: number for number, name in enumerate(names)},
             # Never guessed from the labels: int8 ones would make it a multi-label task.
-            problem_type="single_label_classification",
-            **options,
-        )
-        return model
+            "problem_type": "single_label_classification",
+        }
 
-    def encode(self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Rows:
+    def encode(
+        self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
+    ) -> Rows:
         """Return the rows tokenised, their labels as positions in ``config.label_names``."""
-        texts = [texts_of(columns, name) for name in self.config.text_columns]
-        encoded = dict(tokenizer(*texts, truncation=True, max_length=max_length))
-        encoded["labels"] = _labels(columns[self.config.label_column], self.config)
-        tokens = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
-        return Rows(datasets.Dataset.from_dict(encoded), tokens, DataCollatorWithPadding(tokenizer))
+        labels = _labels(columns[self.config.label_column], self.config)
+        return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 
     def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Predictions:
         """Begin to gather predicted classes."""
         return Classes(self._average)
 
-    def details(self) -> dict[str, Any]:
+    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
         """Return how F1 is averaged over classes."""
         return {"f1_average": self._average}
 
@@ -79,13 +71,13 @@ class Classes:
         self._right += batch["labels"].tolist()
         self._given += outputs["logits"].argmax(dim=-1).tolist()
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Score]:
         """Return accuracy, F1 and Matthews correlation."""
         f1 = f1_score(self._right, self._given, average=self._average, zero_division=0)
         return {
-            Metric.ACCURACY.value: float(accuracy_score(self._right, self._given)),
-            Metric.F1.value: float(f1),
-            Metric.MATTHEWS.value: float(matthews_corrcoef(self._right, self._given)),
+            Metric.ACCURACY.value: Score(float(accuracy_score(self._right, self._given))),
+            Metric.F1.value: Score(float(f1)),
+            Metric.MATTHEWS.value: Score(float(matthews_corrcoef(self._right, self._given))),
         }
 
 

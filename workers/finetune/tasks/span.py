@@ -1,0 +1,134 @@
+"""Extractive question answering as SQuAD 1.1: the span of a text that answers a question."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import AutoModelForQuestionAnswering, PreTrainedTokenizerBase
+from transformers.utils.generic import ModelOutput
+
+from app.db.task import Metric
+from app.errors import InvalidError
+from isotropy.score import Score
+from workers.finetune.rows import Rows
+from workers.finetune.tasks.answers import read_answers
+from workers.finetune.tasks.overlap import exact_match, word_f1
+from workers.finetune.tasks.task import Columns, Predictions, Task
+from workers.finetune.tasks.texts import texts_of
+from workers.finetune.tasks.windows import Question, Windows, cut_windows
+
+# Likeliest first and last tokens of a window that are tried with each other.
+N_BEST = 20
+ANSWER_TOKENS = 30
+
+
+class Span(Task):
+    """For each question the part of its text that answers it; a long text is read in windows that overlap."""
+
+    purpose = "for question answering"
+    auto_class = AutoModelForQuestionAnswering
+
+    def head(self) -> dict[str, Any]:
+        """Two outputs a token: how likely an answer begins there, and ends there."""
+        return {"num_labels": 2}
+
+    def encode(
+        self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
+    ) -> Windows:
+        """Return the windows of all questions; in training only of those whose answer is found in the text."""
+        config = self.config
+        if len(config.text_columns) != 2:
+            raise InvalidError(
+                f"Expected two text columns, the questions and the texts that hold the answers, got "
+                f"{config.text_columns}. Choose a second one.",
+                "text_columns",
+            )
+        texts, contexts = (texts_of(columns, name) for name in config.text_columns)
+        answers = read_answers(columns[config.label_column], config.label_column)
+        questions = [Question(*row) for row in zip(texts, contexts, answers, strict=True)]
+        if training:
+            questions = [question for question in questions if question.answers.place(question.context) is not None]
+        if not questions:
+            raise InvalidError(
+                f"None of the {len(answers)} answers in column {config.label_column!r} is found in its text in column "
+                f"{config.text_columns[1]!r}. Choose the columns again.",
+                "label_column",
+            )
+        windows = cut_windows(questions, tokenizer, max_length, config.stride)
+        return replace(windows, left_out=len(answers) - len(questions))
+
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Predictions:
+        """Begin to gather the best answer to each question; ``rows`` are of ``encode``."""
+        return BestAnswers(cast("Windows", rows), order)
+
+    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
+        """Return how many questions and windows there are, and what was left out or cut."""
+        trained, seen = cast("Windows", train), cast("Windows", validation)
+        return {
+            "n_questions": seen.examples,
+            "n_windows": len(seen),
+            "n_train_questions": trained.examples,
+            "n_train_windows": len(trained),
+            "n_train_left_out": trained.left_out,
+            "n_questions_cut": trained.shortened + seen.shortened,
+        }
+
+
+class BestAnswers:
+    """The likeliest answer to each question, of all its windows."""
+
+    def __init__(self, rows: Windows, order: NDArray[np.int64]) -> None:
+        self._questions = rows.questions
+        self._windows = [rows.windows[row] for row in order]
+        self._taken = 0
+        self._scores: dict[int, float] = {}
+        self._texts: dict[int, str] = {}
+
+    def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
+        """Take the outputs of the next batch: of a question's windows, the answer with the highest sum of logits."""
+        n, tokens = batch["input_ids"].shape
+        windows = self._windows[self._taken : self._taken + n]
+        self._taken += n
+        inside = torch.zeros(n, tokens, dtype=torch.bool)
+        for row, window in enumerate(windows):
+            # A token may stand for no character, as a blank does to RoBERTa.
+            holding = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
+            inside[row, torch.from_numpy(window.first + holding)] = True
+        best = best_spans(outputs["start_logits"], outputs["end_logits"], inside)
+        for window, score, start, end in zip(windows, *(column.tolist() for column in best), strict=True):
+            if score > self._scores.get(window.question, -inf):
+                begin, stop = window.offsets[start - window.first, 0], window.offsets[end - window.first, 1]
+                self._scores[window.question] = score
+                self._texts[window.question] = self._questions[window.question].context[begin:stop]
+
+    def metrics(self) -> dict[str, Score]:
+        """Return the means over questions of F1 of words and of exact match; no answer is a wrong one."""
+        pairs = [
+            (self._texts.get(number, ""), question.answers.text) for number, question in enumerate(self._questions)
+        ]
+        return {
+            Metric.WORD_F1.value: Score(sum(word_f1(*pair) for pair in pairs) / len(pairs)),
+            Metric.EXACT_MATCH.value: Score(sum(exact_match(*pair) for pair in pairs) / len(pairs)),
+        }
+
+
+def best_spans(start_logits: Tensor, end_logits: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return of each row the highest sum of a start's and an end's logit, and their places, tensors [rows] on the CPU.
+
+    Logits are [rows, tokens]; ``inside`` of that shape is true where an answer may begin and end. An answer has at
+    most 30 tokens. The sum is minus infinity where there is none among the 20 likeliest starts and ends.
+    """
+    n_best = min(N_BEST, inside.shape[1])
+    logits = (logit.float().cpu().masked_fill(~inside, -inf) for logit in (start_logits, end_logits))
+    starts, ends = (logit.topk(n_best) for logit in logits)
+    length = ends.indices[:, None, :] - starts.indices[:, :, None] + 1
+    sums = starts.values[:, :, None] + ends.values[:, None, :]
+    score, at = sums.masked_fill((length < 1) | (length > ANSWER_TOKENS), -inf).flatten(1).max(dim=1)
+    start = starts.indices.gather(1, at[:, None] // n_best)[:, 0]
+    end = ends.indices.gather(1, at[:, None] % n_best)[:, 0]
+    return score, start, end
