@@ -146,10 +146,14 @@ def cosine_histogram(x: Tensor, bins: int = 100) -> CosineHistogram:
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """Return points [n, d] scaled to length 1, in their dtype but at least float32; a row of zeros stays as it is."""
+    """Return points [n, d] scaled to length 1, in their dtype but at least float32; a row of zeros stays as it is.
+
+    Differentiable.
+    """
     x = at_least_float32(x)
-    # First to size 1, as squares may leave float32.
-    size = x.abs().amax(dim=1, keepdim=True)
+    # First to size 1, as squares may leave float32; to the gradient a constant, as the direction does not depend on it.
+    size = x.detach().abs().amax(dim=1, keepdim=True)
     zero = size == 0
     scaled = x / size.masked_fill(zero, 1)
-    return scaled.div_(torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(zero, 1))
+    units: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(zero, 1)
+    return units

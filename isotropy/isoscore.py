@@ -123,11 +123,18 @@ def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | No
             needed but missing or of another shape, or points that are not finite.
 
     """
+    return isoscore_star_of(covariance(points), zeta, shrinkage_covariance)
+
+
+def isoscore_star_of(S: Tensor, zeta: float, shrinkage_covariance: Tensor | None = None) -> Tensor:
+    """Return IsoScore* of points by their covariance [d, d], as ``isoscore_star`` of the points themselves.
+
+    Raises:
+        ValueError: as ``isoscore_star``.
+
+    """
     require_zeta(zeta)
-    S = covariance(points)
     d = len(S)
-    if d < 2:
-        raise ValueError(f"Expected points of at least 2 dimensions, got {d}: isotropy compares dimensions.")
     if zeta > 0:
         if shrinkage_covariance is None:
             raise ValueError(
@@ -135,7 +142,22 @@ def isoscore_star(points: Tensor, zeta: float, shrinkage_covariance: Tensor | No
                 "estimate one from many more points than these, or set zeta = 0."
             )
         S = shrink(S, shrinkage_covariance.to(S), zeta)
+    return evenness(S)
 
+
+def evenness(S: Tensor) -> Tensor:
+    """Return (PR - 1) / (d - 1) of a covariance or second moment [d, d], 0-d in [0, 1], differentiable once.
+
+    1 where its eigenvalues are equal, 0 where all but one are 0. Value and gradient are always finite: a matrix of
+    zeros scores 0 by convention, with gradient 0.
+
+    Raises:
+        ValueError: fewer than two dimensions, or a matrix that is not finite.
+
+    """
+    d = len(S)
+    if d < 2:
+        raise ValueError(f"Expected points of at least 2 dimensions, got {d}: isotropy compares dimensions.")
     # A matrix of ones scores 0, as it has rank one, and passes no gradient to the points. Below the floor the
     # gradient would overflow. NaN is not below it and goes on, to be reported.
     floor = torch.finfo(S.dtype).tiny / torch.finfo(S.dtype).eps

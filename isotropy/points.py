@@ -32,6 +32,11 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def in_float64(x: Tensor) -> Tensor:
+    """Return ``x`` in float64 on its device, or on the CPU where the accelerator has no float64, as that of a Mac."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
+
+
 def scaled(x: Tensor) -> tuple[Tensor, float]:
     """Return points [n, d] over a power of two, exactly, so that their squares stay in range, and that power.
 

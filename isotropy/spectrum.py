@@ -167,6 +167,29 @@ class _Scatter(torch.autograd.Function):
             return torch.addmm(-(rest @ symmetric), shifted, symmetric)
 
 
+class _Products(torch.autograd.Function):
+    """x^T x, [n, d] to [d, d], its gradient in one matrix product where autograd's own graph needs two."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return gram(x)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        with torch.autocast(x.device.type, enabled=False):
+            product: Tensor = x @ (gradient + gradient.T)
+        return product
+
+
+def products(x: Tensor) -> Tensor:
+    """Return x^T x [d, d] of a matrix [n, d] in its dtype, which autocast does not lower, differentiable once."""
+    product: Tensor = _Products.apply(x)  # type: ignore[no-untyped-call]
+    return product
+
+
 def covariance(x: Tensor) -> Tensor:
     """Return the unbiased covariance [d, d] of points [n, d], differentiable once.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.distances import measure_close
-from isotropy.points import require_points, scaled
+from isotropy.points import in_float64, require_points, scaled
 from isotropy.score import Score, there_are
 from isotropy.spectrum import gram
 
@@ -34,7 +34,7 @@ def spanning_tree(x: Tensor) -> Tensor:
 
     """
     require_points(x)
-    return _tree(scaled(_double(x.detach()))[0]).to(x.device)
+    return _tree(scaled(in_float64(x.detach()))[0]).to(x.device)
 
 
 def barcode(x: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def barcode(x: Tensor) -> Tensor:
     """
     require_points(x)
     # Float64 holds the differences of all that float32 holds exactly.
-    points, scale = scaled(_double(x))
+    points, scale = scaled(in_float64(x))
     start, end = _tree(points).unbind(1)
     lengths: Tensor = torch.linalg.vector_norm(points[start] - points[end], dim=1) * scale
     return lengths.sort().values.to(x.device, torch.promote_types(x.dtype, torch.float32))
@@ -142,11 +142,6 @@ def _why_no_length(lengths: Tensor) -> str | None:
     if not lengths.isfinite().all():
         return "The bars are not finite: some points are NaN, infinite or too far apart."
     return None
-
-
-def _double(x: Tensor) -> Tensor:
-    """Points in float64 on their device, or on the CPU where the accelerator has no float64, as that of a Mac."""
-    return (x.cpu() if x.device.type == "mps" else x).double()
 
 
 def _tree(x: Tensor) -> Tensor:

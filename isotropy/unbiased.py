@@ -19,7 +19,7 @@ Their ratio is the participation ratio that Chun et al. (2026) correct for few r
 from __future__ import annotations
 
 from math import isfinite
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ PAIR_ROWS = 256
 
 ROUNDING = 1e-9
 """Part of tr(S)^2 below which an estimate has lost its digits to cancellation."""
+
+N = TypeVar("N", float, Tensor)
 
 NOT_FINITE = "The covariance is not finite: some points are NaN, infinite or too large."
 
@@ -169,14 +171,27 @@ def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
 
 
 def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
-    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of the sample; they may be negative.
+    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of the sample: see ``estimates``.
 
     Of at least four points that are not all equal.
     """
     n, S = moments.n, moments.covariance()
     trace = float(S.trace())
     squares = float((S / trace).square().sum())
-    fourth = moments.fourth / (n - 1) / trace / trace
+    return estimates(n, squares, moments.fourth / (n - 1) / trace / trace)
+
+
+def estimates(n: int, squares: N, fourth: N) -> tuple[N, N]:
+    """Return unbiased estimates of tr(S)^2 and tr(S S), in units of tr(S)^2 of the sample, as numbers or tensors.
+
+    Exactly, 0 <= tr(S S) <= tr(S)^2 for the estimates too, being means of terms of which that holds; to rounding here.
+
+    Args:
+        n: number of points, at least 4.
+        squares: ||S||^2 / tr(S)^2 of the sample.
+        fourth: Q / tr(S)^2 of the sample.
+
+    """
     k = (n - 1) / (n * (n - 2) * (n - 3))
     return (
         k * (2 * squares + (n * n - 3 * n + 1) - n * fourth),

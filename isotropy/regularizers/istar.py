@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.isoscore import isoscore_star
-from isotropy.spectrum import require_zeta
+from isotropy.distributed import greatest, is_shared, summed
+from isotropy.isoscore import isoscore_star_of
+from isotropy.points import at_least_float32, require_points
+from isotropy.spectrum import covariance, products, require_zeta
 
 
 class IStar(torch.nn.Module):
@@ -16,7 +18,7 @@ class IStar(torch.nn.Module):
 
     lam > 0 makes points more isotropic, lam < 0 less. The gradient shrinks with 1 - zeta, so values of lam
     are not comparable between values of zeta. The shrinkage covariance is a buffer: it follows the module to
-    its device and is saved in its ``state_dict``.
+    its device and is saved in its ``state_dict``. In n d^2 operations.
 
     Example::
 
@@ -27,6 +29,10 @@ class IStar(torch.nn.Module):
     Args:
         lam: strength, of either sign.
         zeta: shrinkage in [0, 1].
+        across_processes: take the covariance of the union of all processes' points (see ``isotropy.distributed``),
+            for which [d + 1, d] numbers are added up. Not the mean of their covariances, which would give every
+            process the same weight, however many tokens it has, and leave out what their means differ by. All set the
+            same shrinkage covariance.
 
     Raises:
         ValueError: zeta is outside [0, 1].
@@ -36,11 +42,12 @@ class IStar(torch.nn.Module):
     shrinkage_covariance: Tensor
     """[d, d] float32, or [0, 0] until it is set."""
 
-    def __init__(self, lam: float, zeta: float) -> None:
+    def __init__(self, lam: float, zeta: float, *, across_processes: bool = False) -> None:
         super().__init__()
         require_zeta(zeta)
         self.lam = lam
         self.zeta = zeta
+        self.across_processes = across_processes
         self.register_buffer("shrinkage_covariance", torch.empty(0, 0))
         self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
@@ -72,11 +79,37 @@ class IStar(torch.nn.Module):
                 f"Expected a shrinkage covariance for zeta = {self.zeta}, got none: "
                 "call set_shrinkage() before the first step, or set zeta = 0."
             )
-        return self.lam * (1 - isoscore_star(points, self.zeta, S))
+        S_X = _covariance_of_all(points) if self.across_processes and is_shared() else covariance(points)
+        return self.lam * (1 - isoscore_star_of(S_X, self.zeta, S))
 
     def extra_repr(self) -> str:
         """Return the settings, for ``print(module)``."""
-        return f"lam={self.lam}, zeta={self.zeta}"
+        return f"lam={self.lam}, zeta={self.zeta}, across_processes={self.across_processes}"
+
+
+def _covariance_of_all(points: Tensor) -> Tensor:
+    """Return the unbiased covariance [d, d] of the points of all processes, [n, d] in each, as ``covariance``.
+
+    From sums of squares about one shift for all, near the mean, so that squares keep the digits of the spread; what
+    the shift misses the mean by is taken out of the sum.
+    """
+    require_points(points)
+    x = at_least_float32(points)
+    n, shift = _count_and_shift(x.detach())
+    shifted = x - shift
+    sums = summed(torch.cat([products(shifted), shifted.sum(0, keepdim=True)]))
+    scatter, rest = sums[:-1], sums[-1]
+    return (scatter - rest[:, None] * rest / n) / max(n - 1, 1)
+
+
+def _count_and_shift(x: Tensor) -> tuple[int, Tensor]:
+    """Return the number of points of all processes, and their mean [d] to rounding, kept as in ``centre``."""
+    n = int(summed(torch.tensor(len(x), device=x.device)))
+    if n == 0:
+        raise ValueError("Expected at least 1 point in all processes, got 0: skip batches without any token.")
+    ends = torch.stack([-x.amin(0), x.amax(0)]) if len(x) else x.new_full((2, x.shape[1]), -torch.inf)
+    low, high = greatest(ends)
+    return n, (summed(x.sum(0)) / n).clamp(-low, high)
 
 
 def _make_room(module: IStar, state_dict: dict[str, Any], prefix: str, *_: object) -> None:

@@ -91,7 +91,7 @@ def test_a_copy_is_independent():
 
 
 def test_the_settings_are_printed():
-    assert repr(IStar(lam=-1.0, zeta=0.2)) == "IStar(lam=-1.0, zeta=0.2)"
+    assert repr(IStar(lam=-1.0, zeta=0.2)) == "IStar(lam=-1.0, zeta=0.2, across_processes=False)"
 
 
 def test_zeta_outside_its_range_is_refused_at_once():

@@ -1,0 +1,176 @@
+"""Two processes with unequal numbers of rows take the step of one process with all rows."""
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from isotropy.distributed import gathered, greatest, summed
+from isotropy.regularizers.cosreg import CosReg
+from isotropy.regularizers.istar import IStar
+from isotropy.regularizers.persistent_entropy import PersistentEntropy
+from isotropy.regularizers.spectrum_control import SpectrumControl
+from isotropy.regularizers.unbiased_istar import UnbiasedIStar
+from tests.ranks import results_of_ranks
+
+D = 6
+SPLITS = {"unequal": (13, 5), "one without rows": (18, 0)}
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+CLOSE = {"float64": 1e-9, "float32": 3e-6}
+"""Of the greatest of the gradient: the model's own sums over rows are rounded too."""
+
+
+def shrunk(across):
+    istar = IStar(lam=-2.0, zeta=0.3, across_processes=across)
+    istar.set_shrinkage(torch.diag(torch.arange(1.0, D + 1)))
+    return istar
+
+
+def of_points(regularizer):
+    return lambda model, x, labels: regularizer(model(x))
+
+
+PENALTIES = {
+    "istar": lambda across: of_points(shrunk(across)),
+    "istar far from the origin": lambda across: lambda model, x, labels: shrunk(across)(model(x) + 1000),
+    "istar without shrinkage": lambda across: of_points(IStar(lam=1.0, zeta=0.0, across_processes=across)),
+    "unbiased": lambda across: (
+        lambda model, x, labels: UnbiasedIStar(1.0, across_processes=across)([model(x), model(x)[:, :3] ** 3])
+    ),
+    "unbiased, fewer rows than dimensions": lambda across: (
+        lambda model, x, labels: UnbiasedIStar(1.0, across_processes=across)(
+            [torch.cat([model(x) ** k for k in range(1, 5)], dim=1)]
+        )
+    ),
+    "cosreg": lambda across: (
+        lambda model, x, labels: CosReg(1.0, across_processes=across)(model(x) * (x[:, :1] > -0.5))
+    ),
+    "entropy": lambda across: of_points(PersistentEntropy(1.0, bars="all", across_processes=across)),
+    "entropy by label": lambda across: (
+        lambda model, x, labels: PersistentEntropy(1.0, cluster_weight=0.3, across_processes=across)(model(x), labels)
+    ),
+    "spectrum": lambda across: (
+        lambda model, x, labels: SpectrumControl(1.0)(next(model.parameters())) + 0 * model(x).sum()
+    ),
+}
+
+
+def batch(dtype):
+    generator = torch.Generator().manual_seed(1)
+    x = 0.5 + torch.randn(18, D, dtype=torch.float64, generator=generator) * torch.arange(1, D + 1)
+    return x.to(dtype), torch.randint(3, (18,), generator=generator)
+
+
+def step(penalty, model, x, labels):
+    """Value of the penalty and the gradient of the weights."""
+    value = penalty(model, x, labels)
+    value.backward()
+    (gradient,) = (parameter.grad for parameter in model.parameters())
+    return float(value.detach()), gradient.tolist()
+
+
+def model_of(dtype):
+    model = torch.nn.Linear(D, D, bias=False, dtype=dtype)
+    with torch.no_grad():
+        model.weight.copy_(torch.eye(D) + torch.arange(float(D * D)).view(D, D).sin() / 4)
+    return model
+
+
+def rows_of(rank, sizes):
+    return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+
+
+def steps_of_rank(rank):
+    """Steps by DistributedDataParallel of one rank, for all that the tests look at."""
+    found = {}
+    for split, sizes in SPLITS.items():
+        for kind, dtype in DTYPES.items():
+            x, labels = (part[rows_of(rank, sizes)] for part in batch(dtype))
+            for name, make in PENALTIES.items():
+                model = DistributedDataParallel(model_of(dtype))
+                found[name, split, kind] = step(make(True), model, x, labels)
+    x, labels = (part[rows_of(rank, SPLITS["unequal"])] for part in batch(torch.float64))
+    apart = DistributedDataParallel(model_of(torch.float64))
+    found["apart"] = step(PENALTIES["istar without shrinkage"](False), apart, x, labels)
+    found["functions"] = functions_of_rank(rank)
+    found["degenerate"] = degenerate_of_rank(rank)
+    return found
+
+
+def functions_of_rank(rank):
+    """Values and gradients of the functions themselves; rank 0 has rows 0 and 1, rank 1 has row 2."""
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])[2 * rank : 2 + rank].requires_grad_()
+    rows = gathered(x)
+    # Each rank weighs the rows in its own way: gradients of both are added.
+    (rows * torch.tensor([[1.0], [2.0], [3.0]]) * (rank + 1)).sum().backward()
+    y = torch.tensor([1.0 + rank, 10.0], requires_grad=True)
+    total = summed(y)
+    (total * (rank + 1)).sum().backward()
+    return {
+        "rows": rows.tolist(),
+        "rows' gradient": x.grad.tolist(),
+        "sum": total.tolist(),
+        "sum's gradient": y.grad.tolist(),
+        "greatest": greatest(torch.tensor([1.0 - rank, float(rank)])).tolist(),
+        "labels": gathered(torch.full((rank + 1,), rank)).tolist(),
+    }
+
+
+def degenerate_of_rank(rank):
+    equal = torch.full((3 + rank, D), 0.1, requires_grad=True)
+    value = IStar(lam=1.0, zeta=0.0, across_processes=True)(equal)
+    value.backward()
+    with pytest.raises(ValueError, match="Expected at least 1 point in all processes, got 0: skip batches"):
+        IStar(lam=1.0, zeta=0.0, across_processes=True)(torch.empty(0, D))
+    return float(value.detach()), float(equal.grad.abs().max())
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    return results_of_ranks(steps_of_rank, tmp_path_factory.mktemp("ranks"))
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("name", PENALTIES)
+def test_two_processes_have_the_penalty_and_the_gradient_of_one(ranks, name, split, kind):
+    value, gradient = step(PENALTIES[name](True), model_of(DTYPES[kind]), *batch(DTYPES[kind]))
+    gradient = torch.tensor(gradient, dtype=torch.float64)
+    assert gradient.any()
+    for rank in ranks:
+        theirs, their_gradient = rank[name, split, kind]
+        assert theirs == pytest.approx(value, rel=min(CLOSE[kind], 1e-6))
+        atol = CLOSE[kind] * float(gradient.abs().max())
+        torch.testing.assert_close(torch.tensor(their_gradient, dtype=torch.float64), gradient, rtol=0, atol=atol)
+
+
+def test_penalties_of_each_process_alone_are_another_function(ranks):
+    value, gradient = step(PENALTIES["istar without shrinkage"](True), model_of(torch.float64), *batch(torch.float64))
+    mean = sum(rank["apart"][0] for rank in ranks) / 2
+    assert abs(mean - value) > 0.01 * value
+    assert not torch.allclose(torch.tensor(ranks[0]["apart"][1]), torch.tensor(gradient), rtol=0.01)
+
+
+def test_rows_of_all_processes_come_in_order_and_their_gradients_are_added(ranks):
+    for rank in ranks:
+        assert rank["functions"]["rows"] == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+        assert rank["functions"]["labels"] == [0, 1, 1]
+    assert ranks[0]["functions"]["rows' gradient"] == [[3.0, 3.0], [6.0, 6.0]]
+    assert ranks[1]["functions"]["rows' gradient"] == [[9.0, 9.0]]
+
+
+def test_sums_and_greatest_values_are_those_of_all_processes(ranks):
+    for rank in ranks:
+        assert rank["functions"]["sum"] == [3.0, 20.0]
+        assert rank["functions"]["sum's gradient"] == [3.0, 3.0]
+        assert rank["functions"]["greatest"] == [1.0, 1.0]
+
+
+def test_equal_points_in_all_processes_have_the_penalty_of_no_spread_and_no_gradient(ranks):
+    assert [rank["degenerate"] for rank in ranks] == [(1.0, 0.0), (1.0, 0.0)]
+
+
+def test_without_a_process_group_values_stay_as_they_are():
+    x = torch.ones(2, 3, requires_grad=True)
+    assert summed(x) is x
+    assert gathered(x) is x
+    assert torch.equal(greatest(x), x.detach())

@@ -1,0 +1,82 @@
+import pytest
+import torch
+
+from isotropy.regularizers.cosreg import CosReg
+
+
+def points(n=40, d=4):
+    return 1 + torch.randn(n, d, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("x", "penalty"),
+    [
+        (torch.tensor([[1.0, 0.0], [3.0, 0.0]]), 1 / 2),
+        (torch.tensor([[1.0, 0.0], [0.0, 2.0]]), 0.0),
+        (torch.tensor([[1.0, 0.0], [-5.0, 0.0]]), -1 / 2),
+        (torch.ones(10, 3), 9 / 10),
+    ],
+)
+def test_equal_right_angled_and_opposite_points_have_known_penalties(x, penalty):
+    assert float(CosReg(2.0)(x)) == pytest.approx(2 * penalty, abs=1e-6)
+
+
+@pytest.mark.parametrize(("lam", "sign"), [(1.0, -1), (-1.0, 1)])
+def test_descending_the_penalty_lowers_the_cosine_for_positive_lam_and_raises_it_for_negative(lam, sign):
+    x = points().requires_grad_()
+    CosReg(lam)(x).backward()
+    moved = x.detach() - x.grad
+    assert sign * float(CosReg(1.0)(moved) - CosReg(1.0)(x.detach())) > 0
+
+
+def test_rows_of_zeros_are_left_out_and_get_no_gradient():
+    x = torch.cat([points(), torch.zeros(3, 4)]).requires_grad_()
+    penalty = CosReg(1.0)(x)
+    penalty.backward()
+    assert float(penalty.detach()) == pytest.approx(float(CosReg(1.0)(points())))
+    assert x.grad[:-3].any(dim=1).all()
+    assert not x.grad[-3:].any()
+
+
+@pytest.mark.parametrize("x", [torch.empty(0, 3), torch.zeros(4, 3), torch.tensor([[1.0, 2.0, 3.0]])])
+def test_no_directions_and_one_have_penalty_0_and_no_gradient(x):
+    x = x.clone().requires_grad_()
+    penalty = CosReg(1.0)(x)
+    penalty.backward()
+    assert float(penalty.detach()) == pytest.approx(0, abs=1e-6)
+    assert torch.allclose(x.grad, torch.zeros_like(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_the_penalty_does_not_depend_on_the_length_of_points_however_long(scale):
+    assert float(CosReg(1.0)(points() * scale)) == pytest.approx(float(CosReg(1.0)(points())), rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_points_are_summed_in_float32_and_get_a_gradient_of_their_own_precision(dtype):
+    x = points(20_000).to(dtype).requires_grad_()
+    penalty = CosReg(1.0)(x)
+    penalty.backward()
+    assert penalty.dtype == torch.float32
+    assert float(penalty.detach()) == pytest.approx(float(CosReg(1.0)(x.detach().double())), rel=1e-5)
+    assert x.grad.dtype == dtype
+
+
+def test_points_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity: lower the learning rate"):
+        CosReg(1.0)(torch.full((2, 2), float("nan")))
+
+
+def test_points_that_are_no_matrix_are_refused():
+    with pytest.raises(ValueError, match=r"Expected points as a floating tensor \[n, d\], got \[3\]"):
+        CosReg(1.0)(torch.ones(3))
+
+
+def test_a_module_with_the_penalty_saves_and_loads_its_state():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), CosReg(1.0))
+    model.load_state_dict(model.state_dict())
+    assert set(model.state_dict()) == {"0.weight", "0.bias"}
+
+
+def test_the_settings_are_printed():
+    assert repr(CosReg(1.0)) == "CosReg(lam=1.0, across_processes=False)"

@@ -1,0 +1,151 @@
+import math
+
+import pytest
+import torch
+
+from isotropy.regularizers.persistent_entropy import PersistentEntropy
+from isotropy.topology import bar_entropy, barcode
+
+
+def on_a_line(*steps):
+    """Points whose bars are these steps."""
+    return torch.tensor([0.0, *steps]).cumsum(0)[:, None].expand(-1, 2) / math.sqrt(2)
+
+
+def points(n=30, d=4):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(0)) * torch.arange(1, d + 1)
+
+
+def entropy_of(*lengths):
+    return -sum(length / sum(lengths) * math.log(length / sum(lengths)) for length in lengths)
+
+
+def test_the_penalty_of_all_bars_is_minus_lam_times_their_entropy():
+    assert float(PersistentEntropy(3.0, bars="all")(on_a_line(1, 2, 5))) == pytest.approx(-3 * entropy_of(1, 2, 5))
+
+
+def test_the_penalty_of_prominent_bars_is_that_of_the_bars_between_groups():
+    x = on_a_line(*[1] * 5, 10, *[1] * 5, 9, *[1] * 5, 8, *[1] * 5)
+    assert float(PersistentEntropy(1.0)(x)) == pytest.approx(-entropy_of(10, 9, 8), rel=1e-5)
+    with_noise = PersistentEntropy(1.0, cluster_weight=2.0)(x)
+    assert float(with_noise) == pytest.approx(-entropy_of(10, 9, 8) + 2 * 1, rel=1e-5)
+
+
+def test_where_one_bar_is_prominent_there_is_nothing_to_even_out():
+    """By the rule applied again, as groups are so tight that three long bars have more entropy than one."""
+    x = on_a_line(*[0.1] * 5, 10, *[0.1] * 5, 9, *[0.1] * 5, 8, *[0.1] * 5).clone().requires_grad_()
+    penalty = PersistentEntropy(1.0)(x)
+    penalty.backward()
+    assert float(penalty.detach()) == 0
+    assert not x.grad.any()
+
+
+def test_within_labels_bars_between_classes_do_not_count():
+    labels = torch.tensor([0, 0, 0, 1, 1, 1])
+    penalty = PersistentEntropy(1.0, bars="all")(on_a_line(1, 3, 50, 2, 2), labels)
+    assert float(penalty) == pytest.approx(-entropy_of(1, 3) - math.log(2), rel=1e-5)
+
+
+def test_one_class_is_the_same_as_no_labels():
+    entropy = PersistentEntropy(1.0, cluster_weight=0.1)
+    assert float(entropy(points(), torch.zeros(30, dtype=torch.int64))) == float(entropy(points()))
+
+
+@pytest.mark.parametrize(("lam", "change"), [(1.0, 1), (-1.0, -1)])
+def test_descending_raises_the_entropy_for_positive_lam_and_lowers_it_for_negative(lam, change):
+    x = points().requires_grad_()
+    PersistentEntropy(lam, bars="all")(x).backward()
+    moved = x.detach() - x.grad
+    assert change * float(bar_entropy(barcode(moved)) - bar_entropy(barcode(x.detach()))) > 0
+
+
+def test_descending_shrinks_the_longest_bar_in_its_share():
+    x = on_a_line(1, 1, 1, 9, 1, 8, 1, 1).clone().requires_grad_()
+    PersistentEntropy(1.0)(x).backward()
+    bars = barcode(x.detach() - x.grad)
+    assert bars[-1] / bars[-2] < 9 / 8
+
+
+@pytest.mark.parametrize("lam", [1.0, -1.0])
+def test_the_cluster_term_shortens_the_other_bars_whatever_the_sign_of_lam(lam):
+    x = on_a_line(1, 1, 30, 1, 1, 1).clone().requires_grad_()  # one prominent bar, of entropy 0
+    PersistentEntropy(lam, cluster_weight=0.5)(x).backward()
+    assert float(barcode(x.detach() - 0.1 * x.grad)[:-1].mean()) < 1
+
+
+DEGENERATE = {
+    "none": torch.empty(0, 3),
+    "one": torch.ones(1, 3),
+    "two": points(2, 3),
+    "two equal": torch.ones(2, 3),
+    "three": points(3, 3),
+    "five": points(5, 3),
+    "all equal": torch.full((7, 3), 0.1),
+    "duplicates": points(6, 3).repeat(2, 1),
+    "at equal distances": torch.eye(3),
+}
+
+
+@pytest.mark.parametrize("bars", ["prominent", "all"])
+@pytest.mark.parametrize("labelled", ["no labels", "one class", "classes of one", "two classes"])
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_batches_have_a_finite_penalty_and_gradient(name, labelled, bars):
+    x = DEGENERATE[name].clone().requires_grad_()
+    number = torch.arange(len(x))
+    labels = {"no labels": None, "one class": number * 0, "classes of one": number, "two classes": number % 2}[labelled]
+    penalty = PersistentEntropy(1.0, bars=bars, cluster_weight=0.5)(x, labels)
+    penalty.backward()
+    assert penalty.isfinite()
+    assert x.grad.isfinite().all()
+    if labelled == "classes of one" or name in {"none", "one", "two equal", "all equal"}:
+        assert float(penalty.detach()) == 0
+        assert not x.grad.any()
+
+
+def test_two_points_have_one_bar_of_entropy_0_and_no_gradient_but_of_the_cluster_term():
+    x = points(2, 3).requires_grad_()
+    penalty = PersistentEntropy(1.0, bars="all")(x)
+    penalty.backward()
+    assert float(penalty.detach()) == 0
+    assert not x.grad.any()
+
+
+def test_duplicates_change_nothing():
+    x = points()
+    doubled = PersistentEntropy(1.0)(torch.cat([x, x]))
+    assert float(doubled) == pytest.approx(float(PersistentEntropy(1.0)(x)), rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_points_get_a_float32_penalty_and_a_gradient_of_their_own_precision(dtype):
+    x = points().to(dtype).requires_grad_()
+    penalty = PersistentEntropy(1.0, bars="all")(x)
+    penalty.backward()
+    assert penalty.dtype == torch.float32
+    exact = PersistentEntropy(1.0, bars="all")(x.detach().double())
+    assert float(penalty.detach()) == pytest.approx(float(exact), rel=1e-6)
+    assert x.grad.dtype == dtype
+    assert x.grad.any()
+
+
+def test_labels_of_other_points_are_refused():
+    with pytest.raises(ValueError, match=r"Expected labels \[30\], one of each point, got \[29\]: number the classes"):
+        PersistentEntropy(1.0)(points(), torch.zeros(29))
+
+
+def test_points_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity"):
+        PersistentEntropy(1.0)(torch.full((5, 2), float("nan")))
+
+
+def test_other_bars_and_negative_weights_are_refused():
+    with pytest.raises(ValueError, match="Expected bars to be one of prominent, all, got 'long': choose one"):
+        PersistentEntropy(1.0, bars="long")
+    for weight in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match=f"Expected a cluster weight of at least 0, got {weight}: 0 leaves"):
+            PersistentEntropy(1.0, cluster_weight=weight)
+
+
+def test_the_settings_are_printed():
+    expected = "PersistentEntropy(lam=1.0, bars='all', cluster_weight=0.5, across_processes=False)"
+    assert repr(PersistentEntropy(1.0, bars="all", cluster_weight=0.5)) == expected

@@ -1,0 +1,109 @@
+import pytest
+import torch
+
+from isotropy.regularizers.istar import IStar
+from isotropy.regularizers.unbiased_istar import UnbiasedIStar
+from isotropy.unbiased import isoscore_unbiased
+
+
+def points(n=24, d=4, seed=0):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed)) * torch.arange(1, d + 1)
+
+
+@pytest.mark.parametrize("lam", [-3.0, 0.5])
+def test_the_penalty_is_lam_times_one_minus_the_mean_of_the_scores(lam):
+    layers = [points(), points(seed=1) ** 3]
+    scores = [isoscore_unbiased(layer).value for layer in layers]
+    assert float(UnbiasedIStar(lam)(layers)) == pytest.approx(lam * (1 - sum(scores) / 2), rel=1e-6)
+
+
+@pytest.mark.parametrize(("lam", "change"), [(5.0, 1), (-5.0, -1)])
+@pytest.mark.parametrize(("n", "d"), [(24, 4), (12, 30)])
+def test_descending_raises_isotropy_for_positive_lam_and_lowers_it_for_negative(n, d, lam, change):
+    x = (points(n, d) / d).requires_grad_()
+    UnbiasedIStar(lam)([x]).backward()
+    moved = x.detach() - 0.1 * x.grad
+    assert change * (isoscore_unbiased(moved).value - isoscore_unbiased(x.detach()).value) > 0
+
+
+def test_of_few_rows_it_is_near_that_of_many_where_istar_is_not():
+    spread = torch.linspace(0.2, 2, 96).sqrt()
+    scores = {"unbiased": [], "plain": []}
+    for seed in range(40):
+        x = torch.randn(16, 96, generator=torch.Generator().manual_seed(seed)) * spread
+        scores["unbiased"].append(1 - float(UnbiasedIStar(1.0)([x])))
+        scores["plain"].append(1 - float(IStar(1.0, 0.0)(x)))
+    truth = (float(spread.square().sum() ** 2 / spread.pow(4).sum()) - 1) / 95
+    assert sum(scores["unbiased"]) / 40 == pytest.approx(truth, abs=0.05)
+    assert sum(scores["plain"]) / 40 < 0.25 * truth
+
+
+def test_the_penalty_of_isotropic_points_averages_to_zero_as_batches_err_to_both_sides():
+    penalties = torch.stack(
+        [UnbiasedIStar(1.0)([torch.randn(8, 32, generator=torch.Generator().manual_seed(seed))]) for seed in range(200)]
+    )
+    assert float(penalties.min()) < -0.2
+    assert float(penalties.max()) > 0.2
+    assert abs(float(penalties.mean())) < 0.06
+
+
+@pytest.mark.parametrize("d", [4, 50])
+def test_points_at_equal_distances_have_the_least_penalty_and_a_finite_gradient(d):
+    x = torch.eye(4, d, dtype=torch.float64).requires_grad_()
+    penalty = UnbiasedIStar(2.0)([x])
+    penalty.backward()
+    assert float(penalty.detach()) == pytest.approx(-2 * d / (d - 1), rel=1e-9)
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.empty(0, 4),
+        torch.ones(1, 4),
+        points(3),
+        torch.full((6, 4), 0.1),
+        torch.cat([torch.zeros(5, 4), torch.ones(1, 4)]),
+    ],
+    ids=["none", "one", "three", "equal", "all but one equal"],
+)
+def test_where_nothing_can_be_told_the_score_is_0_and_the_gradient_0(x):
+    x = x.clone().requires_grad_()
+    penalty = UnbiasedIStar(1.0)([x])
+    penalty.backward()
+    assert float(penalty.detach()) == 1
+    assert not x.grad.any()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_scale_and_place_do_not_matter_however_great(scale):
+    penalty = float(UnbiasedIStar(1.0)([points()]))
+    assert float(UnbiasedIStar(1.0)([points() * scale])) == pytest.approx(penalty, rel=1e-5)
+    assert float(UnbiasedIStar(1.0)([points().double() + 1e6])) == pytest.approx(penalty, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_points_get_a_float32_penalty_and_a_gradient_of_their_own_precision(dtype):
+    x = points().to(dtype).requires_grad_()
+    penalty = UnbiasedIStar(1.0)([x])
+    penalty.backward()
+    assert penalty.dtype == torch.float32
+    assert float(penalty.detach()) == pytest.approx(float(UnbiasedIStar(1.0)([x.detach().double()])), rel=1e-6)
+    assert x.grad.dtype == dtype
+    assert x.grad.any()
+
+
+def test_no_layers_are_refused():
+    with pytest.raises(ValueError, match="Expected the points of at least 1 layer, got none: give a sequence"):
+        UnbiasedIStar(1.0)([])
+
+
+def test_one_dimension_and_points_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match="Expected points of at least 2 dimensions, got 1"):
+        UnbiasedIStar(1.0)([torch.ones(5, 1)])
+    with pytest.raises(ValueError, match="Expected finite points, got NaN or infinity"):
+        UnbiasedIStar(1.0)([torch.full((5, 2), float("nan"))])
+
+
+def test_the_settings_are_printed():
+    assert repr(UnbiasedIStar(lam=-1.0)) == "UnbiasedIStar(lam=-1.0, across_processes=False)"
