@@ -73,7 +73,7 @@ class TrainingOptions(BaseModel):
         None, description="Which vectors of a layer a regularizer sees; null means those of its paper."
     )
     token_fraction: FiniteFloat = Field(
-        1.0, gt=0, le=1, description="Part of a batch's tokens that I-STAR sees, drawn anew for each step by the seed."
+        1.0, gt=0, le=1, description="Part of a batch's tokens that a regularizer sees, drawn anew for each step."
     )
     include_padding: bool = Field(False, description="As the reference code does; only for reproduction.")
     shrinkage_points: int = Field(250_000, ge=2, lt=2**31, description="Layer-tokens behind the shrinkage covariance.")

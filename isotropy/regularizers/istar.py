@@ -41,6 +41,8 @@ class IStar(torch.nn.Module):
 
     shrinkage_covariance: Tensor
     """[d, d] float32, or [0, 0] until it is set."""
+    last_covariance: Tensor | None
+    """[d, d] of the points of the last call, without a gradient and no part of the state: for a moving average."""
 
     def __init__(self, lam: float, zeta: float, *, across_processes: bool = False) -> None:
         super().__init__()
@@ -48,6 +50,7 @@ class IStar(torch.nn.Module):
         self.lam = lam
         self.zeta = zeta
         self.across_processes = across_processes
+        self.last_covariance = None
         self.register_buffer("shrinkage_covariance", torch.empty(0, 0))
         self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
@@ -80,6 +83,7 @@ class IStar(torch.nn.Module):
                 "call set_shrinkage() before the first step, or set zeta = 0."
             )
         S_X = _covariance_of_all(points) if self.across_processes and is_shared() else covariance(points)
+        self.last_covariance = S_X.detach()
         return self.lam * (1 - isoscore_star_of(S_X, self.zeta, S))
 
     def extra_repr(self) -> str:

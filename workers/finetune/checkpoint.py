@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save_file
-from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from workers.finetune.folder import RunFolder
+from workers.finetune.penalties import Penalties
 from workers.finetune.progress import Progress
 from workers.finetune.selection import SelectionCallback
 from workers.finetune.tally import Tally
 
 TALLY_FILE = "tally.safetensors"
-REGULARIZER_FILE = "regularizer.safetensors"
+PENALTIES_FILE = "penalties.safetensors"
 # On a slow disk no more than a tenth of the time goes into saving, whatever the setting says.
 SAVINGS_APART = 9
 
@@ -22,10 +22,10 @@ SAVINGS_APART = 9
 class CheckpointCallback(TrainerCallback):
     """Saves a run every few seconds of wall time, at the end of a step; later where saving itself takes long.
 
-    The Trainer saves model, optimizer, schedule and random state. Added are the regularizer with its shrinkage
-    covariance, which belongs to the weights at the epoch's start and cannot be had again, the tally, and what the
-    evaluations of the run were so far. After a pass for the covariance that took longer than ``seconds`` the epoch's
-    first step is saved.
+    The Trainer saves model, optimizer, schedule and random state. Added are the penalties with the shrinkage
+    covariance, which belongs to weights of earlier steps and cannot be had again, the tally, and what the evaluations
+    of the run came to so far. After a pass for the covariance that took longer than ``seconds`` the step that it came
+    before is saved.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class CheckpointCallback(TrainerCallback):
         folder: RunFolder,
         seconds: float,
         tally: Tally,
-        regularizer: nn.Module | None,
+        penalties: Penalties | None,
         selection: SelectionCallback | None,
         progress: Progress,
     ) -> None:
         self.folder = folder
         self.seconds = seconds
         self.tally = tally
-        self.regularizer = regularizer
+        self.penalties = penalties
         self.selection = selection
         self.progress = progress
         self._saved_at = time.monotonic()
@@ -62,8 +62,8 @@ class CheckpointCallback(TrainerCallback):
         """Complete the Trainer's checkpoint. The run got somewhere, so its attempts are counted anew."""
         checkpoint = self.folder.path / f"checkpoint-{state.global_step}"
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
-        if self.regularizer is not None:
-            save_file(self.regularizer.state_dict(), checkpoint / REGULARIZER_FILE)
+        if self.penalties is not None:
+            save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
         if self.selection is not None:
             self.selection.save(checkpoint)
         self.folder.complete(checkpoint)
@@ -75,8 +75,8 @@ class CheckpointCallback(TrainerCallback):
         self._wait = max(self.seconds, SAVINGS_APART * (self._saved_at - self._asked_at))
 
 
-def restore(checkpoint: Path, tally: Tally, regularizer: nn.Module | None) -> None:
+def restore(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:
     """Take back from a checkpoint what a ``CheckpointCallback`` put into it of the training itself."""
     tally.restore(load_file(checkpoint / TALLY_FILE))
-    if regularizer is not None:
-        regularizer.load_state_dict(load_file(checkpoint / REGULARIZER_FILE))
+    if penalties is not None:
+        penalties.load_state_dict(load_file(checkpoint / PENALTIES_FILE))

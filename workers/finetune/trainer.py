@@ -1,50 +1,41 @@
-"""The Trainer with an isotropy penalty on its loss, and what it is configured with."""
+"""The Trainer with isotropy penalties on its loss, and what it is configured with."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
-from transformers.utils.generic import ModelOutput
 
-from app.db.config import RunConfig
+from app.db.config import Optimizer, Precision, RunConfig, Schedule
 from app.errors import InvalidError
-from isotropy.points import draw_tokens, union_of_layers
-from isotropy.regularizers.istar import IStar
+from workers.finetune.penalties import Penalties
 from workers.finetune.tally import Tally
-from workers.hidden_states import hidden_states_of
+
+SCHEDULES = {
+    # Without a warm-up it is constant from the first step.
+    Schedule.CONSTANT: "constant_with_warmup",
+    Schedule.LINEAR: "linear",
+    Schedule.COSINE: "cosine",
+}
 
 
 class IsotropyTrainer(Trainer):
-    """A Trainer whose loss is the task's plus a penalty on the tokens of the chosen layers.
+    """A Trainer whose loss is the task's plus the penalties of a run.
 
-    Both are means over a batch, and the Trainer averages them over accumulated batches: the penalty's cloud is that of
-    one batch, however many are accumulated, or of a random part of its tokens. Without a regularizer it is a plain
-    Trainer that keeps a tally.
+    Both are means over a batch, and the Trainer averages them over accumulated batches: a penalty's cloud is that of
+    one batch, however many are accumulated, and the step's penalty the mean of theirs. So of accumulated batches of
+    one size the task's gradient is that of one large batch, but the penalty is another: it sees fewer points at once.
+    Without penalties it is a plain Trainer that keeps a tally.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        tally: Tally,
-        regularizer: IStar | None = None,
-        layers: Sequence[int] | None = None,
-        token_fraction: float = 1.0,
-        include_padding: bool = False,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, tally: Tally, penalties: Penalties | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # The Trainer infers from the signature of `forward` that a loss comes divided by the rows of all accumulated
         # batches, and leaves it as it is. The penalty does not; nor does, for all its signature says, BERT's loss.
         self.model_accepts_loss_kwargs = False
         self.tally = tally
-        self.regularizer = None if regularizer is None else regularizer.to(self.args.device)
-        self.layers = layers
-        self.token_fraction = token_fraction
-        self.include_padding = include_padding
+        self.penalties = None if penalties is None else penalties.to(self.args.device)
 
     def compute_loss(
         self,
@@ -53,36 +44,35 @@ class IsotropyTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Return the task's loss plus the penalty, a scalar, and the model's outputs if they are asked for."""
-        if self.regularizer is not None:
+        """Return the task's loss plus the penalties, a scalar, and the model's outputs if they are asked for."""
+        if self.penalties is not None and self.penalties.views:
             inputs = {**inputs, "output_hidden_states": True}
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
         penalty = None
-        if self.regularizer is not None:
-            penalty = self._penalty(self.regularizer, outputs, inputs["attention_mask"])
+        if self.penalties is not None:
+            step = self.state.global_step
+            try:
+                penalty = self.penalties(outputs, inputs, step)
+            except ValueError as error:
+                raise InvalidError(f"The penalty has no value at step {step + 1}. {error}") from error
         self.tally.add(loss, penalty)
         if penalty is not None:
             loss = loss + penalty
         return (loss, outputs) if return_outputs else loss
 
-    def _penalty(self, regularizer: IStar, outputs: ModelOutput, attention_mask: Tensor) -> Tensor:
-        mask = torch.ones_like(attention_mask) if self.include_padding else attention_mask
-        # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
-        # The generator keeps 32 bits of a seed, which are mixed of both.
-        mixed = np.random.SeedSequence((self.args.seed, self.state.global_step)).generate_state(1)
-        draw = torch.Generator().manual_seed(int(mixed[0]))
-        mask = draw_tokens(mask, self.token_fraction, draw)
-        points = union_of_layers(hidden_states_of(outputs), mask, self.layers)
-        try:
-            penalty: Tensor = regularizer(points)
-        except ValueError as error:
-            step = self.state.global_step + 1
-            raise InvalidError(f"The penalty has no value at step {step}. {error}") from error
-        return penalty
-
 
 def training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
-    """Return the Trainer's settings: silent, and saving only when a callback says so."""
+    """Return the Trainer's settings: silent, and saving only when a callback says so.
+
+    Raises:
+        InvalidError: float16 is asked for on a CPU.
+
+    """
+    if config.precision is Precision.FP16 and device == "cpu":
+        raise InvalidError(
+            "Expected a worker with a GPU to train in fp16, got one that works on the CPU. Choose bf16 or fp32.",
+            "precision",
+        )
     return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=config.epochs or 1,
@@ -90,10 +80,15 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
         per_device_train_batch_size=config.batch_size,
         gradient_accumulation_steps=config.accumulation,
         learning_rate=config.learning_rate,
-        lr_scheduler_type=config.schedule.value,
+        lr_scheduler_type=SCHEDULES[config.schedule],
+        # Below 1 it is a part of all steps.
+        warmup_steps=config.warmup,
         weight_decay=config.weight_decay,
         # The reference code clips nothing; clipped, a large lambda would slow the task's learning down.
         max_grad_norm=0.0,
+        fp16=config.precision is Precision.FP16,
+        bf16=config.precision is Precision.BF16,
+        activation_checkpointing=config.gradient_checkpointing,
         seed=config.seed,
         data_seed=config.seed,
         use_cpu=device == "cpu",
@@ -105,3 +100,13 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
         log_level="error",
         dataloader_pin_memory=False,
     )
+
+
+def optimizer(config: RunConfig, arguments: TrainingArguments) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
+    """Return the optimizer's class and its keywords, as the Trainer takes them.
+
+    Of both the weight decay leaves out biases and normalisations, as everywhere in the Trainer; Adam adds it to the
+    gradient, as torch's own does, AdamW takes it off the weights.
+    """
+    kind, keywords = Trainer.get_optimizer_cls_and_kwargs(arguments)
+    return (torch.optim.Adam if config.optimizer is Optimizer.ADAM else kind), keywords

@@ -17,7 +17,6 @@ from app.db.types import utcnow
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
-from isotropy.regularizers.istar import IStar
 from workers.device import choose_device
 from workers.environment import describe_environment
 from workers.failure import out_of_memory
@@ -31,13 +30,14 @@ from workers.finetune.memory import MemoryRanOutError
 from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
 from workers.finetune.model import load_model
 from workers.finetune.order import Order, batches_of
+from workers.finetune.penalties import make_penalties
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.selection import SelectionCallback, divide, selects
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS, Task
-from workers.finetune.trainer import IsotropyTrainer, training_arguments
+from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.models import Source, be_quiet, find_source, longest_input
 
 
@@ -69,19 +69,16 @@ def train(order: Order, progress: Progress, folder: RunFolder, settings: Setting
     loaded = _load(order, settings)
     config, model = order.config, loaded.model
     tally = Tally()
-    # At lambda = 0 the penalty is nothing, so that neither hidden states nor a shrinkage covariance are asked for.
-    penalised = config.regularizer is Regularizer.ISTAR and config.lam != 0
-    regularizer = IStar(config.lam, config.zeta) if penalised else None
+    penalties = make_penalties(config, model)
+    arguments = training_arguments(config, folder.path, device)
     trainer = IsotropyTrainer(
         model=model,
-        args=training_arguments(config, folder.path, device),
+        args=arguments,
         train_dataset=loaded.train.dataset,
         data_collator=loaded.train.collate,
+        optimizer_cls_and_kwargs=optimizer(config, arguments),
         tally=tally,
-        regularizer=regularizer,
-        layers=config.layers if isinstance(config.layers, list) else None,
-        token_fraction=config.token_fraction,
-        include_padding=config.include_padding,
+        penalties=penalties,
     )
     trainer.remove_callback(PrinterCallback)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
@@ -89,8 +86,9 @@ def train(order: Order, progress: Progress, folder: RunFolder, settings: Setting
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
-    if regularizer is not None and config.zeta > 0:
-        trainer.add_callback(ShrinkageCallback(regularizer, model, loaded.train, config, progress))
+    if penalties is not None and (istar := penalties.shrunk) is not None:
+        view = penalties.views[Regularizer.ISTAR]
+        trainer.add_callback(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
     selection = None
     if loaded.selection is not None:
         selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
@@ -98,11 +96,11 @@ def train(order: Order, progress: Progress, folder: RunFolder, settings: Setting
     tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
     probe = Probe(model, loaded.validation, config)
     trainer.add_callback(MetricsCallback(tally, probe, tokens_per_step, progress))
-    saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, regularizer, selection, progress)
+    saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
     trainer.add_callback(saver)
     checkpoint = _checkpoint(folder, progress)
     if checkpoint is not None:
-        restore(checkpoint, tally, regularizer)
+        restore(checkpoint, tally, penalties)
     if selection is not None:
         selection.restore(checkpoint)
     with _memory_watched():

@@ -44,6 +44,46 @@ def test_a_run_killed_after_a_step_ends_like_one_that_was_not(settings, often, m
     assert outcome(get_run(killed)) == outcome(get_run(whole))
 
 
+# Five batches an epoch, which are three steps: two of two batches, one of one.
+ACCUMULATED = {"batch_size": 12, "accumulation": 2}
+OPTIONS = {
+    "refresh every few steps": {"shrinkage_refresh": "steps", "shrinkage_every": 2, "warmup": 0.3},
+    "a moving average": {"shrinkage_refresh": "average", "shrinkage_momentum": 0.5, "token_fraction": 0.5},
+    "entropy with Adam": {"regularizer": "entropy", "entropy_bars": "all", "optimizer": "adam", "weight_decay": 0.1},
+    "three at once in bf16": {
+        "regularizer": "istar_unbiased",
+        "beside": {"cosreg": 1.0, "istar": 0.5},
+        "shrinkage_refresh": "average",
+        "precision": "bf16",
+    },
+    "checkpointed gradients": {
+        "regularizer": "cosreg",
+        "schedule": "cosine",
+        "warmup": 0.2,
+        "gradient_checkpointing": True,
+    },
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_trained_with(
+    settings, often, make_run, get_run, monkeypatch, options
+):
+    whole, killed = (make_run(**CONFIG | ACCUMULATED | options) for _ in range(2))
+    fine_tune(whole, settings, "cpu")
+    assert get_run(whole).status is RunStatus.FINISHED, get_run(whole).error
+    start = 0
+    for step in (1, 3, 7):  # in the middle of an epoch, at its end, in the middle
+        with monkeypatch.context() as patch:
+            trained = watch_steps(patch, kill_after=step)
+            with pytest.raises(KilledError):
+                fine_tune(killed, often, "cpu")
+        assert trained == list(range(start + 1, step + 2))
+        start = step
+    fine_tune(killed, settings, "cpu")
+    assert outcome(get_run(killed)) == outcome(get_run(whole))
+
+
 def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, monkeypatch):
     killed = make_run(**CONFIG | {"max_steps": 400})  # a row every four steps
     watch_steps(monkeypatch, kill_after=2)

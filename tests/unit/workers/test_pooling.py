@@ -1,7 +1,16 @@
+import pytest
 import torch
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    BloomConfig,
+    ModernBertConfig,
+    XLNetConfig,
+)
 
 from app.db.models import Pooling
-from workers.encode.pooling import pool
+from tests.architectures import ARCHITECTURES, TINY
+from workers.pooling import pool, sentence_pooling
 
 STATES = torch.arange(24, dtype=torch.float32).reshape(2, 4, 3)
 
@@ -26,3 +35,45 @@ def test_one_token_is_first_mean_and_last():
     mask = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 0]])
     for pooling in Pooling:
         assert torch.equal(pool(STATES, mask, pooling), torch.stack([STATES[0, 2], STATES[1, 1]]))
+
+
+PADDED = torch.tensor([[5, 6, 7, 8], [9, 5, 0, 0]])
+CAUSAL = ("gpt2", "bloom")
+MODERNBERT = ARCHITECTURES["modernbert"].to_dict()
+HEADS = ARCHITECTURES | {
+    "modernbert-mean": ModernBertConfig.from_dict(MODERNBERT | {"classifier_pooling": "mean"}),
+    "bloom": BloomConfig(**TINY, hidden_size=16, n_layer=2, n_head=2),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "on_the_left"), [*((name, False) for name in HEADS), *((name, True) for name in CAUSAL)]
+)
+def test_the_vector_of_a_text_is_the_one_that_the_head_reads(name, on_the_left):
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_config(HEADS[name]).eval()
+    ids = PADDED.flip(1) if on_the_left else PADDED
+    mask = (ids != 0).long()
+    outputs = model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
+    last = outputs.hidden_states[-1]
+    (of_head,) = torch.autograd.grad(outputs.logits.sum(), last, retain_graph=True)
+    (of_pool,) = torch.autograd.grad(pool(last, mask, sentence_pooling(model)).sum(), last)
+    assert torch.equal(of_head.abs().sum(-1) > 0, of_pool.abs().sum(-1) > 0)
+
+
+def test_a_model_that_says_so_has_the_last_token_stand_for_a_text_though_it_is_not_causal():
+    config = XLNetConfig(**TINY, d_model=16, n_layer=2, n_head=2, d_inner=32)
+    assert sentence_pooling(AutoModelForSequenceClassification.from_config(config)) is Pooling.LAST
+
+
+@pytest.mark.parametrize(("name", "pooling"), [("bert", Pooling.FIRST), ("gpt2", Pooling.LAST)])
+def test_for_spans_a_text_has_the_vector_that_it_has_for_classification(name, pooling):
+    assert sentence_pooling(AutoModelForQuestionAnswering.from_config(ARCHITECTURES[name])) is pooling
+
+
+def test_to_look_for_the_vector_of_a_text_draws_no_random_number():
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["gpt2"]).train()
+    before = torch.get_rng_state()
+    sentence_pooling(model)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model.training

@@ -7,8 +7,10 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from app.db.config import RunConfig
+from app.db.models import Phase
+from app.db.penalty import Regularizer
 from isotropy.points import union_of_layers
-from isotropy.regularizers.istar import IStar
+from workers.finetune.penalties import make_penalties
 from workers.finetune.rows import Rows
 from workers.finetune.shrinkage import ShrinkageCallback
 
@@ -19,10 +21,12 @@ class Progress:
     """Keeps what a real one would write."""
 
     def __init__(self):
-        self.total, self.done = None, []
+        self.total, self.done, self.phases = None, [], []
 
-    def enter(self, phase, total):
-        self.total = total
+    def enter(self, phase, total, done=0):
+        self.phases.append((phase, done))
+        if phase is Phase.SHRINKAGE:
+            self.total = total
 
     def advance(self, done):
         self.done.append(done)
@@ -44,16 +48,27 @@ def model():
 
 
 @pytest.fixture
-def estimate(model):
-    """Begin an epoch and return the regularizer and the progress; keywords change the configuration."""
+def make_callback(model):
+    """Return a callback, its regularizer and the progress; keywords change the configuration."""
 
-    def estimate(epoch=0.0, **changes):
+    def make_callback(**changes):
         values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
         config = RunConfig.model_validate({**values, "regularizer": "istar", "lam": 1, "batch_size": 2, **changes})
         rows = Rows(datasets.Dataset.from_dict({"input_ids": TEXTS}), np.array([len(text) for text in TEXTS]), collate)
-        istar, progress = IStar(lam=1.0, zeta=0.2), Progress()
-        callback = ShrinkageCallback(istar, model, rows, config, progress)
-        callback.on_epoch_begin(None, SimpleNamespace(epoch=epoch), None)
+        penalties, progress = make_penalties(config, model), Progress()
+        view = penalties.views[Regularizer.ISTAR]
+        return ShrinkageCallback(penalties.shrunk, view, model, rows, config, progress), penalties.shrunk, progress
+
+    return make_callback
+
+
+@pytest.fixture
+def estimate(make_callback):
+    """Begin a step and return the shrinkage covariance and the progress; keywords change the configuration."""
+
+    def estimate(epoch=0.0, step=0, **changes):
+        callback, istar, progress = make_callback(**changes)
+        callback.on_step_begin(None, SimpleNamespace(epoch=epoch, global_step=step, max_steps=9), None)
         return istar.shrinkage_covariance, progress
 
     return estimate
@@ -65,14 +80,17 @@ def collate(rows):
     return {"input_ids": ids, "attention_mask": (ids != 0).long()}
 
 
-def covariance_by_hand(model, texts, layers=None):
+def covariance_by_hand(model, texts, layers=None, pooled=None):
     model.eval()
     clouds = []
     for text in texts:
         ids = torch.tensor([text])
         with torch.no_grad():
             states = model(input_ids=ids, output_hidden_states=True).hidden_states
-        clouds.append(union_of_layers(states, torch.ones_like(ids), layers))
+        if pooled is None:
+            clouds.append(union_of_layers(states, torch.ones_like(ids), layers))
+        else:
+            clouds.append(torch.stack([pooled(layer[0]) for layer in states[1:]]))
     return torch.cat(clouds).T.cov()
 
 
@@ -103,7 +121,64 @@ def test_another_epoch_looks_at_other_rows(estimate):
 def test_an_epoch_that_goes_on_in_its_middle_keeps_its_covariance(estimate):
     S, progress = estimate(epoch=1.5)
     assert S.numel() == 0
-    assert progress.total is None
+    assert progress.phases == []
+
+
+def test_after_the_pass_the_run_trains_on(estimate):
+    _, progress = estimate(epoch=1.0, step=4)
+    assert progress.phases == [(Phase.SHRINKAGE, 0), (Phase.TRAINING, 4)]
+
+
+@pytest.mark.parametrize(("points", "pooled"), [("sentence", lambda x: x[0]), ("mean", lambda x: x.mean(0))])
+def test_of_pooled_points_it_is_the_covariance_of_texts(model, estimate, points, pooled):
+    S, _ = estimate(points=points)
+    torch.testing.assert_close(S, covariance_by_hand(model, TEXTS, pooled=pooled), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("asked", "texts"), [(9, 3), (2, 1), (250_000, 6)])
+def test_of_pooled_points_no_more_are_taken_than_asked_for_but_one_text_of_each_layer(estimate, asked, texts):
+    _, progress = estimate(points="mean", shrinkage_points=asked)
+    drawn = np.random.default_rng((0, 0)).permutation(6)[:texts]
+    assert progress.total == 3 * sum(len(TEXTS[row]) for row in drawn)
+
+
+def test_every_so_many_steps_it_is_estimated_anew(estimate):
+    options = {"shrinkage_refresh": "steps", "shrinkage_every": 3, "shrinkage_points": 40}
+    due = {step: estimate(step / 4, step, **options)[0] for step in range(7)}
+    assert [step for step, S in due.items() if S.numel()] == [0, 3, 6]
+    assert not torch.allclose(due[0], due[3])
+
+
+def test_for_a_moving_average_there_is_one_pass_and_each_step_mixes_its_own_points_in(model, make_callback):
+    callback, istar, progress = make_callback(shrinkage_refresh="average", shrinkage_momentum=0.75)
+    state = SimpleNamespace(epoch=0.0, global_step=0, max_steps=9)
+    callback.on_step_begin(None, state, None)
+    start = covariance_by_hand(model, TEXTS)
+    torch.testing.assert_close(istar.shrinkage_covariance, start, rtol=1e-4, atol=1e-6)
+
+    clouds = torch.randn(3, 20, 8)
+    istar(clouds[0])
+    callback.on_step_end(None, state, None)
+    after_one = 0.75 * start + 0.25 * clouds[0].T.cov()
+    torch.testing.assert_close(istar.shrinkage_covariance, after_one, rtol=1e-4, atol=1e-6)
+
+    callback.on_step_begin(None, SimpleNamespace(epoch=1.0, global_step=1, max_steps=9), None)
+    istar(clouds[1])
+    callback.on_substep_end(None, state, None)
+    istar(clouds[2])
+    callback.on_step_end(None, state, None)
+    own = (clouds[1].T.cov() + clouds[2].T.cov()) / 2
+    torch.testing.assert_close(istar.shrinkage_covariance, 0.75 * after_one + 0.25 * own, rtol=1e-4, atol=1e-6)
+    assert [phase for phase, _ in progress.phases] == [Phase.SHRINKAGE, Phase.TRAINING]
+
+
+def test_without_a_moving_average_steps_leave_it_as_it_is(make_callback):
+    callback, istar, _ = make_callback()
+    istar.set_shrinkage(torch.eye(8))
+    istar(torch.randn(20, 8))
+    callback.on_substep_end(None, None, None)
+    callback.on_step_end(None, None, None)
+    assert torch.equal(istar.shrinkage_covariance, torch.eye(8))
 
 
 def test_training_goes_on_as_if_nobody_had_looked(model, estimate):

@@ -1,29 +1,21 @@
 import copy
+import math
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForSequenceClassification,
-    BertConfig,
-    DistilBertConfig,
-    GPT2Config,
-    ModernBertConfig,
-    Trainer,
-)
+from transformers import AutoModelForSequenceClassification, Trainer, TrainerCallback
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
-from isotropy.points import union_of_layers
-from isotropy.regularizers.istar import IStar
+from tests.architectures import ARCHITECTURES
+from tests.unit.workers.batches import make_rows, stack
+from workers.finetune.penalties import make_penalties
 from workers.finetune.tally import Tally
-from workers.finetune.trainer import IsotropyTrainer, training_arguments
+from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.hidden_states import hidden_states_of
 
-TINY = {"vocab_size": 50, "pad_token_id": 0, "problem_type": "single_label_classification"}
-BERT = BertConfig(
-    **TINY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, max_position_embeddings=32
-)
+ISTAR = {"regularizer": "istar", "lam": 1.0, "zeta": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -33,192 +25,243 @@ def _seed():
 
 @pytest.fixture
 def make_trainer(tmp_path):
-    """A trainer on 24 random rows; keywords go to the configuration or, if it has no such thing, to the trainer."""
+    """A trainer on 24 random rows; keywords go to the configuration."""
 
-    def make_trainer(model=None, kind=IsotropyTrainer, accumulation=1, **keywords):
-        values = {"batch_size": 8, "epochs": 1, "learning_rate": 1e-3, "seed": 0}
-        config = RunConfig(
-            model="m", text_columns=["t"], label_column="l", label_names=["a", "b"], regularizer="none", lam=0, **values
-        )
+    def make_trainer(model=None, kind=IsotropyTrainer, **changes):
+        model = model or make_model()
+        config = make_config(**changes)
         arguments = training_arguments(config, tmp_path, "cpu")
-        arguments.gradient_accumulation_steps = accumulation
-        if kind is IsotropyTrainer:
-            keywords = {"tally": Tally(), **keywords}
+        penalties = make_penalties(config, model)
         return kind(
-            model=model or AutoModelForSequenceClassification.from_config(BERT),
+            model=model,
             args=arguments,
             train_dataset=make_rows(24),
             data_collator=stack,
-            **keywords,
+            optimizer_cls_and_kwargs=optimizer(config, arguments),
+            **({"tally": Tally(), "penalties": penalties} if kind is IsotropyTrainer else {}),
         )
 
     return make_trainer
 
 
-def make_rows(n, tokens=6):
-    draw = torch.Generator().manual_seed(1)
-    ids = torch.randint(4, 50, (n, tokens), generator=draw)
-    lengths = torch.randint(2, tokens + 1, (n,), generator=draw)
-    mask = (torch.arange(tokens) < lengths[:, None]).long()
-    labels = torch.randint(0, 2, (n,), generator=draw)
-    return [
-        {"input_ids": i * m, "attention_mask": m, "labels": label}
-        for i, m, label in zip(ids, mask, labels, strict=True)
-    ]
+def make_model(name="bert", **changes):
+    torch.manual_seed(0)
+    config = copy.deepcopy(ARCHITECTURES[name])
+    config.update(changes)
+    return AutoModelForSequenceClassification.from_config(config)
 
 
-def stack(rows):
-    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+def make_config(**changes):
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    values |= {"regularizer": "none", "lam": 0, "batch_size": 8, "epochs": 1, "learning_rate": 1e-3}
+    return RunConfig.model_validate(values | changes)
 
 
-def pad(batch, by):
-    """The same batch with more padding."""
-    return {name: torch.nn.functional.pad(x, (0, by)) if x.ndim == 2 else x for name, x in batch.items()}
+def without_dropout(trainer):
+    """Make the model of a trainer, which the Trainer sets to training, the same function at each call."""
+    for module in trainer.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return trainer
 
 
 def test_the_loss_is_the_task_s_and_the_penalty(make_trainer):
-    istar = IStar(lam=-2.0, zeta=0.3)
-    istar.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
-    trainer = make_trainer(regularizer=istar)
+    trainer = make_trainer(**ISTAR | {"lam": -2.0}, beside={"cosreg": 1})
     model = trainer.model.eval()
     batch = stack(make_rows(8))
     outputs = model(**batch, output_hidden_states=True)
-    points = union_of_layers(outputs.hidden_states, batch["attention_mask"])
-    assert points.shape == (2 * int(batch["attention_mask"].sum()), 16)
-    assert trainer.compute_loss(model, batch).item() == (outputs.loss + istar(points)).item()
-    assert trainer.tally.means() == (outputs.loss.item(), istar(points).item())
+    penalty = trainer.penalties(outputs, batch, 0)
+    assert trainer.compute_loss(model, batch).item() == (outputs.loss + penalty).item()
+    assert trainer.tally.means() == (outputs.loss.item(), penalty.item())
     loss, returned = trainer.compute_loss(model, batch, return_outputs=True)
-    assert loss.item() == (outputs.loss + istar(points)).item()
+    assert loss.item() == (outputs.loss + penalty).item()
     assert torch.equal(returned.logits, outputs.logits)
 
 
 def test_the_penalty_reaches_the_weights_below(make_trainer):
-    trainer = make_trainer(regularizer=IStar(lam=1.0, zeta=0.0))
+    trainer = make_trainer(**ISTAR)
     model = trainer.model
     trainer.compute_loss(model, stack(make_rows(8))).backward()
     assert all(weights.grad is not None for weights in model.bert.encoder.layer[0].parameters())
 
 
-def test_padding_does_not_change_the_penalty_unless_it_is_included(make_trainer):
-    batch = stack(make_rows(8))
-    for include_padding in (False, True):
-        trainer = make_trainer(regularizer=IStar(lam=1.0, zeta=0.0), include_padding=include_padding)
-        trainer.model.eval()
-        penalties = []
-        for padded in (batch, pad(batch, by=9)):
-            trainer.tally.clear()
-            trainer.compute_loss(trainer.model, padded)
-            penalties.append(trainer.tally.means()[1])
-        assert (penalties[0] == pytest.approx(penalties[1], abs=1e-6)) != include_padding
-
-
-def test_layers_can_be_chosen(make_trainer):
-    batch = stack(make_rows(8))
-    penalties = []
-    for layers in (None, [1], [2], [1, 2]):
-        trainer = make_trainer(make_bert(), regularizer=IStar(lam=1.0, zeta=0.0), layers=layers)
-        trainer.compute_loss(trainer.model.eval(), batch)
-        penalties.append(trainer.tally.means()[1])
-    assert penalties[0] == penalties[3]
-    assert len(set(penalties)) == 3
-
-
-def test_of_a_part_of_the_tokens_the_penalty_is_drawn_by_seed_and_step(make_trainer):
-    batch = stack(make_rows(8))
-    trainer = make_trainer(make_bert(), regularizer=IStar(lam=1.0, zeta=0.0), token_fraction=0.5)
+def test_each_step_draws_its_own_part_of_the_tokens(make_trainer):
+    trainer = make_trainer(**ISTAR, token_fraction=0.5)
     trainer.model.eval()
-    state = torch.get_rng_state()
 
     def penalty(step):
         trainer.state.global_step = step
         trainer.tally.clear()
-        trainer.compute_loss(trainer.model, batch)
+        trainer.compute_loss(trainer.model, stack(make_rows(8)))
         return trainer.tally.means()[1]
 
     assert penalty(3) == penalty(3)
     assert len({penalty(step) for step in range(5)}) == 5
-    assert torch.equal(torch.get_rng_state(), state)
-
-    of_seed_0 = {penalty(step) for step in range(5)}
-    trainer.args.seed = 1
-    assert of_seed_0.isdisjoint(penalty(step) for step in range(5))
 
 
-def test_of_a_part_of_the_tokens_padding_counts_where_it_is_included(make_trainer):
-    batch = stack(make_rows(8))
-    trainer = make_trainer(regularizer=IStar(lam=1.0, zeta=0.0), token_fraction=0.5, include_padding=True)
-    seen = []
-    trainer.regularizer.register_forward_pre_hook(lambda module, points: seen.append(points[0].shape))
-    trainer.compute_loss(trainer.model, batch)
-    assert seen == [(2 * batch["attention_mask"].numel() // 2, 16)]
+def test_a_penalty_without_a_value_is_told_with_its_step(make_trainer):
+    trainer = make_trainer(**ISTAR | {"zeta": 0.2})
+    trainer.state.global_step = 6
+    with pytest.raises(InvalidError, match=r"The penalty has no value at step 7\. Expected a shrinkage covariance"):
+        trainer.compute_loss(trainer.model, stack(make_rows(8)))
+
+
+@pytest.mark.parametrize("changes", [{}, {"regularizer": "spectrum", "lam": 1.0}])
+def test_no_layer_is_asked_for_where_no_regularizer_looks_at_one(make_trainer, changes):
+    trainer = make_trainer(**changes)
+    asked = []
+    trainer.model.register_forward_pre_hook(lambda *call: asked.append(call[2]), with_kwargs=True)
+    trainer.train()
+    assert len(asked) == 3
+    assert not any("output_hidden_states" in keywords for keywords in asked)
 
 
 def test_without_a_regularizer_it_is_a_plain_trainer(make_trainer):
-    plain = make_trainer(make_bert(), Trainer)
+    plain = make_trainer(kind=Trainer)
     plain.train()
-    ours = make_trainer(make_bert())
-    asked = []
-    ours.model.register_forward_pre_hook(lambda *call: asked.append(call[2]), with_kwargs=True)
+    ours = make_trainer()
     ours.train()
     for name, weights in plain.model.state_dict().items():
         assert torch.equal(ours.model.state_dict()[name], weights), name
-    assert asked
-    assert not any("output_hidden_states" in keywords for keywords in asked)
     assert ours.tally.means()[1] == 0
 
 
-def test_accumulated_batches_count_by_their_mean(make_trainer):
-    """Two halves accumulated give the mean of the halves' gradients, of task and penalty alike."""
-    model = make_bert()
-    model.config.hidden_dropout_prob = 0
-    trainer = make_trainer(copy.deepcopy(model).eval(), accumulation=2, regularizer=IStar(lam=1.0, zeta=0.0))
-    rows = make_rows(16)
-    trainer.current_gradient_accumulation_steps = 2
-    trainer.create_optimizer()
-    trainer.model.train = lambda mode=True: trainer.model
-    for half in (rows[:8], rows[8:]):
-        trainer.training_step(trainer.model, stack(half), num_items_in_batch=16)
-    expected = copy.deepcopy(model).eval()
-    losses = [trainer.compute_loss(expected, stack(half)) for half in (rows[:8], rows[8:])]
-    (sum(losses) / 2).backward()
-    for ours, theirs in zip(trainer.model.parameters(), expected.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        DistilBertConfig(**TINY, dim=16, n_layers=2, n_heads=2, hidden_dim=32, max_position_embeddings=32),
-        GPT2Config(**TINY, n_embd=16, n_layer=2, n_head=2, n_positions=32, bos_token_id=1, eos_token_id=1),
-        ModernBertConfig(
-            **TINY,
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            num_labels=2,
-            max_position_embeddings=32,
-            cls_token_id=1,
-            sep_token_id=2,
-            bos_token_id=1,
-            eos_token_id=2,
-        ),
-    ],
-    ids=lambda config: config.model_type,
-)
-def test_other_architectures_are_trained_the_same_way(make_trainer, config):
-    trainer = make_trainer(AutoModelForSequenceClassification.from_config(config), regularizer=IStar(lam=1.0, zeta=0.0))
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy", "spectrum"])
+def test_each_architecture_is_trained_with_each_regularizer(make_trainer, name, regularizer):
+    model = make_model(name)
+    before = copy.deepcopy(model.state_dict())
+    trainer = make_trainer(
+        model, regularizer=regularizer, lam=1.0, zeta=0, epochs=None, max_steps=2, entropy_bars="all"
+    )
     trainer.train()
     task_loss, penalty = trainer.tally.means()
     assert 0 < task_loss < 2
-    assert 0 < penalty < 1
+    assert penalty != 0
+    assert math.isfinite(penalty)
+    assert all(weights.isfinite().all() for weights in model.parameters())
+    assert not torch.equal(model.get_input_embeddings().weight, before[embeddings_of(model)])
+
+
+def embeddings_of(model):
+    matrix = model.get_input_embeddings().weight
+    return next(name for name, weights in model.named_parameters() if weights is matrix)
+
+
+def test_accumulated_batches_have_the_task_s_gradient_of_one_large_batch(make_trainer):
+    of_two = gradients(make_trainer(accumulation=2), halves())
+    of_one = gradients(make_trainer(), [stack(make_rows(16))])
+    for ours, theirs in zip(of_two, of_one, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy"])
+def test_accumulated_batches_have_the_mean_of_their_penalties(make_trainer, regularizer):
+    """Two halves accumulated give the mean of the halves' gradients, which is not that of one cloud of both."""
+    options = {"regularizer": regularizer, "lam": 1.0, "zeta": 0, "entropy_bars": "all"}
+    trainer = make_trainer(**options, accumulation=2)
+    of_two = gradients(trainer, halves())
+    each = [make_trainer(**options) for _ in range(2)]
+    of_halves = [gradients(one, [half]) for one, half in zip(each, halves(), strict=True)]
+    for ours, first, second in zip(of_two, *of_halves, strict=True):
+        torch.testing.assert_close(ours, (first + second) / 2, rtol=1e-4, atol=1e-7)
+    of_one = make_trainer(**options)
+    gradients(of_one, [stack(make_rows(16))])
+    penalty, penalties = trainer.tally.means()[1], [one.tally.means()[1] for one in each]
+    assert penalty == pytest.approx(sum(penalties) / 2)
+    assert penalty != pytest.approx(of_one.tally.means()[1], rel=1e-3)
+
+
+def halves():
+    rows = make_rows(16)
+    return [stack(rows[:8]), stack(rows[8:])]
+
+
+def gradients(trainer, batches):
+    """Of one step of these batches."""
+    trainer = without_dropout(trainer)
+    trainer.current_gradient_accumulation_steps = len(batches)
+    trainer.create_optimizer()
+    for batch in batches:
+        trainer.training_step(trainer.model, batch, num_items_in_batch=8 * len(batches))
+    return [weights.grad for weights in trainer.model.parameters()]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)])
+def test_the_optimizer_is_torch_s_own_with_its_weight_decay(make_trainer, name, kind):
+    trainer = without_dropout(make_trainer(optimizer=name, weight_decay=0.1, batch_size=24))
+    model = copy.deepcopy(trainer.model)
+    decayed = [weights for weights in model.parameters() if weights.ndim > 1]
+    others = [weights for weights in model.parameters() if weights.ndim == 1]
+    theirs = kind([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=1e-3)
+    trainer.train()
+    model(**stack(make_rows(24))).loss.backward()
+    theirs.step()
+    for ours, expected in zip(trainer.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "factors"),
+    [
+        ("constant", [0, 1 / 2, 1, 1, 1, 1, 1, 1]),
+        ("linear", [0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]),
+        ("cosine", [0, 1 / 2] + [(1 + math.cos(math.pi * step / 6)) / 2 for step in range(6)]),
+    ],
+)
+def test_the_rate_rises_for_a_part_of_the_steps_and_then_keeps_to_its_schedule(make_trainer, schedule, factors):
+    trainer = make_trainer(schedule=schedule, warmup=0.25, epochs=None, max_steps=8)
+    assert rates(trainer) == pytest.approx([1e-3 * factor for factor in factors])
+
+
+def test_without_a_warm_up_a_constant_rate_is_whole_from_the_first_step(make_trainer):
+    assert rates(make_trainer()) == [1e-3] * 3
+
+
+def rates(trainer):
+    """The learning rate of each step of a training."""
+    seen = []
+
+    class Look(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, optimizer, **_):
+            seen.append(optimizer.param_groups[0]["lr"])
+
+    trainer.add_callback(Look())
+    trainer.train()
+    return seen
+
+
+def test_in_bf16_the_model_computes_in_bf16_and_weights_and_penalty_stay_in_float32(make_trainer):
+    trainer = make_trainer(precision="bf16", **ISTAR, beside={"istar_unbiased": 1, "cosreg": 1, "entropy": 1})
+    computed, penalties = set(), set()
+    trainer.model.bert.encoder.layer[0].intermediate.dense.register_forward_hook(
+        lambda module, inputs, output: computed.add(output.dtype)
+    )
+    trainer.penalties.register_forward_hook(lambda module, inputs, penalty: penalties.add(penalty.dtype))
+    trainer.train()
+    assert computed == {torch.bfloat16}
+    assert penalties == {torch.float32}
+    assert {weights.dtype for weights in trainer.model.parameters()} == {torch.float32}
+    assert math.isfinite(sum(trainer.tally.means()))
+
+
+def test_fp16_is_refused_without_a_gpu(make_trainer):
+    with pytest.raises(InvalidError, match=r"Expected a worker with a GPU to train in fp16.* Choose bf16") as error:
+        make_trainer(precision="fp16")
+    assert error.value.field == "precision"
+
+
+def test_gradient_checkpointing_trains_the_same_weights(make_trainer):
+    models = []
+    for checkpointing in (False, True):
+        trainer = make_trainer(**ISTAR, gradient_checkpointing=checkpointing)
+        trainer.train()
+        assert trainer.model.is_activation_checkpointing == checkpointing
+        models.append(trainer.model)
+    for plain, checkpointed in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(checkpointed, plain)
 
 
 def test_a_model_that_does_not_show_its_layers_is_refused():
     with pytest.raises(InvalidError, match="Expected a model that shows its layers as one sequence"):
         hidden_states_of(SequenceClassifierOutput(logits=torch.zeros(1, 2)))
-
-
-def make_bert():
-    torch.manual_seed(0)
-    return AutoModelForSequenceClassification.from_config(BERT)

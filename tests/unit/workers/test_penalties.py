@@ -1,0 +1,238 @@
+from functools import partial
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from app.db.config import RunConfig
+from app.errors import InvalidError
+from isotropy.points import union_of_layers
+from isotropy.regularizers.cosreg import CosReg
+from isotropy.regularizers.istar import IStar
+from isotropy.regularizers.persistent_entropy import PersistentEntropy
+from isotropy.regularizers.spectrum_control import SpectrumControl
+from isotropy.regularizers.unbiased_istar import UnbiasedIStar
+from tests.architectures import ARCHITECTURES
+from tests.unit.workers.batches import make_rows, pad, stack
+from workers.finetune.penalties import make_penalties
+
+LAM = -2.0
+
+
+@pytest.fixture
+def batch():
+    return stack(make_rows(8))
+
+
+@pytest.fixture
+def see(batch):
+    """Return the penalties of a configuration, the model's outputs, and the penalty of the batch by itself."""
+
+    def see(name="bert", step=0, of=batch, **changes):
+        torch.manual_seed(0)
+        model = AutoModelForSequenceClassification.from_config(ARCHITECTURES[name]).eval()
+        penalties = make_penalties(make_config(**changes), model)
+        if penalties.shrunk is not None:
+            penalties.shrunk.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
+        outputs = model(**of, output_hidden_states=True)
+        return penalties(outputs, of, step), outputs.hidden_states
+
+    return see
+
+
+def make_config(**changes):
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    return RunConfig.model_validate(values | {"regularizer": "istar", "lam": LAM, "zeta": 0} | changes)
+
+
+def first(states, mask):
+    return states[:, 0]
+
+
+def mean(states, mask):
+    return torch.stack([row[: int(n)].mean(0) for row, n in zip(states, mask.sum(1), strict=True)])
+
+
+def tokens(states, mask):
+    return states[mask.bool()]
+
+
+@pytest.mark.parametrize("changes", [{"regularizer": "none"}, {"lam": 0}, {"lam": 0, "beside": {"cosreg": 0}}])
+def test_a_run_without_a_weight_has_no_penalties(changes):
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+    assert make_penalties(make_config(**changes), model) is None
+
+
+def test_i_star_sees_every_token_of_all_layers_as_one_cloud(see, batch):
+    penalty, states = see(zeta=0.3)
+    istar = IStar(LAM, 0.3)
+    istar.set_shrinkage(torch.diag(torch.arange(1.0, 17)))
+    points = union_of_layers(states, batch["attention_mask"])
+    assert points.shape == (2 * int(batch["attention_mask"].sum()), 16)
+    torch.testing.assert_close(penalty, istar(points))
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers", "pooled"),
+    [
+        ({}, [1, 2], mean),
+        ({"points": "mean"}, [1, 2], mean),
+        ({"points": "sentence"}, [1, 2], first),
+        ({"layers": "last"}, [2], mean),
+        ({"layers": [1]}, [1], mean),
+    ],
+)
+def test_the_bias_corrected_i_star_sees_one_vector_of_each_text_layer_by_layer(see, batch, changes, layers, pooled):
+    penalty, states = see(regularizer="istar_unbiased", **changes)
+    expected = UnbiasedIStar(LAM)([pooled(states[layer], batch["attention_mask"]) for layer in layers])
+    torch.testing.assert_close(penalty, expected)
+
+
+def test_the_bias_corrected_i_star_refuses_tokens():
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+    with pytest.raises(InvalidError, match=r"depend on each other.* Choose mean or sentence") as error:
+        make_penalties(make_config(beside={"istar_unbiased": 1}, points="tokens"), model)
+    assert error.value.field == "points"
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers", "taken"),
+    [
+        ({}, [2], tokens),
+        ({"layers": "all"}, [1, 2], tokens),
+        ({"layers": [1]}, [1], tokens),
+        ({"points": "sentence"}, [2], first),
+        ({"points": "mean", "layers": [1, 2]}, [1, 2], mean),
+    ],
+)
+def test_cosreg_sees_the_tokens_of_the_last_layer_or_what_is_chosen_each_layer_by_itself(
+    see, batch, changes, layers, taken
+):
+    penalty, states = see(regularizer="cosreg", **changes)
+    of_layers = [CosReg(LAM)(taken(states[layer], batch["attention_mask"])) for layer in layers]
+    torch.testing.assert_close(penalty, torch.stack(of_layers).mean())
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken", "labelled"),
+    [
+        ({}, first, True),
+        ({"entropy_by_label": False, "entropy_bars": "all"}, first, False),
+        ({"task": "regression", "metric": "pearson", "label_names": [], "entropy_bars": "all"}, first, False),
+        ({"entropy_bars": "all"}, first, True),
+        ({"entropy_cluster_weight": 0.5}, first, True),
+        ({"points": "tokens"}, tokens, True),
+    ],
+)
+def test_entropy_sees_the_texts_of_the_last_layer_class_by_class(see, batch, changes, taken, labelled):
+    penalty, states = see(regularizer="entropy", **changes)
+    bars, weight = changes.get("entropy_bars", "prominent"), changes.get("entropy_cluster_weight", 0)
+    entropy = PersistentEntropy(LAM, bars=bars, cluster_weight=weight)
+    labels = batch["labels"]
+    if taken is tokens:
+        labels = labels[:, None].expand_as(batch["attention_mask"])[batch["attention_mask"].bool()]
+    expected = entropy(taken(states[-1], batch["attention_mask"]), labels if labelled else None)
+    torch.testing.assert_close(penalty, expected)
+    assert penalty != 0
+
+
+def test_spectrum_control_sees_the_embedding_matrix_and_asks_for_no_layer(batch):
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["albert"]).eval()
+    penalties = make_penalties(make_config(regularizer="spectrum"), model)
+    assert penalties.views == {}
+    penalty = penalties(model(**batch), batch, 0)
+    torch.testing.assert_close(penalty, SpectrumControl(LAM)(model.get_input_embeddings().weight))
+    penalty.backward()
+    assert model.get_input_embeddings().weight.grad.abs().sum() > 0
+
+
+def test_penalties_add_up_each_with_its_own_lambda(see):
+    cosreg, entropy = (see(regularizer=name)[0] for name in ("cosreg", "entropy"))
+    both, _ = see(regularizer="cosreg", beside={"entropy": 3.0, "istar": 0})
+    torch.testing.assert_close(both, cosreg + 3.0 / LAM * entropy)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_text_of_a_causal_model_is_its_last_token_that_is_not_padding(see, batch, side):
+    if side == "left":
+        batch = {name: x.flip(1) if x.ndim == 2 else x for name, x in batch.items()}
+    penalty, states = see("gpt2", of=batch, regularizer="cosreg", points="sentence")
+    last = [int(row.nonzero().max()) for row in batch["attention_mask"]]
+    torch.testing.assert_close(penalty, CosReg(LAM)(states[-1][torch.arange(8), last]))
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "points"),
+    [("istar", "tokens"), ("cosreg", "tokens"), ("istar_unbiased", "mean"), ("entropy", "sentence")],
+)
+def test_padding_does_not_change_a_penalty_unless_it_is_included_among_tokens(see, batch, regularizer, points):
+    for include_padding in (False, True):
+        look = partial(see, regularizer=regularizer, points=points, include_padding=include_padding)
+        penalties = [look(of=padded)[0].item() for padded in (batch, pad(batch, by=9))]
+        same = penalties[0] == pytest.approx(penalties[1], abs=1e-5)
+        assert same != (include_padding and points == "tokens")
+
+
+def test_of_a_part_of_the_tokens_the_penalty_is_drawn_by_seed_and_step(see):
+    def penalty(step, seed=0):
+        return see(step=step, seed=seed, token_fraction=0.5)[0].item()
+
+    assert penalty(3) == penalty(3)
+    of_seed_0 = {penalty(step) for step in range(5)}
+    assert len(of_seed_0) == 5
+    assert of_seed_0.isdisjoint(penalty(step, seed=1) for step in range(5))
+
+
+def test_to_draw_a_part_of_the_tokens_leaves_the_training_s_random_state(batch):
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+    penalties = make_penalties(make_config(token_fraction=0.5), model)
+    outputs = model(**batch, output_hidden_states=True)
+    before = torch.get_rng_state()
+    penalties(outputs, batch, 0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("include_padding", [False, True])
+def test_a_part_of_the_tokens_is_one_of_all_that_count(batch, include_padding):
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+    config = make_config(token_fraction=0.5, include_padding=include_padding, beside={"cosreg": 1, "istar_unbiased": 1})
+    penalties, seen = make_penalties(config, model), {}
+    for name, module in penalties.regularizers.items():
+        module.register_forward_pre_hook(lambda _, points, name=name: seen.update({name: len(points[0])}))
+    penalties(model(**batch, output_hidden_states=True), batch, 0)
+    mask = batch["attention_mask"]
+    half = -(-(mask.numel() if include_padding else int(mask.sum())) // 2)
+    assert seen == {"istar": 2 * half, "cosreg": half, "istar_unbiased": 2}
+
+
+@pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_points_of_half_precision_have_their_penalty_in_float32(batch, regularizer, dtype):
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"]).eval()
+    penalties = make_penalties(make_config(regularizer=regularizer), model)
+    outputs = model(**batch, output_hidden_states=True)
+    exact = penalties(outputs, batch, 0)
+    outputs.hidden_states = tuple(states.to(dtype) for states in outputs.hidden_states)
+    rounded = penalties(outputs, batch, 0)
+    assert rounded.dtype == torch.float32
+    torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)
+
+
+def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+    penalties = make_penalties(make_config(zeta=0.3, beside={"spectrum": 1, "entropy": 1}), model)
+    penalties.shrunk.set_shrinkage(torch.eye(16))
+    state = penalties.state_dict()
+    assert list(state) == ["regularizers.istar.shrinkage_covariance"]
+    fresh = make_penalties(penalties.config, model)
+    fresh.load_state_dict(state)
+    assert torch.equal(fresh.shrunk.shrinkage_covariance, torch.eye(16))
+    assert list(fresh.parameters()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "shrunk"), [({"zeta": 0.3}, True), ({}, False), ({"regularizer": "cosreg"}, False)]
+)
+def test_only_i_star_with_zeta_above_0_is_shrunk(changes, shrunk):
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+    assert (make_penalties(make_config(**changes), model).shrunk is not None) == shrunk

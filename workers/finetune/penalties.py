@@ -1,0 +1,123 @@
+"""What a run adds to its task's loss: the penalty of each of its regularizers, on the points that each sees."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from app.db.config import RunConfig
+from app.db.penalty import Points, Regularizer
+from app.db.task import TaskKind
+from app.errors import InvalidError
+from isotropy.points import draw_tokens
+from isotropy.regularizers.cosreg import CosReg
+from isotropy.regularizers.istar import IStar
+from isotropy.regularizers.persistent_entropy import PersistentEntropy
+from isotropy.regularizers.spectrum_control import SpectrumControl
+from isotropy.regularizers.unbiased_istar import UnbiasedIStar
+from workers.finetune.view import make_view
+from workers.hidden_states import hidden_states_of
+
+
+def make_penalties(config: RunConfig, model: PreTrainedModel) -> "Penalties | None":
+    """Return the penalties of a run on ``model``; None for plain training, which then asks for no hidden states.
+
+    Raises:
+        InvalidError: the bias-corrected I-STAR is to see tokens.
+
+    """
+    if not config.weights:
+        return None
+    if Regularizer.UNBIASED in config.weights and config.points is Points.TOKENS:
+        raise InvalidError(
+            "Expected one vector of each text for the bias-corrected I-STAR, got tokens: those of one text depend on "
+            "each other, which its correction does not allow for. Choose mean or sentence.",
+            "points",
+        )
+    return Penalties(config, model)
+
+
+class Penalties(nn.Module):
+    """The sum of the penalties of all regularizers of a run.
+
+    I-STAR sees the union of its layers as one cloud. The others see each of their layers by itself, and their penalty
+    is the mean over layers. Those that see tokens all see the same part of them. The state is what a checkpoint has to
+    keep: the shrinkage covariance of I-STAR.
+    """
+
+    def __init__(self, config: RunConfig, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.config = config
+        self.regularizers = nn.ModuleDict({name: _make(name, lam, config) for name, lam in config.weights.items()})
+        views = {name: make_view(name, config, model) for name in config.weights}
+        self.views = {name: view for name, view in views.items() if view is not None}
+        # The method, not the module, which would make the model's weights a part of this one's state.
+        self._embeddings = model.get_input_embeddings
+        by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
+        self._labelled = {Regularizer.ENTROPY} if by_label else set()
+
+    @property
+    def shrunk(self) -> IStar | None:
+        """I-STAR where it is shrunk, so that it needs a shrinkage covariance before the first step."""
+        return next((one for one in self.regularizers.values() if isinstance(one, IStar) and one.zeta > 0), None)
+
+    def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
+        """Return the penalty of one batch, 0-d, in float32 also where the model computes in less.
+
+        Args:
+            outputs: of the model, with its hidden states if there are ``views``.
+            batch: what the model was given, ``attention_mask`` [batch, tokens] and ``labels`` [batch] among it.
+            step: the training step, by which and the run's seed tokens are drawn.
+
+        Raises:
+            ValueError: a regularizer has no value on these points.
+
+        """
+        penalties = [self._penalty(Regularizer(name), outputs, batch, step) for name in self.regularizers]
+        return torch.stack(penalties).sum()
+
+    def _penalty(self, name: Regularizer, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
+        regularizer: Callable[..., Tensor] = self.regularizers[name]
+        if name not in self.views:
+            return regularizer(self._embeddings().weight)
+        view = self.views[name]
+        mask = view.mask(batch["attention_mask"], lambda mask: self._drawn(mask, step))
+        points = view.points(hidden_states_of(outputs), mask)
+        match name:
+            case Regularizer.ISTAR:
+                return regularizer(points.flatten(0, 1))
+            case Regularizer.UNBIASED:
+                return regularizer(points.unbind())
+        labels = [view.labels(batch["labels"], mask)] if name in self._labelled else []
+        return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
+
+    def _drawn(self, mask: Tensor, step: int) -> Tensor:
+        # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
+        # The generator keeps 32 bits of a seed, which are mixed of both.
+        mixed = np.random.SeedSequence((self.config.seed, step)).generate_state(1)
+        return draw_tokens(mask, self.config.token_fraction, torch.Generator().manual_seed(int(mixed[0])))
+
+
+def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
+    across = config.processes > 1
+    match name:
+        case Regularizer.ISTAR:
+            return IStar(lam, config.zeta, across_processes=across)
+        case Regularizer.UNBIASED:
+            return UnbiasedIStar(lam, across_processes=across)
+        case Regularizer.COSREG:
+            return CosReg(lam, across_processes=across)
+        case Regularizer.ENTROPY:
+            return PersistentEntropy(
+                lam,
+                bars=config.entropy_bars.value,
+                cluster_weight=config.entropy_cluster_weight,
+                across_processes=across,
+            )
+        case Regularizer.SPECTRUM:
+            return SpectrumControl(lam)
+        case Regularizer.NONE:
+            raise ValueError("Expected a regularizer, got none: a run without one has no weights.")
