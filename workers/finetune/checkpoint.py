@@ -60,7 +60,7 @@ class CheckpointCallback(TrainerCallback):
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Complete the Trainer's checkpoint. The run got somewhere, so its attempts are counted anew."""
-        checkpoint = self.folder.path / f"checkpoint-{state.global_step}"
+        checkpoint = self.folder.checkpoint(state.global_step)
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:
             save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)

@@ -31,12 +31,20 @@ class RunFolder:
         The lock goes with the process, however that ends.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with _held(self.path):
             yield
-        finally:
-            os.close(handle)
+
+    @contextmanager
+    def locked_by_first(self) -> Iterator[None]:
+        """The same for the first of a run's several processes: it may outlive for a moment the one that started it."""
+        lock = self.path / "first"
+        lock.touch()
+        with _held(lock):
+            yield
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step is."""
+        return self.path / f"checkpoint-{step}"
 
     def last_checkpoint(self) -> Path | None:
         """Return the newest checkpoint that counts, and remove those that a kill left unfinished."""
@@ -117,6 +125,16 @@ def _remove_if_free(folder: Path) -> None:
 def step_of(checkpoint: Path) -> int:
     """The step after which a checkpoint was saved."""
     return int(checkpoint.name.rpartition("-")[2])
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _flush(path: Path) -> None:

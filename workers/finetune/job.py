@@ -17,6 +17,7 @@ from workers.finetune.folder import RunFolder, step_of, sweep
 from workers.finetune.memory import MemoryRanOutError, note, smaller
 from workers.finetune.order import Order, batches_of, order_of
 from workers.finetune.progress import Progress, RunStoppedError
+from workers.finetune.ranks import train_together
 from workers.finetune.training import train
 from workers.sessions import job_sessions
 from workers.slot import slot_name
@@ -63,8 +64,9 @@ def _begin(sessions: Sessions, run_id: str, slot: str) -> Order | None:
 
 def _work(order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
     """Train; where memory runs out once more with fewer rows a batch, from the last checkpoint on."""
+    work = train if order.config.processes == 1 else train_together
     try:
-        train(order, progress, folder, settings, device)
+        work(order, progress, folder, settings, device)
         return
     except MemoryRanOutError as error:
         config = smaller(order.config)
@@ -79,7 +81,7 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
         run = session.get_one(Run, progress.run_id)
         environment = (run.environment or {}) | {"batches": batches_of(config)}
         progress.write(session, notes=[*run.notes, told], environment=environment)
-    train(order._replace(config=config), progress, folder, settings, device)
+    work(order._replace(config=config), progress, folder, settings, device)
 
 
 def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:

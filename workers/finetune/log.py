@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workers.process import LOG_FORMAT
+
 FILE = "log.txt"
 LINES = 200
 BYTES = 16 * 1024
-FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Log:
@@ -27,7 +28,7 @@ class Log:
         """
         console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root = logging.getLogger()
         shown = [one for one in root.handlers if isinstance(one, logging.StreamHandler) and one.stream is sys.stderr]
         with os.fdopen(console, "w", errors="backslashreplace") as stream:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy.orm import Session
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerState
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
 from app.db.models import RunStatus
@@ -37,8 +37,12 @@ from workers.finetune.selection import SelectionCallback, divide, selects
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS, Task
+from workers.finetune.together import Agreement, Place, SharedTally
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.models import Source, be_quiet, find_source, longest_input
+
+ALONE = Place()
+NONE = -1
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,10 @@ class Loaded:
     """Of which the best weights are chosen, where they are."""
 
 
-def train(order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
-    """Train, evaluate and finish a run.
+def train(
+    order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str, place: Place = ALONE
+) -> None:
+    """Train a run; the first of its processes, or the only one, evaluates and finishes it too.
 
     Raises:
         MemoryRanOutError: memory was enough to load it, but not to train or to evaluate it.
@@ -81,30 +87,36 @@ def train(order: Order, progress: Progress, folder: RunFolder, settings: Setting
         penalties=penalties,
     )
     trainer.remove_callback(PrinterCallback)
+    place.draw_apart(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
     environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config)}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
-    if penalties is not None and (istar := penalties.shrunk) is not None:
-        view = penalties.views[Regularizer.ISTAR]
-        trainer.add_callback(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
-    selection = None
-    if loaded.selection is not None:
-        selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
-        trainer.add_callback(selection)
-    tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
-    probe = Probe(model, loaded.validation, config)
-    trainer.add_callback(MetricsCallback(tally, probe, tokens_per_step, progress))
-    saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
-    trainer.add_callback(saver)
-    checkpoint = _checkpoint(folder, progress)
+    checkpoint = _checkpoint(folder, progress, place)
     if checkpoint is not None:
         restore(checkpoint, tally, penalties)
-    if selection is not None:
-        selection.restore(checkpoint)
+    selection = None
+    callbacks: list[TrainerCallback] = [SharedTally(place, tally, config)]
+    if penalties is not None and (istar := penalties.shrunk) is not None:
+        view = penalties.views[Regularizer.ISTAR]
+        callbacks.append(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
+    if place.first:
+        if loaded.selection is not None:
+            selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
+            selection.restore(checkpoint)
+            callbacks.append(selection)
+        tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
+        callbacks += [
+            MetricsCallback(tally, Probe(model, loaded.validation, config), tokens_per_step, progress),
+            CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress),
+        ]
+    for callback in (*callbacks, Agreement(place)):
+        trainer.add_callback(callback)
     with _memory_watched():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        if not place.first:
+            return
         chosen = {} if selection is None else {"selection": selection.choose()}
         evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress)
     evaluation.results.update(chosen)
@@ -132,8 +144,15 @@ def _load(order: Order, settings: Settings) -> Loaded:
     return Loaded(source, model, tokenizer, max_length, task, rows, validation, selection)
 
 
-def _checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
-    """The checkpoint to go on from; one that is ahead of the rows of the run is of a time before it began afresh."""
+def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | None:
+    """The checkpoint to go on from, as the first process finds it."""
+    found = _last_checkpoint(folder, progress) if place.first else None
+    (step,) = place.told(NONE if found is None else step_of(found))
+    return None if step == NONE else folder.checkpoint(step)
+
+
+def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
+    """The last one; one that is ahead of the rows of the run is of a time before it began afresh."""
     checkpoint = folder.last_checkpoint()
     if checkpoint is None:
         return None
