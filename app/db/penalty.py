@@ -18,7 +18,7 @@ class Points(StrEnum):
     """Which vectors of a layer a regularizer sees.
 
     All tokens; the vector that stands for a text in the model's own head, the first token of an encoder and the last
-    real one of a causal model; or the mean of the tokens of each text.
+    real one of a causal model; or the mean of the tokens of each text, special ones among them.
     """
 
     TOKENS = "tokens"

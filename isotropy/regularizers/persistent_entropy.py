@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
@@ -58,7 +56,7 @@ class PersistentEntropy(torch.nn.Module):
         self,
         lam: float,
         *,
-        bars: Literal["prominent", "all"] = "prominent",
+        bars: str = "prominent",
         cluster_weight: float = 0.0,
         across_processes: bool = False,
     ) -> None:

@@ -32,7 +32,6 @@ class SpectrumControl(torch.nn.Module):
 
         spectrum = SpectrumControl(lam=1.0)
         loss = output.loss + spectrum(model.get_input_embeddings().weight)
-        loss.backward()
 
     Args:
         lam: strength, of either sign.

@@ -39,7 +39,8 @@ class UnbiasedIStar(torch.nn.Module):
     Example::
 
         istar = UnbiasedIStar(lam=1.0)
-        pooled = [mean_of_tokens(layer, batch["attention_mask"]) for layer in output.hidden_states[1:]]
+        mask = batch["attention_mask"][..., None]
+        pooled = [(layer * mask).sum(1) / mask.sum(1) for layer in output.hidden_states[1:]]
         loss = output.loss + istar(pooled)
 
     Args:

@@ -22,24 +22,6 @@ from workers.finetune.view import make_view
 from workers.hidden_states import hidden_states_of
 
 
-def make_penalties(config: RunConfig, model: PreTrainedModel) -> "Penalties | None":
-    """Return the penalties of a run on ``model``; None for plain training, which then asks for no hidden states.
-
-    Raises:
-        InvalidError: the bias-corrected I-STAR is to see tokens.
-
-    """
-    if not config.weights:
-        return None
-    if Regularizer.UNBIASED in config.weights and config.points is Points.TOKENS:
-        raise InvalidError(
-            "Expected one vector of each text for the bias-corrected I-STAR, got tokens: those of one text depend on "
-            "each other, which its correction does not allow for. Choose mean or sentence.",
-            "points",
-        )
-    return Penalties(config, model)
-
-
 class Penalties(nn.Module):
     """The sum of the penalties of all regularizers of a run.
 
@@ -56,8 +38,7 @@ class Penalties(nn.Module):
         self.views = {name: view for name, view in views.items() if view is not None}
         # The method, not the module, which would make the model's weights a part of this one's state.
         self._embeddings = model.get_input_embeddings
-        by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
-        self._labelled = {Regularizer.ENTROPY} if by_label else set()
+        self._by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
 
     @property
     def shrunk(self) -> IStar | None:
@@ -91,7 +72,8 @@ class Penalties(nn.Module):
                 return regularizer(points.flatten(0, 1))
             case Regularizer.UNBIASED:
                 return regularizer(points.unbind())
-        labels = [view.labels(batch["labels"], mask)] if name in self._labelled else []
+        by_label = name is Regularizer.ENTROPY and self._by_label
+        labels = [view.labels(batch["labels"], mask)] if by_label else []
         return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
 
     def _drawn(self, mask: Tensor, step: int) -> Tensor:
@@ -101,23 +83,33 @@ class Penalties(nn.Module):
         return draw_tokens(mask, self.config.token_fraction, torch.Generator().manual_seed(int(mixed[0])))
 
 
+def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | None:
+    """Return the penalties of a run on ``model``; None for plain training, which then asks for no hidden states.
+
+    Raises:
+        InvalidError: the bias-corrected I-STAR is to see tokens.
+
+    """
+    if not config.weights:
+        return None
+    if Regularizer.UNBIASED in config.weights and config.points is Points.TOKENS:
+        raise InvalidError(
+            "Expected one vector of each text for the bias-corrected I-STAR, got tokens: those of one text depend on "
+            "each other, which its correction does not allow for. Choose mean or sentence.",
+            "points",
+        )
+    return Penalties(config, model)
+
+
 def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
     across = config.processes > 1
-    match name:
-        case Regularizer.ISTAR:
-            return IStar(lam, config.zeta, across_processes=across)
-        case Regularizer.UNBIASED:
-            return UnbiasedIStar(lam, across_processes=across)
-        case Regularizer.COSREG:
-            return CosReg(lam, across_processes=across)
-        case Regularizer.ENTROPY:
-            return PersistentEntropy(
-                lam,
-                bars=config.entropy_bars.value,
-                cluster_weight=config.entropy_cluster_weight,
-                across_processes=across,
-            )
-        case Regularizer.SPECTRUM:
-            return SpectrumControl(lam)
-        case Regularizer.NONE:
-            raise ValueError("Expected a regularizer, got none: a run without one has no weights.")
+    if name is Regularizer.ISTAR:
+        return IStar(lam, config.zeta, across_processes=across)
+    if name is Regularizer.UNBIASED:
+        return UnbiasedIStar(lam, across_processes=across)
+    if name is Regularizer.COSREG:
+        return CosReg(lam, across_processes=across)
+    if name is Regularizer.ENTROPY:
+        weight = config.entropy_cluster_weight
+        return PersistentEntropy(lam, bars=config.entropy_bars.value, cluster_weight=weight, across_processes=across)
+    return SpectrumControl(lam)

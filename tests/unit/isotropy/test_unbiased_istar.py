@@ -93,6 +93,14 @@ def test_half_precision_points_get_a_float32_penalty_and_a_gradient_of_their_own
     assert x.grad.any()
 
 
+def test_autocast_changes_neither_the_penalty_nor_its_gradient():
+    plain, cast = points().requires_grad_(), points().requires_grad_()
+    UnbiasedIStar(1.0)([plain]).backward()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        UnbiasedIStar(1.0)([cast]).backward()
+    torch.testing.assert_close(cast.grad, plain.grad)
+
+
 def test_no_layers_are_refused():
     with pytest.raises(ValueError, match="Expected the points of at least 1 layer, got none: give a sequence"):
         UnbiasedIStar(1.0)([])

@@ -119,6 +119,7 @@ def test_cosreg_sees_the_tokens_of_the_last_layer_or_what_is_chosen_each_layer_b
         ({}, first, True),
         ({"entropy_by_label": False, "entropy_bars": "all"}, first, False),
         ({"task": "regression", "metric": "pearson", "label_names": [], "entropy_bars": "all"}, first, False),
+        ({"task": "span", "metric": "word_f1", "label_names": [], "entropy_bars": "all"}, first, False),
         ({"entropy_bars": "all"}, first, True),
         ({"entropy_cluster_weight": 0.5}, first, True),
         ({"points": "tokens"}, tokens, True),

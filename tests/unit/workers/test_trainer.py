@@ -242,6 +242,10 @@ def test_in_bf16_the_model_computes_in_bf16_and_weights_and_penalty_stay_in_floa
     assert computed == {torch.bfloat16}
     assert penalties == {torch.float32}
     assert {weights.dtype for weights in trainer.model.parameters()} == {torch.float32}
+    computed.clear()
+    outputs = trainer.model.eval()(**stack(make_rows(8)), output_hidden_states=True)
+    assert computed == {torch.bfloat16}, "looked at in another precision than trained in"
+    assert {states.dtype for states in outputs.hidden_states} == {torch.float32}
     assert math.isfinite(sum(trainer.tally.means()))
 
 
