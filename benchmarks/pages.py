@@ -27,7 +27,8 @@ from benchmarks._web import web_process
 from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
 
-EMBEDDINGS, POINTS, DIMENSIONS = 5, 2000, 256
+EMBEDDINGS, SHAPE = 5, (2000, 256)
+LARGE = (50_000, 768)
 LAMBDAS, SEEDS, STEPS, LAYERS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0), 5, 40, 12
 REQUESTS_A_ROUND = 10
 HEALTH = "/api/health"
@@ -41,7 +42,8 @@ def main() -> None:
         context = create_context(settings)
         upgrade(context.sessions.kw["bind"])
         migrate(settings.queue)
-        embedding_id, *_ = [add_embedding(context, number) for number in range(EMBEDDINGS)]
+        embedding_id, other_id, *_ = [add_embedding(context, number, SHAPE) for number in range(EMBEDDINGS)]
+        large_id = add_embedding(context, EMBEDDINGS, LARGE)
         experiment_id, run_id = add_experiment(context)
         context.queue.close()
 
@@ -50,7 +52,12 @@ def main() -> None:
             "/",
             "/embeddings",
             f"/embeddings/{embedding_id}",
+            f"/embeddings/{large_id}",
+            f"/embeddings/{large_id}/figures/projection.json",
             f"/embeddings/{embedding_id}/figures/spectrum.json",
+            f"/embeddings/{large_id}/lab",
+            f"/compare?id={embedding_id}&id={other_id}",
+            "/playground",
             f"/api/embeddings/{embedding_id}",
             "/experiments",
             "/experiments/new",
@@ -67,11 +74,17 @@ def main() -> None:
             ways: dict[str, Callable[[], object]] = {path: partial(get, client, path) for path in paths}
             times = interleave(ways, REQUESTS_A_ROUND * rounds_asked())
 
-    names = {embedding_id: "<embedding>", experiment_id: "<experiment>", run_id: "<run>"}
+    names = {
+        embedding_id: "<embedding>",
+        other_id: "<other>",
+        large_id: "<large>",
+        experiment_id: "<experiment>",
+        run_id: "<run>",
+    }
     print(machine("fastapi", "sqlalchemy", "uvicorn"))
     print(
-        f"{EMBEDDINGS} embeddings of {POINTS:,} x {DIMENSIONS}, {len(LAMBDAS) * SEEDS} runs of {STEPS} logged steps, "
-        f"SQLite, {len(times[HEALTH])} requests each\n"
+        f"{EMBEDDINGS} embeddings of {told(SHAPE)}, a large one of {told(LARGE)}, {len(LAMBDAS) * SEEDS} runs of "
+        f"{STEPS} logged steps, SQLite, {len(times[HEALTH])} requests each\n"
     )
     print("| | median ms | p95 ms | ratio |\n|---|---|---|---|")
     for path, taken in times.items():
@@ -89,11 +102,16 @@ def get(client: httpx2.Client, path: str) -> None:
     client.get(path).raise_for_status()
 
 
-def add_embedding(context: Context, seed: int) -> str:
+def told(shape: tuple[int, int]) -> str:
+    """Rows by dimensions in words."""
+    return f"{shape[0]:,} x {shape[1]}"
+
+
+def add_embedding(context: Context, seed: int, shape: tuple[int, int]) -> str:
     """Upload, inspect and measure a Gaussian cloud, as the workers do; return its id."""
     draw = np.random.default_rng(seed)
     buffer = io.BytesIO()
-    np.save(buffer, draw.normal(size=(POINTS, DIMENSIONS)).astype(np.float32) * draw.random(DIMENSIONS, np.float32))
+    np.save(buffer, draw.normal(size=shape).astype(np.float32) * draw.random(shape[1], np.float32))
     buffer.seek(0)
     embedding = create_embedding(context, [Incoming(buffer, f"cloud-{seed}.npy")])
     inspect_embedding(embedding.id, context.settings, "cpu")

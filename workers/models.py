@@ -97,7 +97,10 @@ def fit_together(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     """Give the model its tokenizer's padding, and have the tokenizer make only what the model takes."""
     model.config.pad_token_id = tokenizer.pad_token_id
     # A tokenizer saved without its class makes columns that some models do not take.
-    taken = signature(model.forward).parameters
+    taken = set(signature(model.forward).parameters)
+    if getattr(model.config, "type_vocab_size", 0) < 2:
+        # RoBERTa knows one type only, and GPT-2 would take a type for a word.
+        taken.discard("token_type_ids")
     tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name in taken]
 
 

@@ -58,7 +58,7 @@ class HubTask(NamedTuple):
 LABEL_KINDS = {
     TaskKind.CLASSIFICATION: ColumnKind.LABEL,
     TaskKind.REGRESSION: ColumnKind.NUMBER,
-    TaskKind.SPAN: ColumnKind.TEXT,
+    TaskKind.SPAN: ColumnKind.SPAN,
 }
 
 
@@ -70,6 +70,7 @@ def _column(name: str, kind: ColumnKind, labels: tuple[str, ...]) -> Column:
         examples=list(labels[:3]),
         values=list(labels) or None,
         unseen=[],
+        not_number=labels[0] if labels else None,
         n_missing_train=0,
         n_missing_validation=0,
     )

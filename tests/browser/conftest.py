@@ -6,6 +6,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from tests.ports import free_port
+from tests.serving import Serving
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
 PATIENCE_MILLISECONDS = 60_000
@@ -23,6 +26,14 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def serving_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One dashboard for the tests of a module, each of which looks at what it made itself or only looks."""
+    server = Serving(tmp_path_factory.mktemp("module") / "data", free_port(), {})
+    yield server
+    server.stop()
 
 
 HARMLESS = (

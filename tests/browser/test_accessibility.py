@@ -1,14 +1,12 @@
 """Pages as axe sees them, in both themes and at two widths: nothing serious, nothing critical."""
 
 from collections.abc import Iterator
-from itertools import product
 
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.ports import free_port
 from tests.serving import Serving
 
 PATHS = (
@@ -30,40 +28,34 @@ PATHS = (
     "/nowhere",
 )
 GRAVE = ("serious", "critical")
-SCHEMES = ("light", "dark")
-WIDTHS = (1280, 390)
+LOOKS = (("light", 1280), ("dark", 390))
+"""Colours do not depend on the width, nor what is where on the colours: two looks see all four."""
 
 
 @pytest.fixture(scope="module")
-def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    server = Serving(tmp_path_factory.mktemp("accessible") / "data", free_port(), {})
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def ids(dashboard: Serving) -> dict[str, str]:
+def ids(serving_module: Serving) -> dict[str, str]:
     """Of a measured embedding with labels on which a method was tried, and of an encoding and one of its layers."""
+    server = serving_module
     points = np.random.default_rng(0).normal(size=(300, 6))
     rows = [",".join([*(f"{value:.4f}" for value in row), f"class {i % 3}"]) for i, row in enumerate(points)]
     table = ("cloud.csv", "\n".join(["a,b,c,d,e,f,label", *rows]).encode())
-    embedding = dashboard.post("/api/embeddings?commit=auto", files={"file": table})["id"]
+    embedding = server.post("/api/embeddings?commit=auto", files={"file": table})["id"]
     texts = ("texts.txt", "\n".join(f"text {number}" for number in range(40)).encode())
-    encoding = dashboard.post("/api/encodings", files={"file": texts})["id"]
+    encoding = server.post("/api/encodings", files={"file": texts})["id"]
     chosen = {"model": "all-MiniLM-L6-v2", "text_columns": ["line"], "layers": [0, 6]}
-    dashboard.post(f"/api/encodings/{encoding}/launch", json=chosen)
-    dashboard.wait_for(lambda: status(dashboard, embedding) == "ready", "measurements")
+    server.post(f"/api/encodings/{encoding}/launch", json=chosen)
+    server.wait_for(lambda: status(server, embedding) == "ready", "measurements")
     trials = f"/api/embeddings/{embedding}/postprocessings"
-    trial = dashboard.post(trials, json={"method": "zca_whitening"})["id"]
-    dashboard.wait_for(lambda: dashboard.get(f"{trials}/{trial}")["status"] == "ready", "a trial")
-    dashboard.wait_for(lambda: dashboard.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
-    layers = [one["embedding_id"] for one in dashboard.get(f"/api/encodings/{encoding}/layers")]
-    dashboard.wait_for(lambda: all(status(dashboard, one) == "ready" for one in layers), "layers")
+    trial = server.post(trials, json={"method": "zca_whitening"})["id"]
+    server.wait_for(lambda: server.get(f"{trials}/{trial}")["status"] == "ready", "a trial")
+    server.wait_for(lambda: server.get(f"/api/encodings/{encoding}")["status"] == "finished", "an encoding")
+    layers = [one["embedding_id"] for one in server.get(f"/api/encodings/{encoding}/layers")]
+    server.wait_for(lambda: all(status(server, one) == "ready" for one in layers), "layers")
     return {"embedding": embedding, "encoding": encoding, "layer": layers[-1]}
 
 
-def status(dashboard: Serving, embedding_id: str) -> str:
-    return str(dashboard.get(f"/api/embeddings/{embedding_id}")["status"])
+def status(serving_module: Serving, embedding_id: str) -> str:
+    return str(serving_module.get(f"/api/embeddings/{embedding_id}")["status"])
 
 
 @pytest.fixture
@@ -85,21 +77,21 @@ def complaints(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_axe_finds_nothing_grave(dashboard, ids, looking, path):
-    looking.goto(dashboard.url + path.format(**ids))
+def test_axe_finds_nothing_grave(serving_module, ids, looking, path):
+    looking.goto(serving_module.url + path.format(**ids))
     figures = looking.locator("[data-figure]").count()
     expect(looking.locator(".js-plotly-plot")).to_have_count(figures, timeout=30_000)
     looking.locator("main details").evaluate_all("all => all.forEach(one => (one.open = true))")
     found = {}
-    for scheme, width in product(SCHEMES, WIDTHS):
+    for scheme, width in LOOKS:
         looking.emulate_media(color_scheme=scheme)
         looking.set_viewport_size({"width": width, "height": 900})
         found[scheme, width] = complaints(looking)
     assert found == {seen: [] for seen in found}
 
 
-def test_axe_would_complain_of_an_image_without_words_and_of_faint_ones(dashboard, looking):
-    looking.goto(f"{dashboard.url}/measures")
+def test_axe_would_complain_of_an_image_without_words_and_of_faint_ones(serving_module, looking):
+    looking.goto(f"{serving_module.url}/measures")
     looking.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
     looking.evaluate("document.querySelector('.lede').style.color = '#ccc'")
     assert sorted(one.split()[0] for one in complaints(looking)) == ["color-contrast", "image-alt"]

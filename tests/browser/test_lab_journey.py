@@ -10,9 +10,9 @@ from tests.waiting import wait_for
 
 
 @pytest.fixture
-def lab(serving, cloud):
+def lab(serving_module, cloud):
     """The address of the lab of a measured embedding of 400 named points."""
-    server = serving()
+    server = serving_module
     lines = [",".join([f"word{i}", *map(str, row)]) for i, row in enumerate(cloud.round(4))]
     content = "\n".join([",".join(["name", *(f"x{i}" for i in range(8))]), *lines]).encode()
     created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", content)})

@@ -13,11 +13,12 @@ from playwright.sync_api import Page, expect
 HOSTILE = "</script><script>alert(1)</script>"
 
 
-@pytest.fixture
-def report(serving, cloud: np.ndarray, tmp_path: Path):
-    """A measured embedding with neighbours: its URL, and the server."""
-    server = serving()
-    path = tmp_path / "cloud.npz"
+@pytest.fixture(scope="module")
+def report(serving_module, tmp_path_factory):
+    """The URL of a measured embedding with neighbours."""
+    server = serving_module
+    cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.arange(1, 9)
+    path = tmp_path_factory.mktemp("cloud") / "cloud.npz"
     np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
     files = {"file": ("cloud.npz", path.read_bytes())}
     created = server.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
@@ -33,7 +34,7 @@ def report(serving, cloud: np.ndarray, tmp_path: Path):
             for name in ("first", HOSTILE)
         ],
     }
-    with sqlite3.connect(tmp_path / "data" / "isoscope.sqlite", timeout=30) as database:
+    with sqlite3.connect(server.data_dir / "isoscope.sqlite", timeout=30) as database:
         database.execute("DELETE FROM figure_data WHERE slug = 'neighbours'")
         database.execute("INSERT INTO figure_data VALUES (?, 'neighbours', ?)", (created["id"], json.dumps(data)))
     return f"{server.url}/embeddings/{created['id']}"

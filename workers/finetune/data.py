@@ -1,11 +1,13 @@
 """The columns of a run's train and validation rows: read from files or fetched from the Hub, subsets drawn."""
 
+import json
 from typing import Any
 
 import datasets
 import numpy as np
 
 from app.db.config import RunConfig
+from app.db.hub_tasks import TASKS, HubName, HubTask
 from app.db.models import Dataset, DatasetOrigin
 from app.errors import InvalidError, NotFoundError
 from app.formats.tables import read_columns
@@ -13,8 +15,6 @@ from app.settings import Settings
 from workers.files import fetch
 from workers.finetune.tasks.task import Columns
 
-GLUE = "nyu-mll/glue"
-GLUE_REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 SUBSET_SEED = 0
 """Of the rows drawn by ``train_rows`` and ``validation_rows``: the same in every run of every experiment."""
 
@@ -23,7 +23,7 @@ def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tup
     """Return the text and label columns of the train and of the validation rows, subsets drawn."""
     names = [*config.text_columns, config.label_column]
     if dataset.origin is DatasetOrigin.HUB:
-        train, validation = _glue_columns(dataset.hub_name or "", names)
+        train, validation = _hub_columns(_hub_task(dataset), names)
     else:
         files = (dataset.train_sha256, dataset.train_filename), (dataset.validation_sha256, dataset.validation_filename)
         train, validation = (
@@ -36,34 +36,41 @@ def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tup
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
     """Return what names the rows of a data set for good: a revision on the Hub, or hashes."""
     if dataset.origin is DatasetOrigin.HUB:
-        return {"hub": GLUE, "name": dataset.hub_name, "revision": GLUE_REVISION}
+        source = _hub_task(dataset).source
+        return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
     return {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
 
 
-def _glue_columns(name: str, names: list[str]) -> tuple[Columns, Columns]:
+def _hub_task(dataset: Dataset) -> HubTask:
+    return TASKS[HubName(str(dataset.hub_name))]
+
+
+def _hub_columns(task: HubTask, names: list[str]) -> tuple[Columns, Columns]:
+    source = task.source
     try:
-        splits = datasets.load_dataset(GLUE, name, revision=GLUE_REVISION)
+        splits = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)
         return _named_columns(splits["train"], names), _named_columns(splits["validation"], names)
     except OSError as error:
         raise NotFoundError(
-            f"GLUE's {name!r} could not be had from the Hub ({' '.join(str(error).split())}). "
+            f"{task.title} could not be had from the Hub ({' '.join(str(error).split())}). "
             "Try again when it can be reached, or upload the train and validation files.",
             "dataset_id",
         ) from error
 
 
 def _named_columns(split: datasets.Dataset, names: list[str]) -> Columns:
-    """Columns of a split; a class is called by its name, as in a file."""
+    """Columns of a split, with values as a file has them: a class by its name, an object as JSON text."""
     missing = sorted(set(names) - set(split.column_names))
     if missing:
         raise InvalidError(f"Expected columns {names}, but the data set has {split.column_names}: choose of these.")
-    features = split.features
-    return {
-        name: features[name].int2str(split[name][:])
-        if isinstance(features[name], datasets.ClassLabel)
-        else split[name][:]
-        for name in names
-    }
+    return {name: _values(split[name][:], split.features[name]) for name in names}
+
+
+def _values(values: list[Any], feature: Any) -> list[Any]:
+    if isinstance(feature, datasets.ClassLabel):
+        names: list[Any] = feature.int2str(values)
+        return names
+    return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
 
 
 def _subset(columns: Columns, rows: int | None) -> Columns:

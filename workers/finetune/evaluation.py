@@ -1,23 +1,28 @@
 """What a trained model is worth: its metrics and its isotropy, on all validation rows."""
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
 
-from app.db.models import Phase
+from app.db.models import Phase, Pooling
+from app.db.task import TaskKind
 from app.errors import InvalidError
 from isotropy.score import Score
-from workers.finetune.layers import LayerMoments, isoscore_star, rows_at_once
+from workers.finetune.layers import LayerMoments, isoscore_star, rows_at_once, tokens_by_layer
+from workers.finetune.measures import ByLayer, LayerMeasures
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
+from workers.finetune.sentences import Sentences
 from workers.finetune.tasks import Predictions, Task
 from workers.hidden_states import hidden_states_of, looking_at
+from workers.pooling import pool
 
 REFERENCE_ZETA = 0.75
 SHRINKAGE_SEED = 0
@@ -25,24 +30,35 @@ SHRINKAGE_SEED = 0
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The numbers of a run's row."""
+    """The numbers of a run's row, and what its figures show."""
 
     performance: float | None
-    """None where the metric is undefined; ``results["metric_reasons"]`` says why."""
+    """None where the metric is undefined; ``results["performance_reason"]`` says why."""
     isoscore_star: Score
     results: dict[str, Any]
+    figures: dict[str, dict[str, Any]]
+    """The data of a ``RunFigure`` by its slug."""
 
 
 @dataclass
 class Observation:
     """What one pass over rows gathers."""
 
-    tokens: LayerMoments
+    layers: LayerMeasures
     first_tokens: LayerMoments
+    sentences: Sentences
     predictions: Predictions
-    rows: int = 0
     loss: float = 0.0
     """Summed over rows."""
+
+
+class Looked(NamedTuple):
+    """A batch, and what the model made of it."""
+
+    batch: Mapping[str, Tensor]
+    outputs: ModelOutput
+    indices: NDArray[np.int64]
+    """Places of its rows among all, [batch]."""
 
 
 def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, progress: Progress) -> Evaluation:
@@ -53,51 +69,60 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
     scores: that of training tokens under the trained model, up to ``config.shrinkage_points`` of rows drawn by a seed
     that all runs share. A layer's score is shrunk towards the training tokens of that layer.
 
-    Beside it stands the protocol of the reference's analysis: the first tokens of each layer by themselves at zeta =
-    0.75, shrunk towards all tokens of that layer; but its padding is left out.
+    Beside it stand further measures of each layer, of the same tokens and of sentence vectors; and the protocol of the
+    reference's analysis: the first tokens of each layer by themselves at zeta = 0.75, shrunk towards all tokens of that
+    layer; but its padding is left out.
     """
     config = task.config
     seen = observe(model, validation, np.arange(len(validation)), task, progress)
-    metrics = seen.predictions.metrics()
-    zeta, tokens = config.evaluation_zeta, seen.tokens
+    zeta, tokens = config.evaluation_zeta, seen.layers.tokens
     towards = tokens
     if zeta > 0:
         drawn = train.draw(config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
-        towards = observe(model, train, drawn, task, progress).tokens
-    union = tokens.union()
+        towards = _tokens(model, train, drawn, task, progress)
+    union, n = tokens.union(), tokens.layers[0].n
+    stars = ByLayer(_stars(tokens, zeta, towards), n)
+    pairs = seen.sentences.pairs()
+    by_layer = seen.layers.scores() | {"isoscore_star": stars} | pairs
+    metrics = seen.predictions.metrics()
+    performance = metrics[config.metric]
     results = {
         "metrics": {name: score.value for name, score in metrics.items()},
         "metric_reasons": {name: score.reason for name, score in metrics.items() if score.reason is not None},
+        "performance_reason": performance.reason,
         **task.details(train, validation),
         "loss": seen.loss / len(validation),
         "n_validation": validation.examples,
-        "tokens": tokens.layers[0].n,
+        "tokens": n,
         "points": union.n,
         "zeta": zeta,
-        **_by_layer(tokens, zeta, towards),
-        "reference": {"zeta": REFERENCE_ZETA, **_by_layer(seen.first_tokens, REFERENCE_ZETA, tokens)},
+        **_layers(stars.scores),
+        "by_layer": {measure: _values(found.scores) for measure, found in by_layer.items()},
+        "by_layer_n": {measure: found.n for measure, found in by_layer.items()},
+        "sentences": {"pooling": seen.sentences.pooling.value, "last_layer": _last_layer(seen.sentences, pairs)},
+        "reference": {"zeta": REFERENCE_ZETA, **_layers(_stars(seen.first_tokens, REFERENCE_ZETA, tokens))},
     }
-    star = isoscore_star(union, zeta, towards.union())
-    return Evaluation(metrics[config.metric].value, star, results)
+    activation = seen.sentences.activation()
+    figures = {} if activation is None else {"activation": activation}
+    return Evaluation(performance.value, isoscore_star(union, zeta, towards.union()), results, figures)
 
 
 def observe(
     model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
 ) -> Observation:
-    """Run rows through the model and gather its predictions and the moments of its layers."""
+    """Run rows through the model and gather its predictions and the measures of its layers."""
     order = rows.longest_first(indices)
-    seen = Observation(LayerMoments(model), LayerMoments(model), task.predictions(rows, order))
-    progress.enter(Phase.EVALUATING, total=len(indices))
+    labels = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
+    sentences = Sentences(model, rows, indices, labels)
+    seen = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
     with looking_at(model):
-        for batch in rows.batches(order, rows_at_once(task.config), model.device):
-            outputs = model(**batch, output_hidden_states=True)
+        for batch, outputs, places in _forward(model, rows, order, task, progress):
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
-            seen.tokens.update(states, mask)
-            seen.first_tokens.update(states, _first_of(mask))
+            seen.layers.update(states, mask)
+            seen.first_tokens.update(pool(layer, mask, Pooling.FIRST) for layer in states[1:])
+            seen.sentences.update(states, mask, places)
             seen.predictions.add(outputs, batch)
-            seen.rows += len(mask)
-            seen.loss += float(outputs.loss) * len(mask)
-            progress.advance(seen.rows)
+            seen.loss += float(outputs["loss"]) * len(mask)
     if not math.isfinite(seen.loss):
         raise InvalidError(
             "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate."
@@ -105,13 +130,49 @@ def observe(
     return seen
 
 
-def _by_layer(points: LayerMoments, zeta: float, towards: LayerMoments) -> dict[str, list[Any]]:
-    """IsoScore* of each layer, null where it is undefined, and why."""
+def _tokens(
+    model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
+) -> LayerMoments:
+    """Moments of the tokens of rows at every layer."""
+    tokens, order = LayerMoments(model), rows.longest_first(indices)
+    with looking_at(model):
+        for batch, outputs, _ in _forward(model, rows, order, task, progress):
+            tokens.update(tokens_by_layer(hidden_states_of(outputs), batch["attention_mask"]))
+    return tokens
+
+
+def _forward(
+    model: PreTrainedModel, rows: Rows, order: NDArray[np.int64], task: Task, progress: Progress
+) -> Iterator[Looked]:
+    """Run rows through the model in ``order``, batch by batch."""
+    progress.enter(Phase.EVALUATING, total=len(order))
+    done = 0
+    for batch in rows.batches(order, rows_at_once(task.config), model.device):
+        places = order[done : done + len(batch["attention_mask"])]
+        yield Looked(batch, model(**batch, output_hidden_states=True), places)
+        done += len(places)
+        progress.advance(done)
+
+
+def _stars(points: LayerMoments, zeta: float, towards: LayerMoments) -> list[Score]:
+    """IsoScore* of each layer."""
     pairs = zip(points.layers, towards.layers, strict=True)
-    scores = [isoscore_star(layer, zeta, target) for layer, target in pairs]
-    return {"layers": [score.value for score in scores], "layer_reasons": [score.reason for score in scores]}
+    return [isoscore_star(layer, zeta, target) for layer, target in pairs]
 
 
-def _first_of(mask: Tensor) -> Tensor:
-    """Mask [batch, tokens] of each row's first token that is not padding, on whichever side that is."""
-    return torch.nn.functional.one_hot(mask.argmax(dim=1), mask.shape[1])
+def _values(scores: list[Score]) -> dict[str, list[Any]]:
+    """Values, null where undefined, and why."""
+    return {"values": [score.value for score in scores], "reasons": [score.reason for score in scores]}
+
+
+def _layers(stars: list[Score]) -> dict[str, list[Any]]:
+    """IsoScore* of each layer under the names it has in a run's results."""
+    found = _values(stars)
+    return {"layers": found["values"], "layer_reasons": found["reasons"]}
+
+
+def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, dict[str, Any]]:
+    """Measures of the last layer's sentence vectors: value, reason and rows behind it."""
+    found = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
+    found |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
+    return {measure: {"value": score.value, "reason": score.reason, "n": n} for measure, (score, n) in found.items()}

@@ -1,6 +1,6 @@
 """The tokens of each layer of a model that is only looked at, not trained."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -23,16 +23,28 @@ def empty_moments(model: PreTrainedModel) -> Moments:
     return Moments(width(model), "cpu" if model.device.type == "mps" else model.device)
 
 
+def tokens_by_layer(hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Iterator[Tensor]:
+    """Yield the tokens [n, d] of every transformer layer; padding and the embedding layer are left out.
+
+    Args:
+        hidden_states: 1 + L tensors [batch, tokens, d].
+        attention_mask: [batch, tokens], zero where a token is padding.
+
+    """
+    for number in range(1, len(hidden_states)):
+        yield union_of_layers(hidden_states, attention_mask, [number])
+
+
 class LayerMoments:
-    """Moments of the tokens of every transformer layer; padding and the embedding layer are left out."""
+    """Moments of some points of every transformer layer."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.layers = [empty_moments(model) for _ in range(depth(model))]
 
-    def update(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> None:
-        """Add a batch: 1 + L tensors [batch, tokens, d] and the mask [batch, tokens]."""
-        for number, moments in enumerate(self.layers, start=1):
-            moments.update(union_of_layers(hidden_states, attention_mask, [number]))
+    def update(self, points: Iterable[Tensor]) -> None:
+        """Add points [n, d] of each layer, first layer first."""
+        for moments, added in zip(self.layers, points, strict=True):
+            moments.update(added)
 
     def union(self) -> Moments:
         """Return the moments of all layers as one cloud."""

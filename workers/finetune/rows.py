@@ -46,8 +46,8 @@ class Rows:
         """Return ``indices`` by falling number of tokens: little padding, and too long a batch fails at once."""
         return indices[np.argsort(-self.tokens[indices], kind="stable")]
 
-    def draw(self, tokens: int, seed: Sequence[int], most: int | None = None) -> NDArray[np.int64]:
-        """Return rows drawn without replacement: as many as hold ``tokens`` tokens at most, but one at least."""
+    def draw(self, tokens: int, seed: Sequence[int], least: int = 1, most: int | None = None) -> NDArray[np.int64]:
+        """Return rows drawn without replacement: as many as hold ``tokens`` tokens at most, but ``least`` at least."""
         order = np.random.default_rng(seed).permutation(len(self))[:most]
         fit = np.searchsorted(np.cumsum(self.tokens[order]), tokens, side="right")
-        return order[: max(int(fit), 1)]
+        return order[: max(int(fit), least)]

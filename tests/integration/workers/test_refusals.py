@@ -6,6 +6,7 @@ import datasets
 import pytest
 import torch
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from app.db.models import Dataset, DatasetOrigin, RunStatus
@@ -96,6 +97,22 @@ def test_a_model_of_a_kind_that_is_not_known(make_run, error_of, copied):
     assert "cannot be loaded for classification: The checkpoint" in error_of(make_run(model="strange"))
 
 
+def test_a_model_whose_files_lack_weights_of_its_body(make_run, error_of, copied):
+    path = copied("holey") / "model.safetensors"
+    weights = load_file(path)
+    del weights["bert.encoder.layer.1.output.dense.weight"], weights["bert.pooler.dense.weight"]
+    save_file(weights, path, metadata={"format": "pt"})
+    sentence = error_of(make_run(model="holey"))
+    assert "The files of 'holey' lack 1 of its weights, such as bert.encoder.layer.1.output.dense.weight" in sentence
+
+
+def test_a_model_whose_weights_are_not_those_of_its_configuration(make_run, error_of, copied):
+    path = copied("misfit") / "config.json"
+    path.write_text(path.read_text().replace('"vocab_size": 18', '"vocab_size": 19'))
+    sentence = error_of(make_run(model="misfit"))
+    assert "The files of 'misfit' lack 1 of its weights, such as bert.embeddings.word_embeddings.weight" in sentence
+
+
 def test_a_layer_that_the_model_does_not_have(make_run, error_of):
     assert "Expected layers from 1 to 2, which 'tiny-bert' has, got [1, 3]" in error_of(make_run(layers=[1, 3]))
 
@@ -168,7 +185,7 @@ class TestGlue:
 
     def test_the_hub_is_away(self, glue_run, error_of, monkeypatch):
         monkeypatch.setattr(datasets, "load_dataset", raising(ConnectionError("away")))
-        assert "GLUE's 'sst2' could not be had from the Hub (away)" in error_of(glue_run)
+        assert "GLUE SST-2 could not be had from the Hub (away)" in error_of(glue_run)
 
     @pytest.fixture
     def reachable(self, monkeypatch):
@@ -178,7 +195,7 @@ class TestGlue:
         )
         rows = {"sentence": ["a good film", "a bad film"] * 20, "label": [1, 0] * 20}
         split = datasets.Dataset.from_dict(rows, features=features)
-        monkeypatch.setattr(datasets, "load_dataset", lambda *_, revision: {"train": split, "validation": split})
+        monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"train": split, "validation": split})
 
     @pytest.mark.usefixtures("reachable")
     def test_labels_are_called_by_their_names(self, glue_run, settings, get_run):

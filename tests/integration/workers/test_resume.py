@@ -84,6 +84,20 @@ def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_
     assert outcome(get_run(killed)) == outcome(get_run(whole))
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("model", ["albert", "distilbert", "roberta", "gpt2", "modernbert"])
+def test_every_architecture_goes_on_as_if_nothing_had_been(settings, often, make_run, get_run, monkeypatch, model):
+    whole, killed = (make_run(model=f"tiny-{model}", epochs=None, max_steps=4) for _ in range(2))
+    fine_tune(whole, settings, "cpu")
+    watch_steps(monkeypatch, kill_after=2)
+    with pytest.raises(KilledError):
+        fine_tune(killed, often, "cpu")
+    monkeypatch.undo()
+    fine_tune(killed, settings, "cpu")
+    assert outcome(get_run(killed)) == outcome(get_run(whole))
+    assert get_run(killed).status is RunStatus.FINISHED
+
+
 def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, monkeypatch):
     killed = make_run(**CONFIG | {"max_steps": 400})  # a row every four steps
     watch_steps(monkeypatch, kill_after=2)

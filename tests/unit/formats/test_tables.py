@@ -1,3 +1,4 @@
+import gzip
 import os
 from collections import Counter
 from pathlib import Path
@@ -6,12 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.db.hub_tasks import TASKS, HubName
+from app.db.task import TaskKind
 from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.columns import ColumnKind
-from app.formats.labels import label_values
 from app.formats.tables import DatasetDescription, describe_pair, describe_texts, read_columns
+from app.services.columns import check_columns
+from app.services.proposal import propose
 
+CLASSIFIED = TaskKind.CLASSIFICATION, ["sentence"], "label"
 TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'
+
+PAIR = "sentence1 + sentence2"
 
 
 @pytest.fixture
@@ -58,20 +65,20 @@ def test_two_files_are_described_by_the_columns_they_share(described):
 )
 def test_labels_are_the_same_in_every_format(described, name, content):
     found = described(TSV, content, validation_name=name)
-    assert label_values(found.columns, "label") == ["0", "1"]
+    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
 
 
 def test_what_validation_has_and_train_lacks_is_told(described):
     found = described(TSV, "sentence\tlabel\nx\t2\ny\t1\n")
     with pytest.raises(InvalidError, match="of the validation file holds '2', which the train file never does"):
-        label_values(found.columns, "label")
+        check_columns(found.columns, *CLASSIFIED)
 
 
 def test_a_label_column_of_five_thousand_values_is_refused(described):
     rows = "sentence\tlabel\n" + "".join(f"s{i}\tl{i}\n" for i in range(5000))
     found = described(rows, rows)
     with pytest.raises(InvalidError, match="has more than 1,000 different values, labels at most 200"):
-        label_values(found.columns, "label")
+        check_columns(found.columns, *CLASSIFIED)
 
 
 def test_missing_values_are_counted_in_each_file(described):
@@ -139,14 +146,29 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(write):
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
 @pytest.mark.parametrize(
-    ("task", "train", "n_train", "n_validation"),
-    [("sst2", "train.parquet", 67349, 872), ("cola", "train.tsv", 8551, 1043), ("rte", "train.tsv", 2490, 277)],
+    ("name", "train", "validation", "summary", "classes"),
+    [
+        ("sst2", "train.parquet", "validation.tsv", "classification: sentence → label, 2 classes", 2),
+        ("cola", "train.tsv", "validation.tsv", "classification: sentence → label, 2 classes", 2),
+        ("mrpc", "train.tsv", "validation.tsv", f"pair classification: {PAIR} → label, 2 classes", 2),
+        ("rte", "train.tsv", "validation.tsv", f"pair classification: {PAIR} → label, 2 classes", 2),
+        ("stsb", "train.tsv", "validation.tsv", f"pair regression: {PAIR} → label", 0),
+        ("sst5", "train.tsv", "validation.tsv", "classification: sentence → label, 5 classes", 5),
+        ("squad", "train.jsonl.gz", "validation.jsonl.gz", "span: question + context → answers", 0),
+    ],
 )
-def test_the_reference_tasks_have_their_published_sizes_and_labels(task, train, n_train, n_validation):
-    folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / task
-    found = describe_pair(folder / train, train, folder / "validation.tsv", "validation.tsv")
-    assert (found.n_train, found.n_validation) == (n_train, n_validation)
-    assert label_values(found.columns, "label") == ["0", "1"]
+def test_the_reference_tasks_are_known_by_their_files(name, train, validation, summary, classes):
+    folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
+    found = describe_pair(folder / train, train, folder / validation, validation)
+    proposal = propose(found.columns)
+    assert proposal.summary == summary
+    labels = check_columns(found.columns, proposal.task, proposal.text_columns, proposal.label_column)
+    assert labels == [str(number) for number in range(classes)]
+
+    published = TASKS[HubName(name)]
+    n_train = 7764 if name == "squad" else published.n_train  # the reference data hold a part of SQuAD's train file
+    assert (found.n_train, found.n_validation) == (n_train, published.n_validation)
+    assert (proposal.task, proposal.n_classes or 0) == (published.task, len(published.labels))
 
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
@@ -155,6 +177,42 @@ def test_the_labels_of_sst2_are_integers():
     labels = read_columns(path, path.name, ["label"])["label"]
     assert {type(label) for label in labels} == {int}
     assert Counter(labels) == {0: 29780, 1: 37569}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.tsv.gz", 'label\tsentence\n1\ta "quoted\n0\tb\n'),
+        ("v.CSV.GZ", 'sentence,label\n"a, b",1\nc,0\n'),
+        ("v.jsonl.gz", '{"sentence": "a", "label": 1}\n'),
+        ("v.jsonl", '{"sentence": "a", "label": 1}\n'),
+    ],
+)
+def test_gzipped_text_is_read_as_if_it_were_not(described, tmp_path, write, name, content):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()))
+    found = describe_pair(*write("train.tsv", TSV), path, name)
+    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
+    assert read_columns(path, name, ["label"])["label"][0] in {1, "1"}
+
+
+SPAN = '{"text": ["b"], "answer_start": [2]}'
+
+
+def test_answers_are_a_span_column_where_both_files_hold_nothing_else(described):
+    jsonl = f'{{"question": "q", "context": "a b", "answers": {SPAN}}}\n'
+    tsv = "question\tcontext\tanswers\nq\ta b\t"
+    found = described(jsonl, f"{tsv}{SPAN}\n", "t.jsonl")
+    assert [column.kind for column in found.columns] == [ColumnKind.TEXT, ColumnKind.TEXT, ColumnKind.SPAN]
+    assert found.columns[2].examples == ["b"]
+    for train, validation in ((f"{tsv}{SPAN}\n", f"{tsv}b\n"), (f"{tsv}b\n", f"{tsv}{SPAN}\n")):
+        assert described(train, validation).columns[2].kind is ColumnKind.TEXT
+
+
+def test_a_value_that_is_no_number_is_told_of_either_file(described):
+    numbers, words = "score\n1.5\n2\n", "score\n1.5\nhigh\n"
+    for train, validation, expected in ((numbers, numbers, None), (numbers, words, "high"), (words, numbers, "high")):
+        assert described(train, validation).columns[0].not_number == expected
 
 
 def test_a_file_of_texts_is_described_by_itself(write):

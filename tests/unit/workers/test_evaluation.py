@@ -3,12 +3,21 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2ForSequenceClassification
 
 from app.db.config import RunConfig
 from app.errors import InvalidError
+from isotropy.anisotropy import anisotropy
+from isotropy.clusters import silhouette
+from isotropy.cosine import CosineMoments
+from isotropy.intrinsic import twonn
 from isotropy.isoscore import isoscore, isoscore_from_covariance
-from isotropy.spectrum import shrink
+from isotropy.neighbours import nearest_neighbours
+from isotropy.score import Score
+from isotropy.spectrum import eigenvalues, shrink
+from isotropy.topology import barcode, persistent_entropy
+from isotropy.unbiased import isoscore_unbiased
+from workers.finetune import sentences
 from workers.finetune.evaluation import evaluate, observe
 from workers.finetune.rows import Rows
 from workers.finetune.tasks.classification import Classification
@@ -59,17 +68,43 @@ def make_model(n_labels=2):
     return BertForSequenceClassification(config).eval()
 
 
+def layers_of(model, rows):
+    """The tokens [n, 8] of each layer of each text, one by one and so without padding."""
+    with torch.no_grad():
+        texts = [model(torch.tensor([ids]), output_hidden_states=True) for ids in rows.dataset["input_ids"]]
+    return [[states[0] for states in layer] for layer in zip(*(text.hidden_states[1:] for text in texts), strict=True)]
+
+
 def clouds(model, rows):
-    """Tokens [n, 8] and first tokens of each layer, text by text and so without padding; and the logits."""
-    tokens, first, logits = ([], []), ([], []), []
-    for row in rows.dataset:
-        with torch.no_grad():
-            outputs = model(torch.tensor([row["input_ids"]]), output_hidden_states=True)
-        logits.append(outputs.logits[0])
-        for layer, states in enumerate(outputs.hidden_states[1:]):
-            tokens[layer].append(states[0])
-            first[layer].append(states[0, :1])
-    return [torch.cat(layer) for layer in tokens], [torch.cat(layer) for layer in first], torch.stack(logits)
+    """Tokens [n, 8] and first tokens of each layer, and the logits."""
+    layers = layers_of(model, rows)
+    with torch.no_grad():
+        logits = [model(torch.tensor([ids])).logits[0] for ids in rows.dataset["input_ids"]]
+    first = [torch.stack([text[0] for text in layer]) for layer in layers]
+    return [torch.cat(layer) for layer in layers], first, torch.stack(logits)
+
+
+def by_hand(x):
+    """What moments tell of points, from the points."""
+    cosines = CosineMoments(x.shape[1])
+    cosines.update(x)
+    raw = anisotropy(eigenvalues(x.T.double() @ x.double()), 3)
+    centred = anisotropy(eigenvalues(x.T.double().cov()), 3)
+    return {
+        "isoscore_star": isoscore(x).value,
+        "mean_cosine": cosines.mean_cosine().value,
+        **{f"anisotropy_raw_{k}": raw[k - 1].value for k in (1, 2, 3)},
+        **{f"anisotropy_centred_{k}": centred[k - 1].value for k in (1, 2, 3)},
+    }
+
+
+def pairs_by_hand(x, labels):
+    """What pairs of points tell, from the points."""
+    return {
+        "twonn": twonn(nearest_neighbours(x, 2)).dimension.value,
+        "persistent_entropy": persistent_entropy(barcode(x)).value,
+        "silhouette": silhouette(x, labels).value,
+    }
 
 
 def test_all_validation_rows_are_scored_without_their_padding():
@@ -126,3 +161,111 @@ def test_a_loss_that_is_not_a_number_is_refused():
     torch.nn.init.constant_(model.classifier.weight, float("nan"))
     with pytest.raises(InvalidError, match="loss is not a number on the rows it was evaluated on"):
         observe(model, make_rows(5), np.arange(5), make_task(), Progress())
+
+
+def test_every_layer_is_measured_as_isotropy_measures_its_points():
+    model, rows = make_model(), make_rows(60)
+    results = evaluate(model, make_rows(10), rows, make_task(), Progress()).results
+    labels = torch.tensor(rows.dataset["labels"])
+    expected = []
+    for texts in layers_of(model, rows):
+        means, first = (
+            torch.stack([one(text) for text in texts]) for one in (lambda text: text.mean(0), lambda t: t[0])
+        )
+        unbiased = {"isoscore_unbiased": isoscore_unbiased(means).value}
+        expected.append(by_hand(torch.cat(texts)) | unbiased | pairs_by_hand(first, labels))
+
+    assert results["by_layer"].keys() == expected[0].keys()
+    for measure, found in results["by_layer"].items():
+        assert found["values"] == pytest.approx([layer[measure] for layer in expected], rel=1e-3), measure
+        assert found["reasons"] == [None, None]
+    of_texts = ("isoscore_unbiased", "twonn", "persistent_entropy", "silhouette")
+    tokens = {measure: int(rows.tokens.sum()) for measure in expected[0]}
+    assert results["by_layer_n"] == tokens | dict.fromkeys(of_texts, 60)
+
+
+def test_the_last_layer_is_measured_by_sentence_vectors_and_its_dimensions_are_kept_for_a_figure():
+    model, rows = make_model(), make_rows(60)
+    found = evaluate(model, make_rows(10), rows, make_task(), Progress())
+    first, labels = clouds(model, rows)[1][-1], torch.tensor(rows.dataset["labels"])
+    expected = by_hand(first) | {"isoscore_unbiased": isoscore_unbiased(first).value} | pairs_by_hand(first, labels)
+
+    sentence = found.results["sentences"]
+    assert sentence["pooling"] == "first"
+    assert {m: one["value"] for m, one in sentence["last_layer"].items()} == pytest.approx(expected, rel=1e-3)
+    assert {(one["n"], one["reason"]) for one in sentence["last_layer"].values()} == {(60, None)}
+    assert found.figures == {
+        "activation": {
+            "n": 60,
+            "mean": pytest.approx(first.mean(0).tolist(), rel=1e-4, abs=1e-6),
+            "std": pytest.approx(first.std(0).tolist(), rel=1e-4),
+        }
+    }
+
+
+def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding_is():
+    torch.manual_seed(0)
+    sizes = {"n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16}
+    model = GPT2ForSequenceClassification(GPT2Config(vocab_size=50, pad_token_id=0, num_labels=2, **sizes)).eval()
+    rows = make_rows(60)
+    results = evaluate(model, rows, rows, make_task(), Progress()).results
+    last = torch.stack([text[-1] for text in layers_of(model, rows)[-1]])
+    assert results["sentences"]["pooling"] == "last"
+    assert results["sentences"]["last_layer"]["isoscore_star"]["value"] == pytest.approx(isoscore(last).value, rel=1e-3)
+    expected = pairs_by_hand(last, torch.tensor(rows.dataset["labels"]))
+    assert {m: results["by_layer"][m]["values"][-1] for m in expected} == pytest.approx(expected, rel=1e-3)
+
+
+def test_pairs_of_many_rows_are_those_of_some_that_every_run_draws(monkeypatch):
+    monkeypatch.setattr(sentences, "PAIR_ROWS", 25)
+    model, rows = make_model(), make_rows(60)
+    first, again = (evaluate(model, rows, rows, make_task(batch_size=size), Progress()).results for size in (3, 16))
+    drawn = np.random.default_rng(0).permutation(60)[:25]
+    expected = pairs_by_hand(clouds(model, rows)[1][-1][drawn], torch.tensor(rows.dataset["labels"])[drawn])
+    for results in (first, again):
+        assert {m: results["by_layer"][m]["values"][-1] for m in expected} == pytest.approx(expected, rel=1e-3)
+        assert {m: results["by_layer_n"][m] for m in expected} == dict.fromkeys(expected, 25)
+        assert results["sentences"]["last_layer"]["mean_cosine"]["n"] == 60
+
+
+def test_a_text_that_occurs_again_does_not_count_for_twonn():
+    model, rows = make_model(), make_rows(40)
+    twice = Rows(datasets.concatenate_datasets([rows.dataset] * 2), np.tile(rows.tokens, 2), rows.collate)
+    once, both = (evaluate(model, rows, r, make_task(), Progress()).results for r in (rows, twice))
+    assert both["by_layer"]["twonn"]["values"] == pytest.approx(once["by_layer"]["twonn"]["values"], rel=1e-3)
+    assert (both["by_layer_n"]["twonn"], both["by_layer_n"]["persistent_entropy"]) == (40, 80)
+
+
+def test_what_has_no_value_at_a_layer_says_why():
+    model = make_model()
+    found = evaluate(model, make_rows(3), make_rows(1), make_task(), Progress())
+    by_layer = found.results["by_layer"]
+    assert by_layer["silhouette"] == {
+        "values": [None, None],
+        "reasons": ["The silhouette needs at least 2 classes; there is 1."] * 2,
+    }
+    assert (
+        by_layer["isoscore_unbiased"]["reasons"]
+        == ["The bias-corrected IsoScore needs at least 4 points; there is 1."] * 2
+    )
+    assert by_layer["isoscore_star"]["reasons"] == [None, None]
+    assert found.results["sentences"]["last_layer"]["mean_cosine"]["reason"].endswith("there is 1.")
+    assert found.figures == {}
+
+
+def test_a_metric_that_is_undefined_says_why():
+    class Silent(Classification):
+        def predictions(self, rows, order):
+            return Nothing()
+
+    class Nothing:
+        def add(self, outputs, batch):
+            pass
+
+        def metrics(self):
+            return {"accuracy": Score.undefined("There is no answer."), "f1": Score(0.5)}
+
+    found = evaluate(make_model(), make_rows(5), make_rows(5), Silent(make_task().config), Progress())
+    assert (found.performance, found.results["performance_reason"]) == (None, "There is no answer.")
+    assert found.results["metrics"] == {"accuracy": None, "f1": 0.5}
+    assert found.results["metric_reasons"] == {"accuracy": "There is no answer."}

@@ -16,7 +16,7 @@ from app.db.task import Metric
 from app.errors import InvalidError
 from isotropy.score import Score
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.answers import read_answers
+from workers.finetune.tasks.answers import find_answer, read_answers
 from workers.finetune.tasks.overlap import exact_match, word_f1
 from workers.finetune.tasks.task import Columns, Predictions, Task
 from workers.finetune.tasks.texts import texts_of
@@ -52,7 +52,9 @@ class Span(Task):
         answers = read_answers(columns[config.label_column], config.label_column)
         questions = [Question(*row) for row in zip(texts, contexts, answers, strict=True)]
         if training:
-            questions = [question for question in questions if question.answers.place(question.context) is not None]
+            questions = [
+                question for question in questions if find_answer(question.answers, question.context) is not None
+            ]
         if not questions:
             raise InvalidError(
                 f"None of the {len(answers)} answers in column {config.label_column!r} is found in its text in column "
@@ -107,10 +109,9 @@ class BestAnswers:
                 self._texts[window.question] = self._questions[window.question].context[begin:stop]
 
     def metrics(self) -> dict[str, Score]:
-        """Return the means over questions of F1 of words and of exact match; no answer is a wrong one."""
-        pairs = [
-            (self._texts.get(number, ""), question.answers.text) for number, question in enumerate(self._questions)
-        ]
+        """Return the means over the questions seen of F1 of words and of exact match; no answer is a wrong one."""
+        asked = sorted({window.question for window in self._windows})
+        pairs = [(self._texts.get(number, ""), self._questions[number].answers.texts) for number in asked]
         return {
             Metric.WORD_F1.value: Score(sum(word_f1(*pair) for pair in pairs) / len(pairs)),
             Metric.EXACT_MATCH.value: Score(sum(exact_match(*pair) for pair in pairs) / len(pairs)),

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from transformers import BatchEncoding, DataCollatorWithPadding, PreTrainedTokenizerBase
 
 from app.errors import InvalidError
+from app.formats.span import Span
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.answers import Answers
+from workers.finetune.tasks.answers import find_answer
 
 # Of a question, as BERT's authors cut it.
 QUESTION_TOKENS = 64
@@ -24,7 +25,7 @@ class Question(NamedTuple):
 
     text: str
     context: str
-    answers: Answers
+    answers: Span
 
 
 class Window(NamedTuple):
@@ -100,7 +101,10 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
     dataset = datasets.concatenate_datasets(parts)
     tokens = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
     cut = sum(short != question.text for short, question in zip(asked, questions, strict=True))
-    return Windows(dataset, tokens, DataCollatorWithPadding(tokenizer), questions, windows, cut)
+    # The heads of transformers look for an answer in the padding too: the loss is the same in any batch if all have
+    # as much of it.
+    collate = DataCollatorWithPadding(tokenizer, padding="max_length", max_length=int(tokens.max()))
+    return Windows(dataset, tokens, collate, questions, windows, cut)
 
 
 def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
@@ -133,7 +137,7 @@ def _window(encoded: BatchEncoding, row: int, begin: int) -> Window:
 
 def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
     """Return the places in the row of the answer's first and last token; None if the window does not hold it whole."""
-    place = question.answers.place(question.context)
+    place = find_answer(question.answers, question.context)
     offsets = window.offsets
     if place is None or not len(offsets) or place[0] < offsets[0, 0] or place[1] > offsets[-1, 1]:
         return None

@@ -1,0 +1,89 @@
+"""Rows of the Hub, for which a folder of parquet files stands, of the columns and types that the Hub has."""
+
+import re
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.db.models import Dataset, DatasetOrigin, RunStatus
+from workers.finetune.job import fine_tune
+
+pytestmark = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+
+STEPS = {"epochs": None, "max_steps": 2, "label_names": []}
+STSB = pa.table(
+    {
+        "sentence1": ["a film", "the plot is dull"] * 10,
+        "sentence2": ["the film", "the cast was great"] * 10,
+        "label": pa.array([5.0, 1.4] * 10, type=pa.float32()),
+    }
+)
+SST5 = pa.table(
+    {
+        "text": ["a very good film", "a bad film"] * 10,
+        "label": [4, 1] * 10,
+        "label_text": ["very positive", "negative"] * 10,
+    }
+)
+ANSWERS = pa.struct([("text", pa.list_(pa.string())), ("answer_start", pa.list_(pa.int32()))])
+SQUAD = pa.table(
+    {
+        "question": ["is the film good", "was the plot dull"] * 10,
+        "context": ["the film is very good"] * 20,
+        "answers": pa.array([{"text": ["very good", "good"], "answer_start": [12, 17]}] * 20, type=ANSWERS),
+    }
+)
+
+
+@pytest.fixture
+def hub_run(tmp_path, monkeypatch, sessions, dataset_id, make_run, settings, get_run):
+    """Do a run of a task whose rows are in a table; the Hub is asked for what comes with them."""
+    load = datasets.load_dataset
+
+    def hub_run(name, table, **changes):
+        path = tmp_path / "rows.parquet"
+        pq.write_table(table, path)
+        asked = []
+
+        def load_dataset(repo, config_name, *, revision):
+            asked.append((repo, config_name, revision))
+            files = {"train": str(path), "validation": str(path)}
+            return load("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))
+
+        monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+        with sessions.begin() as session:
+            dataset = session.get(Dataset, dataset_id)
+            dataset.origin, dataset.hub_name = DatasetOrigin.HUB, name
+        run_id = make_run(**{**STEPS, **changes})
+        fine_tune(run_id, settings, "cpu")
+        run = get_run(run_id)
+        assert (run.status, run.error) == (RunStatus.FINISHED, None)
+        repo, config_name, revision = asked[0]
+        assert re.fullmatch("[0-9a-f]{40}", revision)
+        assert run.environment["dataset"] == {"hub": repo, "name": name, "revision": revision}
+        return run, (repo, config_name)
+
+    return hub_run
+
+
+def test_stsb(hub_run):
+    changes = {"task": "regression", "metric": "pearson", "text_columns": ["sentence1", "sentence2"]}
+    run, asked = hub_run("stsb", STSB, **changes)
+    assert asked == ("nyu-mll/glue", "stsb")
+    assert run.performance == run.results["metrics"]["pearson"]
+
+
+def test_sst5(hub_run):
+    names = ["very negative", "negative", "neutral", "positive", "very positive"]
+    run, asked = hub_run("sst5", SST5, text_columns=["text"], label_column="label_text", label_names=names)
+    assert asked == ("SetFit/sst5", None)
+    assert run.results["f1_average"] == "macro"
+
+
+def test_squad(hub_run):
+    changes = {"task": "span", "metric": "word_f1", "text_columns": ["question", "context"], "stride": 8}
+    run, asked = hub_run("squad", SQUAD, label_column="answers", **changes)
+    assert asked == ("rajpurkar/squad", "plain_text")
+    assert (run.results["n_questions"], run.results["n_train_left_out"]) == (20, 0)

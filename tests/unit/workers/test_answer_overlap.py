@@ -1,0 +1,54 @@
+import random
+
+import pytest
+from torchmetrics.functional.text import squad
+
+from workers.finetune.tasks.overlap import exact_match, word_f1
+
+WORDS = [
+    "the",
+    "The",
+    "a",
+    "an",
+    "An",
+    "film,",
+    "film",
+    "FILM.",
+    "plot",
+    "is",
+    "was",
+    "(good)",
+    "good",
+    "«bad»",
+    "u.s.",
+]
+
+
+def torchmetrics(given, references):
+    row = {"answers": {"text": references, "answer_start": [0] * len(references)}, "id": "1"}
+    scores = squad([{"prediction_text": given, "id": "1"}], [row])
+    return float(scores["exact_match"]) / 100, float(scores["f1"]) / 100
+
+
+def test_agreement_is_what_torchmetrics_finds():
+    draw = random.Random(0)
+    for _ in range(300):
+        given, *references = (" ".join(draw.choices(WORDS, k=draw.randint(0, 5))) for _ in range(draw.randint(2, 4)))
+        expected = torchmetrics(given, references)
+        assert (exact_match(given, references), word_f1(given, references)) == pytest.approx(expected)
+
+
+def test_case_punctuation_and_articles_do_not_count():
+    assert exact_match("The Film, a plot!", ["film plot"]) == 1
+    assert exact_match("film plot", ["plot film"]) == 0
+    assert word_f1("film plot", ["plot film"]) == 1
+
+
+def test_the_best_reference_counts_and_words_as_often_as_they_come():
+    assert word_f1("good good film", ["good plot", "cast", "film"]) == pytest.approx(0.5)
+    assert word_f1("good good film", ["good"]) == pytest.approx(0.5)
+    assert word_f1("dull", ["good", "film"]) == 0
+
+
+def test_an_answer_of_articles_alone():
+    assert (word_f1("The", ["a"]), word_f1("The", ["film"]), word_f1("", ["film"])) == (1, 0, 0)

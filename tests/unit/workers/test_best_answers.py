@@ -1,0 +1,102 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics.functional.text import squad
+from transformers.modeling_outputs import QuestionAnsweringModelOutput
+
+from app.formats.span import Span as Answers
+from tests.tiny import make_tokenizer
+from workers.finetune.tasks.span import ANSWER_TOKENS, N_BEST, BestAnswers, best_spans
+from workers.finetune.tasks.windows import Question, cut_windows
+
+CONTEXT = "the film was very good and the plot was so dull and the cast is great"
+
+
+def by_hand(starts, ends, inside):
+    """The best span of one row: every pair of the likeliest starts and ends looked at."""
+    places = [place for place in range(len(inside)) if inside[place]]
+    likely = [sorted(places, key=lambda place: -float(logits[place]))[:N_BEST] for logits in (starts, ends)]
+    spans = [(float(starts[s] + ends[e]), s, e) for s in likely[0] for e in likely[1] if 0 <= e - s < ANSWER_TOKENS]
+    return max(spans, default=(-math.inf, None, None))
+
+
+def test_the_best_span_is_that_of_all_pairs():
+    draw = torch.Generator().manual_seed(0)
+    starts, ends = torch.randn(2, 40, 70, generator=draw)
+    inside = torch.rand(40, 70, generator=draw) < 0.9
+    score, start, end = best_spans(starts, ends, inside)
+    for row in range(40):
+        expected = by_hand(starts[row], ends[row], inside[row])
+        assert (float(score[row]), int(start[row]), int(end[row])) == pytest.approx(expected)
+
+
+def test_an_answer_has_thirty_tokens_at_most():
+    starts, ends = torch.zeros(2, 1, 60)
+    starts[0, 5], ends[0, 35], ends[0, 34] = 9, 9, 1
+    score, start, end = best_spans(starts, ends, torch.ones(1, 60, dtype=torch.bool))
+    assert (float(score), int(start), int(end)) == (10, 5, 34)
+
+
+def test_a_window_of_a_question_alone_has_no_answer():
+    score, _, _ = best_spans(*torch.zeros(2, 1, 9), torch.zeros(1, 9, dtype=torch.bool))
+    assert float(score) == -math.inf
+
+
+def make_rows():
+    asked = [("the plot was", "so dull", ["dull"]), ("a cast", "great", ["bad", "great"]), ("a film", "film", ["good"])]
+    questions = [Question(text, CONTEXT, Answers(references, [0] * len(references))) for text, _, references in asked]
+    return cut_windows(questions, make_tokenizer(), 18, 5), [given for _, given, _ in asked]
+
+
+def gather(rows, wanted, order, size):
+    """What a model gives that is sure of the wanted words wherever it sees them, and surer of those of the question."""
+    predictions = BestAnswers(rows, order)
+    for begin in range(0, len(order), size):
+        some = order[begin : begin + size]
+        batch = rows.collate([rows.dataset[int(row)] for row in some])
+        starts, ends = torch.zeros(2, *batch["input_ids"].shape)
+        for place, row in enumerate(some):
+            window = rows.windows[row]
+            answer = CONTEXT.index(wanted[window.question])
+            starts[place, 1], ends[place, 2] = 50, 50
+            for token, (first, stop) in enumerate(window.offsets, start=window.first):
+                starts[place, token] += 5.0 * (first == answer)
+                ends[place, token] += 5.0 * (stop == answer + len(wanted[window.question]))
+        predictions.add(QuestionAnsweringModelOutput(start_logits=starts, end_logits=ends), batch)
+    return {name: score.value for name, score in predictions.metrics().items()}
+
+
+def test_windows_are_merged_in_any_order_and_scored_as_torchmetrics_does():
+    rows, wanted = make_rows()
+    assert len(rows) == 6
+    found = gather(rows, wanted, np.arange(6), 4)
+    references = [question.answers.texts for question in rows.questions]
+    expected = squad(
+        [{"prediction_text": given, "id": str(i)} for i, given in enumerate(wanted)],
+        [
+            {"answers": {"text": texts, "answer_start": [0] * len(texts)}, "id": str(i)}
+            for i, texts in enumerate(references)
+        ],
+    )
+    assert found == pytest.approx(
+        {"word_f1": float(expected["f1"]) / 100, "exact_match": float(expected["exact_match"]) / 100}
+    )
+    assert found == pytest.approx({"word_f1": (2 / 3 + 1) / 3, "exact_match": 1 / 3})
+    assert gather(rows, wanted, np.array([5, 3, 1, 0, 2, 4]), 1) == found
+
+
+def test_questions_that_were_not_looked_at_do_not_count():
+    rows, wanted = make_rows()
+    assert gather(rows, wanted, np.array([2, 3]), 2) == {"word_f1": 1, "exact_match": 1}
+
+
+def test_a_question_that_no_window_answers_is_answered_wrongly():
+    asked = Question("the film", "", Answers(["film"], [0]))
+    rows = cut_windows([asked], make_tokenizer(), 18, 5)
+    predictions = BestAnswers(rows, np.arange(1))
+    batch = rows.collate([rows.dataset[0]])
+    zeros = torch.zeros(batch["input_ids"].shape)
+    predictions.add(QuestionAnsweringModelOutput(start_logits=zeros, end_logits=zeros), batch)
+    assert {name: score.value for name, score in predictions.metrics().items()} == {"word_f1": 0, "exact_match": 0}

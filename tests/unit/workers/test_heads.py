@@ -1,0 +1,72 @@
+"""Heads of every architecture: what a row is given does not depend on the rows that it is padded beside."""
+
+import pytest
+import torch
+
+from app.db.config import RunConfig
+from tests.tiny import make_tokenizer, tiny_configs
+from workers.finetune.model import load_model
+from workers.finetune.tasks import TASKS
+from workers.hidden_states import depth, hidden_states_of, looking_at, width
+from workers.models import Source, fit_together, longest_input
+
+MODELS = [f"tiny-{config.model_type}" for config in tiny_configs()]
+KINDS = {
+    "classification": {"metric": "accuracy", "label_names": ["0", "1", "2"], "label_column": "class"},
+    "regression": {"metric": "pearson", "label_names": [], "label_column": "score"},
+    "span": {"metric": "word_f1", "label_names": [], "label_column": "answers"},
+}
+COLUMNS = {
+    "first": ["a film", "the plot is so very dull and bad", "good"],
+    "second": ["the cast", "a plot", "the film was great and very good"],
+    "class": [0, 1, 2],
+    "score": [0.5, 1.5, 2.5],
+    "answers": ['{"text": ["cast"], "answer_start": [4]}', '{"text": ["plot"], "answer_start": [2]}',
+                '{"text": ["very good"], "answer_start": [23]}'],
+}  # fmt: skip
+
+
+def make_task(kind, model="tiny-bert", seed=0):
+    values = {"model": model, "task": kind, "text_columns": ["first", "second"], "regularizer": "none", "lam": 0}
+    return TASKS[kind](RunConfig.model_validate({**values, **KINDS[kind], "seed": seed, "stride": 4}))
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("name", MODELS)
+def test_padding_changes_no_output(models_dir, name, kind):
+    task = make_task(kind, name)
+    model, tokenizer = load_model(Source(models_dir / name, None), task)
+    rows = task.encode(COLUMNS, tokenizer, longest_input(model, tokenizer, 128))
+    outputs = ["start_logits", "end_logits"] if kind == "span" else ["logits"]
+    with looking_at(model):
+        (together,) = (model(**batch, output_hidden_states=True) for batch in rows.batches(range(3), 3, model.device))
+        alone = [model(**batch) for batch in rows.batches(range(3), 1, model.device)]
+    states = hidden_states_of(together)
+    assert (len(states), states[-1].shape[-1]) == (1 + depth(model), width(model)) == (3, 16)
+    for output in outputs:
+        for row, one in enumerate(alone):
+            real = slice(0, rows.tokens[row]) if kind == "span" else slice(None)
+            torch.testing.assert_close(together[output][row, real], one[output][0, real])
+    losses = torch.stack([one.loss for one in alone])
+    torch.testing.assert_close(together.loss, losses.mean())
+
+
+def test_a_head_of_another_shape_is_drawn_by_the_seed(models_dir):
+    source = Source(models_dir / "tiny-bert", None)
+    heads = [load_model(source, make_task("regression", seed=seed))[0].classifier.weight for seed in (0, 0, 1)]
+    assert heads[0].shape == (1, 16)
+    assert torch.equal(heads[0], heads[1])
+    assert not torch.equal(heads[0], heads[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"), [("tiny-bert", True), ("tiny-albert", True), ("tiny-roberta", False), ("tiny-gpt2", False)]
+)
+def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two(models_dir, name, typed):
+    model, _ = load_model(Source(models_dir / name, None), make_task("classification", name))
+    tokenizer = make_tokenizer()
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    fit_together(model, tokenizer)
+    encoded = tokenizer("a film", "a plot", return_tensors="pt")
+    assert ("token_type_ids" in encoded) is typed
+    assert model(**encoded).logits.shape == (1, 3)

@@ -1,0 +1,100 @@
+import datasets
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification
+
+from app.db.config import RunConfig
+from isotropy.anisotropy import anisotropy
+from isotropy.cosine import CosineMoments
+from isotropy.isoscore import isoscore
+from isotropy.spectrum import eigenvalues
+from isotropy.unbiased import isoscore_unbiased
+from workers.finetune.metrics import Probe
+from workers.finetune.rows import Rows
+
+
+def make_rows(n, longest=9):
+    draw = np.random.default_rng(n)
+    texts = [draw.integers(4, 50, size=length).tolist() for length in draw.integers(2, longest + 1, size=n)]
+    columns = {"input_ids": texts, "labels": [0] * n}
+    return Rows(datasets.Dataset.from_dict(columns), np.array([len(text) for text in texts]), collate)
+
+
+def collate(rows):
+    ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row["input_ids"]) for row in rows], batch_first=True)
+    labels = torch.tensor([row["labels"] for row in rows])
+    return {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": labels}
+
+
+def make_probe(rows, **changes):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    model = BertForSequenceClassification(BertConfig(vocab_size=50, pad_token_id=0, **sizes))
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    return Probe(model, rows, RunConfig.model_validate({**values, "regularizer": "none", "lam": 0, **changes}))
+
+
+def test_every_layer_is_measured_as_isotropy_measures_its_points():
+    probe = make_probe(make_rows(40), batch_size=1)
+    found = probe.measures()
+    probe.model.eval()
+    with torch.no_grad():
+        texts = [
+            probe.model(torch.tensor([probe.rows.dataset[int(i)]["input_ids"]]), output_hidden_states=True)
+            for i in probe.indices
+        ]
+    for layer in (0, 1):
+        states = [text.hidden_states[layer + 1][0] for text in texts]
+        tokens, means = torch.cat(states), torch.stack([text.mean(0) for text in states])
+        cosines = CosineMoments(8)
+        cosines.update(tokens)
+        raw, centred = (
+            anisotropy(eigenvalues(S), 3) for S in (tokens.T.double() @ tokens.double(), tokens.T.double().cov())
+        )
+        expected = {
+            "isoscore_star": isoscore(tokens).value,
+            "isoscore_unbiased": isoscore_unbiased(means).value,
+            "mean_cosine": cosines.mean_cosine().value,
+            **{f"anisotropy_raw_{k}": raw[k - 1].value for k in (1, 2, 3)},
+            **{f"anisotropy_centred_{k}": centred[k - 1].value for k in (1, 2, 3)},
+        }
+        assert {measure: values[layer] for measure, values in found.items()} == pytest.approx(expected, rel=1e-3)
+
+
+def test_what_is_undefined_has_no_value():
+    found = make_probe(make_rows(3)).measures()
+    assert found["isoscore_unbiased"] == [None, None]
+    assert all(value is not None for value in found["isoscore_star"])
+
+
+def test_the_rows_are_few_but_enough_and_the_same_in_every_run():
+    short, long = (make_probe(make_rows(1000, longest), seed=seed) for longest, seed in ((2, 0), (60, 1)))
+    assert (len(short.indices), len(long.indices)) == (64, 64)
+    assert len(make_probe(make_rows(20)).indices) == 20
+    again = make_probe(make_rows(1000, 60), seed=2)
+    assert again.indices.tolist() == long.indices.tolist()
+    assert sorted(long.rows.tokens[long.indices], reverse=True) == long.rows.tokens[long.indices].tolist()
+
+
+def test_the_layers_are_looked_at_as_often_as_asked_for():
+    assert make_probe(make_rows(20), probe_every=7).steps_apart(1000, 1.0) == 7
+
+
+def test_else_about_twelve_times_and_never_for_more_than_a_sixth_of_the_time():
+    probe = make_probe(make_rows(20))
+    assert probe.cost == int(probe.rows.tokens.sum()) + 2 * 8
+    assert probe.steps_apart(1200, 1e9) == 96
+    assert probe.steps_apart(12, 1e9) == 1
+    costly = probe.steps_apart(1200, 0.5)
+    assert costly == pytest.approx(4 * probe.cost, abs=6)
+
+
+def test_training_goes_on_as_if_nobody_had_looked():
+    probe = make_probe(make_rows(20))
+    probe.model.train()
+    before = torch.get_rng_state()
+    probe.measures()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert probe.model.training
+    assert torch.is_grad_enabled()

@@ -1,0 +1,87 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torchmetrics.functional import pearson_corrcoef, spearman_corrcoef
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from app.db.config import RunConfig
+from app.errors import InvalidError
+from tests.tiny import make_tokenizer
+from workers.finetune.tasks.regression import Numbers, Regression
+
+
+@pytest.fixture
+def task():
+    values = {"model": "m", "task": "regression", "metric": "pearson", "text_columns": ["a", "b"], "label_column": "y"}
+    return Regression(
+        RunConfig.model_validate({**values, "label_names": [], "seed": 0, "regularizer": "none", "lam": 0})
+    )
+
+
+def metrics(right, given):
+    numbers = Numbers()
+    for begin in range(0, len(right), 7):
+        outputs = SequenceClassifierOutput(logits=torch.tensor(given[begin : begin + 7])[:, None])
+        numbers.add(outputs, {"labels": torch.tensor(right[begin : begin + 7])})
+    return numbers.metrics()
+
+
+def test_correlations_are_those_of_scipy_and_torchmetrics():
+    draw = np.random.default_rng(0)
+    right = np.round(draw.uniform(0, 5, 50), 1).astype(np.float32)
+    given = (right + draw.normal(0, 2, 50)).astype(np.float32)
+    found = {name: score.value for name, score in metrics(right.tolist(), given.tolist()).items()}
+    doubles = right.astype(float), given.astype(float)
+    assert found == pytest.approx(
+        {"pearson": stats.pearsonr(*doubles)[0], "spearman": stats.spearmanr(*doubles)[0]}, rel=1e-12
+    )
+    tensors = torch.tensor(given), torch.tensor(right)
+    assert found == pytest.approx(
+        {"pearson": float(pearson_corrcoef(*tensors)), "spearman": float(spearman_corrcoef(*tensors))}, rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "given", "reason"),
+    [
+        (
+            [1.0, 2.0, 3.0],
+            [0.5, 0.5, 0.5],
+            "The model gives every row the same number, with which nothing can correlate.",
+        ),
+        ([2.0, 2.0], [0.5, 1.5], "All validation rows have the same number, with which nothing can correlate."),
+        ([2.0], [0.5], "A correlation needs two validation rows or more, there is 1."),
+    ],
+)
+def test_a_correlation_that_is_undefined_says_why(right, given, reason):
+    found = metrics(right, given)
+    assert {name: (score.value, score.reason) for name, score in found.items()} == {
+        "pearson": (None, reason),
+        "spearman": (None, reason),
+    }
+
+
+def test_labels_are_numbers_however_a_file_writes_them(task):
+    values = ["3.8", 2, " 0.5 ", 1e-3, "-4e2", ".25"]
+    columns = {"a": ["a film"] * 6, "b": ["the plot"] * 6, "y": values}
+    rows = task.encode(columns, make_tokenizer(), 16)
+    labels = rows.collate([rows.dataset[row] for row in range(6)])["labels"]
+    assert labels.dtype == torch.float32
+    assert labels.tolist() == pytest.approx([3.8, 2, 0.5, 1e-3, -400, 0.25])
+    whole = task.encode({**columns, "y": [1, 2, 3, 4, 5, 0]}, make_tokenizer(), 16)
+    assert whole.collate([whole.dataset[0]])["labels"].dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "nothing"), ("", "nothing"), ("good", "'good'"), ("nan", "'nan'"), (math.inf, "'inf'"), ("1e39", "'1e39'"),
+     ("1_0", "'1_0'"), (True, "'True'")],
+)  # fmt: skip
+def test_what_is_no_finite_number_is_refused_with_its_row(task, value, shown):
+    columns = {"a": ["a film"] * 2, "b": ["the plot"] * 2, "y": ["1", value]}
+    with pytest.raises(InvalidError, match=f"Row 2 has {shown} in column 'y', where a finite number") as caught:
+        task.encode(columns, make_tokenizer(), 16)
+    assert caught.value.field == "label_column"
