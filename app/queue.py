@@ -24,7 +24,7 @@ APPLICATION = "isoscope"
 VERSION = "1"
 WORKFLOW = "work"
 DEFAULT_PRIORITY = 100
-# Somebody looks at the lab and waits; a trial takes seconds, and reports of files may queue for an hour.
+# Somebody looks at the lab or at a form and waits; a trial takes seconds, and what else waits may take hours.
 WAITED_FOR_PRIORITY = 10
 CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
@@ -43,6 +43,7 @@ class JobKind(StrEnum):
     POSTPROCESS = "postprocess"
     MAKE = "make"
     ENCODE = "encode"
+    DRY_RUN = "dry_run"
     FINETUNE = "finetune"
 
 
@@ -66,12 +67,16 @@ class Job(NamedTuple):
     @property
     def queue(self) -> str:
         """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it."""
-        return "gpu" if self.kind in (JobKind.FINETUNE, JobKind.ENCODE) else "measure"
+        return "gpu" if self.kind in MODEL_KINDS else "measure"
 
     @property
     def priority(self) -> int:
         """Lower numbers go first in a queue."""
-        return WAITED_FOR_PRIORITY if self.kind is JobKind.POSTPROCESS else DEFAULT_PRIORITY
+        return WAITED_FOR_PRIORITY if self.kind in WAITED_FOR_KINDS else DEFAULT_PRIORITY
+
+
+MODEL_KINDS = (JobKind.FINETUNE, JobKind.ENCODE, JobKind.DRY_RUN)
+WAITED_FOR_KINDS = (JobKind.POSTPROCESS, JobKind.DRY_RUN)
 
 
 Execute = Callable[[Job], Awaitable[None]]

@@ -12,6 +12,7 @@ from sqlalchemy import update
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
+    DryRun,
     Embedding,
     EmbeddingStatus,
     Encoding,
@@ -24,7 +25,7 @@ from app.db.models import (
 )
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import MODEL_KINDS, Job, JobKind
 from workers.finetune.log import Log
 from workers.process import JobProcesses
 
@@ -43,6 +44,7 @@ ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
     JobKind.POSTPROCESS: (PostProcessing, (ResultStatus.QUEUED,), ResultStatus.FAILED),
     JobKind.MAKE: (Embedding, (EmbeddingStatus.MAKING,), EmbeddingStatus.FAILED),
     JobKind.ENCODE: (Encoding, UNFINISHED_ENCODING, EncodingStatus.FAILED),
+    JobKind.DRY_RUN: (DryRun, (ResultStatus.QUEUED,), ResultStatus.FAILED),
     JobKind.FINETUNE: (Run, UNFINISHED, RunStatus.FAILED),
 }
 
@@ -130,7 +132,7 @@ def _cause(exit_code: int) -> str:
 
 
 def _given_up(kind: JobKind, attempts: int, last_cause: str | None) -> str:
-    has_model = kind in (JobKind.FINETUNE, JobKind.ENCODE)
+    has_model = kind in MODEL_KINDS
     smaller = "a smaller batch, a smaller model" if has_model else "fewer dimensions"
     return (
         f"The process of this job ended {attempts} times without getting further (last by "

@@ -6,6 +6,7 @@ from app.queue import Job, JobKind
 from app.settings import Settings
 from workers.curve import compute_curve
 from workers.encode.job import encode_texts
+from workers.finetune.dry_run import dry_run
 from workers.finetune.job import fine_tune
 from workers.inspection import inspect_embedding
 from workers.make import make_embedding
@@ -20,5 +21,6 @@ WORK: dict[JobKind, Callable[[str, Settings, str], Sequence[Job]]] = {
     JobKind.POSTPROCESS: post_process,
     JobKind.MAKE: make_embedding,
     JobKind.ENCODE: encode_texts,
+    JobKind.DRY_RUN: dry_run,
     JobKind.FINETUNE: fine_tune,
 }

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
+    DryRun,
     Embedding,
     EmbeddingStatus,
     Encoding,
@@ -117,6 +118,7 @@ def wanted(sessions: Sessions) -> list[Job]:
             *_jobs(session, JobKind.POSTPROCESS, PostProcessing, ResultStatus.QUEUED),
             *_jobs(session, JobKind.MAKE, Embedding, EmbeddingStatus.MAKING),
             *_jobs(session, JobKind.ENCODE, Encoding, *UNFINISHED_ENCODING),
+            *_jobs(session, JobKind.DRY_RUN, DryRun, ResultStatus.QUEUED),
             *_runs(session),
         ]
 

@@ -1,4 +1,4 @@
-"""What was made of embeddings: made again where it failed, gone with them or when another part is chosen."""
+"""Results: made again where one failed, gone with their embedding or when another part of it is chosen."""
 
 from collections.abc import Collection
 
@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import (
+    DryRun,
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
@@ -26,7 +27,7 @@ WORKING = {
 }
 
 
-def repeat_failed(context: Context, table: type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
+def repeat_failed(context: Context, table: type[DryRun] | type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
     """Have a failed result made again by its job, unless somebody asked for that at this moment."""
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)

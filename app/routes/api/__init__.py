@@ -8,6 +8,7 @@ from app.problems import Problem
 from app.routes.api import (
     comparison,
     datasets,
+    dry_runs,
     embeddings,
     encodings,
     experiments,
@@ -46,6 +47,7 @@ MODULES = (
     trash,
     postprocess,
     datasets,
+    dry_runs,
     experiments,
     presets,
     runs,

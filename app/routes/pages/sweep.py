@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
+from app.db.models import DryRun
 from app.dependencies import ContextDep
 from app.errors import IsoscopeError
 from app.problems import status_of
@@ -17,12 +18,14 @@ from app.routes.pages.sweep_form import (
     defaults,
     fitting,
     preset_of,
+    query_of,
     read_values,
     task_of,
     texts_of,
 )
 from app.routes.pages.sweep_request import parse
 from app.services.datasets import list_datasets
+from app.services.dry_runs import Estimate, estimate, find_dry_run, request_dry_run
 from app.services.experiments import create_experiment
 from app.services.models import list_models
 from app.services.presets import PRESETS
@@ -42,6 +45,8 @@ class Preview(NamedTuple):
     words: str
     notes: list[str]
     problem: str | None = None
+    dry_run: DryRun | None = None
+    estimate: Estimate | None = None
 
 
 @router.get("/new")
@@ -66,6 +71,13 @@ async def launch_experiment(request: Request, context: ContextDep) -> Response:
     return await run_in_threadpool(_launch, request, context, values)
 
 
+@router.post("/dry-run")
+async def try_eight_rows(request: Request, context: ContextDep) -> Response:
+    """Have the sweep that the form means tried before it is launched, and show the form again."""
+    values = read_values(await request.form())
+    return await run_in_threadpool(_try, request, context, values)
+
+
 def _launch(request: Request, context: Context, values: Values) -> Response:
     try:
         experiment = create_experiment(context, parse(values))
@@ -73,6 +85,14 @@ def _launch(request: Request, context: Context, values: Values) -> Response:
         shown = defaults(None, "") | values
         return _form_page(request, context, shown, error)
     return see(f"/experiments/{experiment.id}")
+
+
+def _try(request: Request, context: Context, values: Values) -> Response:
+    try:
+        request_dry_run(context, plan_sweep(context, parse(values)))
+    except IsoscopeError as error:
+        return _form_page(request, context, defaults(None, "") | values, error)
+    return see(f"/experiments/new?{query_of(values)}#dry-run")
 
 
 def _form_page(request: Request, context: Context, values: Values, problem: IsoscopeError | None = None) -> Response:
@@ -108,4 +128,6 @@ def _preview(context: Context, values: Values) -> Preview:
         plan = plan_sweep(context, parse(values), ask_hub=False)
     except IsoscopeError as error:
         return Preview(0, "", [], error.message)
-    return Preview(len(plan.runs), plan.product.words(), plan.notes)
+    dry_run = find_dry_run(context, plan)
+    told = estimate(plan, dry_run) if dry_run else None
+    return Preview(len(plan.runs), plan.product.words(), plan.notes, dry_run=dry_run, estimate=told)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from starlette.datastructures import ImmutableMultiDict
 
@@ -66,6 +67,14 @@ def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
     if "grid_field" in data:
         values["grid"] = list(_rows(data))
     return values
+
+
+def query_of(values: Values) -> str:
+    """The query string that ``read_values`` reads as these values."""
+    pairs = [(name, one) for name in MANY for one in values.get(name, [])]
+    pairs += [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
+    pairs += [(name, text) for name, text in values.items() if name not in (*MANY, "grid")]
+    return urlencode(pairs)
 
 
 def fitting(values: Values) -> Values:

@@ -1,0 +1,160 @@
+"""Eight rows and a few steps before a launch: through the API, the worker and the form."""
+
+import math
+import re
+
+import pytest
+
+from app.db.models import DryRun, ResultStatus
+from app.queue import Job, JobKind
+from app.services import dry_runs
+from app.settings import Settings
+from tests.tiny import make_table
+from workers.finetune.dry_run import dry_run
+from workers.reconcile import wanted
+
+
+@pytest.fixture
+def settings(tmp_path, database, models_dir):
+    return Settings(data_dir=tmp_path / "data", sample=False, models_dir=models_dir, **database)
+
+
+@pytest.fixture
+def dataset(client):
+    files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
+    return client.post("/api/datasets", files=files).json()
+
+
+@pytest.fixture
+def sweep(dataset):
+    return {
+        "model": "tiny-bert",
+        "dataset_id": dataset["id"],
+        "text_columns": ["sentence"],
+        "label_column": "label",
+        "regularizers": ["istar", "cosreg"],
+        "lambdas": [-1, 1],
+        "seeds": [0, 1],
+        "epochs": 2,
+        "batch_size": 8,
+    }
+
+
+def ask(client, sweep):
+    answer = client.post("/api/dry-runs", json=sweep)
+    assert answer.status_code == 202
+    return answer.json()
+
+
+def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_told(client, sweep, work):
+    first = ask(client, sweep)
+    assert (first["dry_run"]["status"], first["estimate"], first["runs"]) == ("queued", None, 10)
+    assert work() == 1
+    told = ask(client, sweep)
+    results, estimate = told["dry_run"]["results"], told["estimate"]
+
+    assert told["dry_run"]["id"] == first["dry_run"]["id"]
+    assert len(results["rows"]) == 8
+    assert {row["label"] for row in results["rows"]} <= {"0", "1"}
+    assert [token["text"] for token in results["rows"][0]["tokens"]][:1] == ["[CLS]"]
+    assert results["rows"][0]["tokens"][0]["special"]
+    assert results["loss_of_guessing"] == pytest.approx(math.log(2))
+    assert 0.2 < results["loss"] < 2
+    assert [kind["regularizers"] for kind in results["kinds"]] == [[], ["istar"], ["cosreg"]]
+    assert [kind["shrinkage_rows"] for kind in results["kinds"]] == [0, 60, 0]
+
+    assert estimate["steps"] == 10 * 2 * math.ceil(60 / 8)
+    assert estimate["kept_bytes"] == 0
+    assert estimate["passing_bytes"] == 6 * 4 * results["kinds"][0]["parameters"]
+    assert 0 < estimate["longest_seconds"] < estimate["seconds"] < 11 * estimate["longest_seconds"]
+    assert client.get("/api/experiments").json() == []
+    shown = client.get(f"/api/dry-runs/{told['dry_run']['id']}").json()
+    assert shown == told["dry_run"]
+
+
+def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep, work):
+    ask(client, sweep)
+    work()
+    few = ask(client, sweep)["estimate"]
+    more = ask(client, sweep | {"seeds": [0, 1, 2, 3], "learning_rate": 1e-4, "lambdas": [-3, 3], "export": True})
+    assert more["estimate"]["seconds"] == pytest.approx(2 * few["seconds"])
+    assert more["estimate"]["kept_bytes"] == 20 * 4 * more["dry_run"]["results"]["kinds"][0]["parameters"]
+    assert ask(client, sweep | {"batch_size": 4})["estimate"] is None, "a step of another size is timed"
+
+
+def test_kinds_beyond_those_that_are_timed_count_as_the_dearest(client, sweep, work, monkeypatch):
+    monkeypatch.setattr(dry_runs, "MAX_KINDS", 2)
+    ask(client, sweep)
+    work()
+    told = ask(client, sweep)
+    assert len(told["dry_run"]["results"]["kinds"]) == 2
+    assert told["estimate"]["kinds_untimed"] == 1
+
+
+def test_what_cannot_be_trained_is_said_and_may_be_tried_again(client, context, sweep, work, models_dir):
+    (models_dir / "empty-model").mkdir(exist_ok=True)
+    (models_dir / "empty-model" / "config.json").write_text("{}")
+    sweep = sweep | {"model": "empty-model"}
+    ask(client, sweep)
+    work()
+    failed = ask(client, sweep)["dry_run"]
+    assert failed["status"] == "queued", "it is tried again when it is asked for again"
+    work()
+    answer = client.get(f"/api/dry-runs/{failed['id']}").json()
+    assert answer["status"] == "failed"
+    assert "'empty-model' has no weights as safetensors" in answer["error"]
+    (models_dir / "empty-model" / "config.json").unlink()
+
+
+def test_a_wrong_request_and_an_unknown_dry_run_are_refused(client, sweep):
+    answer = client.post("/api/dry-runs", json=sweep | {"label_column": "nope"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
+    answer = client.get("/api/dry-runs/none")
+    assert answer.status_code == 404
+    assert "There is no dry run 'none'; only the last 50 are kept" in answer.json()["detail"]
+
+
+def test_only_the_newest_are_kept_and_a_data_set_takes_its_own_along(client, context, sweep, work, monkeypatch):
+    monkeypatch.setattr(dry_runs, "KEPT", 1)
+    for size in (8, 4):
+        ask(client, sweep | {"batch_size": size, "regularizers": []})
+        work()
+    with context.sessions() as session:
+        assert [one.configs[0]["batch_size"] for one in session.query(DryRun)] == [4]
+    client.delete(f"/api/datasets/{sweep['dataset_id']}")
+    with context.sessions() as session:
+        assert session.query(DryRun).all() == []
+
+
+def test_a_forgotten_one_is_found_and_one_that_is_ready_or_gone_is_left_alone(client, context, settings, sweep, work):
+    row_id = ask(client, sweep)["dry_run"]["id"]
+    assert wanted(context.sessions) == [Job(JobKind.DRY_RUN, row_id)]
+    work()
+    with context.sessions() as session:
+        before = session.get_one(DryRun, row_id).results
+    assert list(dry_run(row_id, settings, "cpu")) == list(dry_run("gone", settings, "cpu")) == []
+    with context.sessions() as session:
+        after = session.get_one(DryRun, row_id)
+    assert (after.status, after.results) == (ResultStatus.READY, before)
+
+
+def test_the_form_asks_waits_and_shows(client, sweep, work):
+    form = {
+        "dataset_id": sweep["dataset_id"], "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label",
+        "task": "classification", "metric": "accuracy", "regularizers": ["istar"], "lambdas": "1", "zetas": "0.2",
+        "seeds": "0", "epochs": "1", "batch_size": "8",
+    }  # fmt: skip
+    assert "Try eight rows" in client.get("/experiments/new", params=form).text
+    answer = client.post("/experiments/dry-run", data=form)
+    assert answer.status_code == 303
+    waiting = client.get(answer.headers["location"]).text
+    assert "A worker loads the model" in waiting
+    assert 'value="8"' in waiting
+    work()
+    shown = client.get(answer.headers["location"]).text
+    assert re.search(r"About <strong>[\d.]+ (s|min)", shown)
+    assert "guessing evenly among 2 classes is 0.693" in shown
+    assert '<span class="token special">[CLS]</span>' in shown
+    wrong = client.post("/experiments/dry-run", data=form | {"lambdas": "abc"})
+    assert wrong.status_code == 422
+    assert "got abc" in wrong.text

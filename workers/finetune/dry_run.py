@@ -1,0 +1,42 @@
+"""The dry-run job: a few rows and steps of every kind that a sweep has, before it is launched."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Update, update
+
+from app.db.config import RunConfig
+from app.db.models import Dataset, DryRun, ResultStatus
+from app.queue import Job
+from app.settings import Settings
+from workers.device import choose_device
+from workers.failure import record
+from workers.finetune.rehearsal import Rehearsal
+from workers.models import be_quiet
+from workers.sessions import job_sessions
+
+
+def dry_run(dry_run_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Rehearse every configuration of a dry run; write what rows become, the first loss, and what steps take."""
+    sessions = job_sessions(settings)
+    with sessions() as session:
+        asked = session.get(DryRun, dry_run_id)
+        dataset = session.get(Dataset, asked.dataset_id) if asked is not None else None
+    if asked is None or dataset is None or asked.status is not ResultStatus.QUEUED:
+        return ()
+    be_quiet()
+    choose_device(device)
+    try:
+        rehearsals = (
+            Rehearsal(RunConfig.model_validate(config), dataset, settings, device) for config in asked.configs
+        )
+        first = next(rehearsals)
+        results = {**first.shown(), "kinds": [first.times(), *(one.times() for one in rehearsals)]}
+        with sessions.begin() as session:
+            session.execute(_waiting(dry_run_id).values(status=ResultStatus.READY, results=results, error=None))
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, _waiting(dry_run_id), status=ResultStatus.FAILED)
+    return ()
+
+
+def _waiting(dry_run_id: str) -> Update:
+    return update(DryRun).where(DryRun.id == dry_run_id, DryRun.status == ResultStatus.QUEUED)

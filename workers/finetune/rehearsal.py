@@ -1,0 +1,168 @@
+"""A fine-tune that is only tried: its rows as the model reads them, its first loss, the time of its steps."""
+
+import math
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from app.db.config import RunConfig
+from app.db.models import Dataset
+from app.db.penalty import Regularizer
+from app.settings import Settings
+from workers.device import device_name
+from workers.finetune.data import load_columns
+from workers.finetune.layers import rows_at_once
+from workers.finetune.model import load_model
+from workers.finetune.penalties import Penalties, make_penalties
+from workers.finetune.rows import Rows
+from workers.finetune.tally import Tally
+from workers.finetune.tasks import TASKS
+from workers.finetune.tasks.task import Columns
+from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
+from workers.hidden_states import depth, looking_at, width
+from workers.models import find_source, longest_input
+
+ROWS_SHOWN = 8
+TIMED_STEPS = 3
+"""After a first one, in which memory is sought."""
+DRAW_SEED = 0
+"""Of the rows that are timed: not the first, which a file may have sorted by length."""
+
+
+class Rehearsal:
+    """A configuration with its model and some rows of its data set."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset, settings: Settings, device: str) -> None:
+        began = time.perf_counter()
+        self.config = config
+        self.device = device
+        self.task = TASKS[config.task](config)
+        self.columns, validation = load_columns(dataset, config, settings)
+        self.n = _length(self.columns) + _length(validation)
+        self.model, self.tokenizer = load_model(find_source(config.model, settings), self.task)
+        self.max_length = longest_input(self.model, self.tokenizer, config.max_length)
+        loaded = time.perf_counter()
+        self.rows = self._encode(self._drawn())
+        encoding = (time.perf_counter() - loaded) / len(self.rows)
+        self.seconds_to_load = loaded - began + encoding * self.n
+
+    def shown(self) -> dict[str, Any]:
+        """Return the first rows of the train file as the model reads them, and its loss on them before any step."""
+        first = {name: values[:ROWS_SHOWN] for name, values in self.columns.items()}
+        rows = self._encode(first)
+        with looking_at(self.model):
+            batch = next(rows.batches(range(len(rows)), len(rows), self.model.device))
+            loss = float(self.model(**batch)["loss"])
+        special = set(self.tokenizer.all_special_ids)
+        labels = [None if value is None else str(value) for value in first[self.config.label_column]]
+        return {
+            "rows": [
+                {
+                    "label": labels[place] if len(rows) == len(labels) else None,
+                    "tokens": [
+                        {"text": self.tokenizer.decode([number]), "special": number in special}
+                        for number in row["input_ids"]
+                    ],
+                }
+                for place, row in enumerate(rows.dataset)
+            ],
+            "label_names": self.config.label_names,
+            "loss": loss,
+            "loss_of_guessing": math.log(len(self.config.label_names)) if self.config.label_names else None,
+            "max_length": self.max_length,
+            "longest": int(self.rows.tokens.max()),
+            "n_cut": int((self.rows.tokens >= self.max_length).sum()),
+            "n_timed": len(self.rows),
+        }
+
+    def times(self) -> dict[str, Any]:
+        """Return what a step, a row that is only looked at, and the beginning take, in seconds; and sizes."""
+        penalties = make_penalties(self.config, self.model)
+        parameters = sum(weights.numel() for weights in self.model.parameters())
+        seconds_per_step = self._train(penalties)
+        return {
+            "regularizers": sorted(self.config.weights),
+            "seconds_to_load": self.seconds_to_load,
+            "seconds_per_step": seconds_per_step,
+            "seconds_per_row": self._look(),
+            "shrinkage_rows": self._shrinkage_rows(penalties),
+            "parameters": parameters,
+            "layers": depth(self.model),
+            "width": width(self.model),
+            "device": device_name(self.model.device),
+        }
+
+    def _drawn(self) -> Columns:
+        """The rows of the steps that are timed, and of the one before."""
+        n = _length(self.columns)
+        wanted = min(n, (1 + TIMED_STEPS) * self.config.batch_size * self.config.accumulation)
+        places = np.random.default_rng(DRAW_SEED).choice(n, wanted, replace=False)
+        return {name: [values[place] for place in places] for name, values in self.columns.items()}
+
+    def _encode(self, columns: Columns) -> Rows:
+        return self.task.encode(columns, self.tokenizer, self.max_length)
+
+    def _train(self, penalties: Penalties | None) -> float:
+        """Seconds of a step, the median of those timed."""
+        if penalties is not None and (istar := penalties.shrunk) is not None:
+            istar.set_shrinkage(torch.eye(width(self.model)))  # a step towards any matrix takes as long
+        config = self.config.model_copy(update={"epochs": None, "max_steps": 1 + TIMED_STEPS, "warmup": 0.0})
+        clock = _Clock()
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = training_arguments(config, Path(folder), self.device)
+            trainer = IsotropyTrainer(
+                model=self.model,
+                args=arguments,
+                train_dataset=self.rows.dataset,
+                data_collator=self.rows.collate,
+                optimizer_cls_and_kwargs=optimizer(config, arguments),
+                tally=Tally(),
+                penalties=penalties,
+            )
+            trainer.remove_callback(PrinterCallback)
+            trainer.add_callback(clock)
+            trainer.train()
+        return statistics.median(np.diff(clock.ends).tolist())
+
+    def _look(self) -> float:
+        began = time.perf_counter()
+        order = self.rows.longest_first(np.arange(len(self.rows)))
+        with looking_at(self.model):
+            for batch in self.rows.batches(order, rows_at_once(self.config), self.model.device):
+                self.model(**batch, output_hidden_states=True)
+        _wait()
+        return (time.perf_counter() - began) / len(self.rows)
+
+    def _shrinkage_rows(self, penalties: Penalties | None) -> int:
+        """Rows of one pass for the shrinkage covariance."""
+        if penalties is None or penalties.shrunk is None:
+            return 0
+        points_of_a_row = len(penalties.views[Regularizer.ISTAR].layers) * float(self.rows.tokens.mean())
+        return min(_length(self.columns), round(self.config.shrinkage_points / points_of_a_row))
+
+
+class _Clock(TrainerCallback):
+    """Notes when each step ended."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        _wait()
+        self.ends.append(time.perf_counter())
+
+
+def _wait() -> None:
+    """Let a GPU finish what it was given: calls return before it has."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _length(columns: Columns) -> int:
+    return len(next(iter(columns.values())))
