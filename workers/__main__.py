@@ -56,7 +56,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     sessions = worker_sessions(settings)
     queue = JobQueue(settings.queue)
     processes = JobProcesses(settings, device)
-    executor = Executor(sessions, processes, slot)
+    executor = Executor(sessions, processes, slot, settings.runs)
     with (
         open_locks(settings.queue, settings.root / "locks", fence=processes.kill_all) as locks,
         locks.held(slot),

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import update
@@ -25,6 +26,7 @@ from app.db.models import (
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import MODEL_KINDS, Job, JobKind
+from workers.finetune.log import Log
 from workers.process import JobProcesses
 
 logger = logging.getLogger(__name__)
@@ -50,10 +52,11 @@ ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
 class Executor:
     """What the engine calls for each job."""
 
-    def __init__(self, sessions: Sessions, processes: JobProcesses, slot: str) -> None:
+    def __init__(self, sessions: Sessions, processes: JobProcesses, slot: str, runs: Path) -> None:
         self._sessions = sessions
         self._processes = processes
         self._slot = slot
+        self._runs = runs
         self._begun: set[Job] = set()
         self._stopping = False
 
@@ -113,6 +116,8 @@ class Executor:
                 row.error = _given_up(job.kind, row.attempts - 1, row.error)
                 if isinstance(row, Run | Encoding):
                     row.finished_at = utcnow()
+                if isinstance(row, Run):
+                    row.log = Log(self._runs / row.id).tail()
                 return 0
             if isinstance(row, Run):
                 row.worker = self._slot

@@ -41,7 +41,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, IsoscopeError):
         return error.message
     if out_of_memory(error):
-        logger.warning("A job ran out of memory: %s", error)
+        logger.warning("A job ran out of memory.", exc_info=error)
         return (
             "The memory was not enough. Take fewer rows or columns, a smaller batch, shorter texts or a smaller "
             "model, or a worker with more memory."

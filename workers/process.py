@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
 PRELOAD = "workers.jobs"
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JobProcesses:
@@ -96,8 +97,8 @@ def _work(job: Job, settings: Settings, device: str) -> None:
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_die_with_worker, name="lifeline", daemon=True).start()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    die_with_parent()
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
 
     from workers.jobs import WORK  # noqa: PLC0415 - imported by the fork server already
 
@@ -108,8 +109,13 @@ def _work(job: Job, settings: Settings, device: str) -> None:
         queue.close()
 
 
-def _die_with_worker() -> None:
-    worker = parent_process()
-    if worker is not None:
-        worker.join()
+def die_with_parent() -> None:
+    """Have this process end when the one that asked for it does, however that ends."""
+    Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
         os._exit(1)

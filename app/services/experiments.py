@@ -66,7 +66,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
 
 
 def delete_experiment(context: Context, experiment_id: str) -> None:
-    """Delete an experiment whose runs have all ended."""
+    """Delete an experiment whose runs have all ended, and the models that they kept."""
     with context.sessions.begin() as session:
         experiment = _find(session, experiment_id)
         counts = Counter(run.status for run in experiment.runs)
@@ -74,6 +74,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
             raise ConflictError(f"{left} of its runs wait or run; cancel them before deleting the experiment.")
         session.delete(experiment)
     context.queue.forget([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
+    context.ledger.release(*(run.model_sha256 for run in experiment.runs))
 
 
 def _find(session: Session, experiment_id: str) -> Experiment:

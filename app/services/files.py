@@ -1,4 +1,4 @@
-"""Files to take away: those of an embedding as they lie, and its vectors as safetensors."""
+"""Files to take away: those of an embedding as they lie, its vectors as safetensors, the model that a run kept."""
 
 import json
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from app.formats.detect import Format
 from app.formats.npy import read_npy
 from app.formats.safetensors import TYPES
 from app.services.embeddings import get_embedding
+from app.services.runs import get_run
 from app.storage.storage import BLOCK_BYTES
 
 TENSOR = "embeddings"
@@ -88,6 +89,18 @@ def get_map(context: Context, postprocessing: PostProcessing) -> Download:
     if postprocessing.state_sha256 is None:
         raise ConflictError(f"This trial is {postprocessing.status}; there is a map when it is ready.")
     return Download(context.storage.local(postprocessing.state_sha256), f"{postprocessing.method}.safetensors")
+
+
+def get_model(context: Context, run_id: str) -> Download:
+    """The trained model of a run that kept it, as a zip file."""
+    run = get_run(context, run_id)
+    if run.model_sha256 is None:
+        raise ConflictError(
+            f"This run is {run.status} and has kept no model: only a finished run of an experiment that was launched "
+            "with export has one."
+        )
+    name = f"{run.experiment.name}, lambda {run.lam:g}, seed {run.seed}.zip"
+    return Download(context.storage.local(run.model_sha256), name)
 
 
 def is_npy(embedding: Embedding) -> bool:

@@ -64,13 +64,13 @@ def run_job(context):
 
 def test_a_process_that_crashes_is_started_again(context, job):
     processes = Processes(-signal.SIGKILL, 1, 0)
-    asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(job))
+    asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(job))
     assert processes.started == [job] * 3
 
 
 def test_a_job_that_only_crashes_is_given_up_with_the_cause(context, job):
     processes = Processes()
-    asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(job))
+    asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(job))
     assert len(processes.started) == MAX_ATTEMPTS
     with context.sessions() as session:
         embedding = session.get(Embedding, job.row_id)
@@ -83,7 +83,7 @@ def test_a_job_that_only_goes_down_with_its_workers_is_given_up_much_later(conte
         with context.sessions.begin() as session:
             session.get(Embedding, job.row_id).attempts = attempts
         processes = Processes(0)
-        asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(job))
+        asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(job))
         assert processes.started == started
     with context.sessions() as session:
         embedding = session.get(Embedding, job.row_id)
@@ -98,7 +98,7 @@ def test_a_run_that_was_given_to_another_worker_meanwhile_is_not_begun_again(con
             return await super().run(job)
 
     processes = Cut()
-    asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(run_job))
+    asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(run_job))
     assert processes.started == [run_job]
     with context.sessions() as session:
         run = session.get(Run, run_job.row_id)
@@ -109,10 +109,21 @@ def test_a_run_of_a_lost_worker_is_taken_over_as_a_further_attempt(context, run_
     with context.sessions.begin() as session:
         run = session.get(Run, run_job.row_id)
         run.status, run.worker, run.attempts = RunStatus.RUNNING, "lost/cpu", 1
-    asyncio.run(Executor(context.sessions, Processes(0), "here/cpu").execute(run_job))
+    asyncio.run(Executor(context.sessions, Processes(0), "here/cpu", context.settings.runs).execute(run_job))
     with context.sessions() as session:
         run = session.get(Run, run_job.row_id)
     assert (run.worker, run.attempts) == ("here/cpu", 2)
+
+
+def test_a_run_that_is_given_up_shows_what_its_processes_wrote(context, run_job):
+    folder = context.settings.runs / run_job.row_id
+    folder.mkdir()
+    (folder / "log.txt").write_text("the kernel ended it\n")
+    asyncio.run(Executor(context.sessions, Processes(), "here/cpu", context.settings.runs).execute(run_job))
+    with context.sessions() as session:
+        run = session.get(Run, run_job.row_id)
+    assert (run.status, run.log) == (RunStatus.FAILED, "the kernel ended it")
+    assert "ended 5 times without getting further (last by signal SIGKILL)" in run.error
 
 
 @pytest.fixture
@@ -128,7 +139,7 @@ def encode_job(context):
 
 
 def test_an_encoding_that_is_given_up_has_an_end(context, encode_job):
-    asyncio.run(Executor(context.sessions, Processes(), "here/cpu").execute(encode_job))
+    asyncio.run(Executor(context.sessions, Processes(), "here/cpu", context.settings.runs).execute(encode_job))
     with context.sessions() as session:
         encoding = session.get(Encoding, encode_job.row_id)
     assert encoding.status is EncodingStatus.FAILED
@@ -143,7 +154,7 @@ def test_the_end_of_an_old_process_is_none_of_an_encoding_that_was_launched_anew
             return await super().run(job)
 
     processes = Late()
-    asyncio.run(Executor(context.sessions, processes, "here/cpu").execute(encode_job))
+    asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(encode_job))
     assert processes.started == [encode_job]
     with context.sessions() as session:
         encoding = session.get(Encoding, encode_job.row_id)
@@ -152,7 +163,7 @@ def test_the_end_of_an_old_process_is_none_of_an_encoding_that_was_launched_anew
 
 def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, job):
     processes = Processes()
-    executor = Executor(context.sessions, processes, "here/cpu")
+    executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
 
     async def end_while_it_runs() -> None:
         async def run(job: Job) -> int:
@@ -170,7 +181,7 @@ def test_an_orderly_end_is_no_attempt_and_the_job_is_not_called_done(context, jo
 
 
 def test_an_orderly_end_leaves_the_attempts_of_a_run_that_is_another_worker_s(context, run_job):
-    executor = Executor(context.sessions, Processes(), "here/cpu")
+    executor = Executor(context.sessions, Processes(), "here/cpu", context.settings.runs)
 
     class Cut(Processes):
         async def run(self, job: Job) -> int:
@@ -196,7 +207,7 @@ def test_an_orderly_end_leaves_the_attempts_of_a_job_that_was_cancelled(context,
             return 0
 
     processes = Long()
-    executor = Executor(context.sessions, processes, "here/cpu")
+    executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(executor.execute(job), 1))
     assert processes.started == [job]
@@ -207,7 +218,7 @@ def test_an_orderly_end_leaves_the_attempts_of_a_job_that_was_cancelled(context,
 
 def test_a_job_whose_row_is_gone_or_final_starts_nothing(context, job):
     processes = Processes(0)
-    executor = Executor(context.sessions, processes, "here/cpu")
+    executor = Executor(context.sessions, processes, "here/cpu", context.settings.runs)
     with context.sessions.begin() as session:
         session.get(Embedding, job.row_id).status = EmbeddingStatus.READY
     asyncio.run(executor.execute(job))

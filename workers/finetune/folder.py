@@ -1,9 +1,9 @@
-"""The folder of a run's checkpoints while it trains; gone when the run is final."""
+"""The folder of a run while it trains: checkpoints, its best weights, its log; gone when the run is final."""
 
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from sqlalchemy import select
 from app.db.models import UNFINISHED, Run
 from app.db.session import Sessions
 from app.settings import Settings
+from workers.finetune.log import Log
 
 MARKER = "complete"
 
@@ -21,6 +22,7 @@ class RunFolder:
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self.path = settings.runs / run_id
+        self.log = Log(self.path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -29,12 +31,20 @@ class RunFolder:
         The lock goes with the process, however that ends.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with _held(self.path):
             yield
-        finally:
-            os.close(handle)
+
+    @contextmanager
+    def locked_by_first(self) -> Iterator[None]:
+        """The same for the first of a run's several processes: it may outlive for a moment the one that started it."""
+        lock = self.path / "first"
+        lock.touch()
+        with _held(lock):
+            yield
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step is."""
+        return self.path / f"checkpoint-{step}"
 
     def last_checkpoint(self) -> Path | None:
         """Return the newest checkpoint that counts, and remove those that a kill left unfinished."""
@@ -56,6 +66,24 @@ class RunFolder:
         for other in self.path.glob("checkpoint-*"):
             if other != checkpoint:
                 shutil.rmtree(other)
+
+    def best(self, step: int) -> Path:
+        """Where the weights of a step are that was the best so far."""
+        return self.path / f"best-{step}.safetensors"
+
+    def keep_best(self, step: int, write: Callable[[Path], None]) -> None:
+        """Have weights written to where ``best`` says; they are not there before they are whole and on the disk."""
+        unfinished = self.path / "best.unfinished"
+        write(unfinished)
+        _flush(unfinished)
+        unfinished.rename(self.best(step))
+        _flush(self.path)
+
+    def forget_best(self, but: int | None) -> None:
+        """Remove the weights of all steps but one."""
+        for path in self.path.glob("best-*.safetensors"):
+            if but is None or path != self.best(but):
+                path.unlink()
 
     def clear(self) -> None:
         """Forget all checkpoints."""
@@ -97,6 +125,16 @@ def _remove_if_free(folder: Path) -> None:
 def step_of(checkpoint: Path) -> int:
     """The step after which a checkpoint was saved."""
     return int(checkpoint.name.rpartition("-")[2])
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _flush(path: Path) -> None:

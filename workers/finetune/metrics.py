@@ -88,11 +88,15 @@ class MetricsCallback(TrainerCallback):
         """Say that training goes on, after a pass for the shrinkage covariance or not."""
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
 
+    def is_due(self, step: int) -> bool:
+        """Whether a row is written at a step, also where it is not the last."""
+        return step % self.row_every == 0 or step % self.probe_every == 0
+
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Write a row if one is due, or a look at the layers; at the last step both, in any case."""
-        step, last = state.global_step, state.global_step == state.max_steps
+        step, last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
         looking = last or step % self.probe_every == 0
-        if step % self.row_every and not looking:
+        if not (last or self.is_due(step)):
             self.progress.advance(step)
             return
         task_loss, penalty = self.tally.means()

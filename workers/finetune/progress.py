@@ -55,3 +55,11 @@ class Progress:
         if session.scalar(running.values(**values).returning(Run.id)) is None:
             raise RunStoppedError
         self._written_at = time.monotonic()
+
+
+class Onlooker(Progress):
+    """The row of a run as seen by those of its processes that do not keep it: they write nothing."""
+
+    def write(self, session: Session, **values: Any) -> None:
+        """Leave it to the first process, which stops all of them if the run is no longer wanted."""
+        self._written_at = time.monotonic()

@@ -1,11 +1,14 @@
 """Runs over the API."""
 
 from fastapi import APIRouter
+from fastapi.responses import FileResponse
 
 from app.db.models import Run
 from app.dependencies import ContextDep
 from app.routes.api.schemas.experiments import RunOut
+from app.routes.downloads import DOCUMENTED, file_of
 from app.services import runs
+from app.services.files import get_model
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -14,6 +17,12 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 def show_run(context: ContextDep, run_id: str) -> Run:
     """One run with its configuration, results, environment and logged steps."""
     return runs.get_run(context, run_id)
+
+
+@router.get("/{run_id}/model", **DOCUMENTED)
+def download_model(context: ContextDep, run_id: str) -> FileResponse:
+    """The trained model of a run whose configuration says `export`: a zip file of weights, tokenizer and model card."""
+    return file_of(get_model(context, run_id))
 
 
 @router.post("/{run_id}/cancel", response_model=RunOut)

@@ -3,13 +3,16 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import FileResponse
 
 from app.db.models import Run
 from app.dependencies import ContextDep
 from app.figures import learning
 from app.figures.figure import Figure
 from app.figures.scatter import METRIC_TITLES
+from app.routes.downloads import file_of
 from app.routes.pages.answers import FileKind, figure_file, see
+from app.services.files import get_model
 from app.services.runs import cancel_run, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
@@ -36,6 +39,12 @@ def stop_run(context: ContextDep, run_id: str, back: Annotated[str, Form()] = ""
     run = cancel_run(context, run_id)
     pages = {"queue": "/queue", "experiment": f"/experiments/{run.experiment_id}"}
     return see(pages.get(back, f"/runs/{run_id}"))
+
+
+@router.get("/model.zip")
+def download_model(context: ContextDep, run_id: str) -> FileResponse:
+    """The trained model, where it was kept."""
+    return file_of(get_model(context, run_id))
 
 
 @router.get("/figures/{slug}.{kind}")

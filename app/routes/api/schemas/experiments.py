@@ -47,6 +47,7 @@ class RunOut(RunSummary):
     results: dict[str, Any] | None
     notes: list[str]
     log: str | None
+    model_sha256: str | None
     environment: dict[str, Any] | None
     steps: list[StepOut]
 

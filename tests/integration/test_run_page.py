@@ -1,0 +1,111 @@
+"""What the page of a run and of its experiment say of logs, notes, choices and kept models."""
+
+import pytest
+
+from app.db.config import RunConfig, TrainingConfig
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+
+SHARED = {"model": "tiny-bert", "text_columns": ["text"], "label_column": "label", "label_names": ["a", "b"]}
+SELECTION = {
+    "split": "held_out", "n": 6, "metric": "accuracy", "best_step": 8, "best": 0.9,
+    "history": [[4, 0.5], [8, 0.9], [12, 0.7]], "stopped_early": False,
+}  # fmt: skip
+RESULTS = {
+    "metrics": {"accuracy": 0.9}, "loss": 0.3, "n_validation": 40, "tokens": 200, "points": 400, "zeta": 0,
+    "layers": [0.1, 0.2], "reference": {"zeta": 0.75, "layers": [0.1, 0.2]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def add(context):
+    """Add a run of an experiment of its own and return its id and that of the experiment."""
+
+    def add(changes=None, **columns):
+        config = RunConfig(**SHARED | (changes or {}), regularizer="istar", lam=1.0, zeta=0.2, seed=0)
+        shared = TrainingConfig.model_validate(SHARED | (changes or {}))
+        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
+        run = Run(position=0, config=config.model_dump(mode="json"), regularizer="istar", lam=1, zeta=0.2, seed=0)
+        for name, value in columns.items():
+            setattr(run, name, value)
+        with context.sessions.begin() as session:
+            session.add(dataset)
+            session.flush()
+            session.add(Experiment(name="e", dataset_id=dataset.id, config=shared.model_dump(mode="json"), runs=[run]))
+        return run.id, run.experiment_id
+
+    return add
+
+
+def test_a_failed_run_shows_its_cause_and_the_end_of_its_log(client, add):
+    log = 'Traceback (most recent call last):\n  File "<loss>"\nArithmeticError: two'
+    run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
+    page = client.get(f"/runs/{run_id}").text
+    assert "<strong>This run failed.</strong> ArithmeticError: two" in page
+    assert '<details class="fold" open>\n    <summary>What its processes wrote last</summary>' in page
+    assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
+    assert client.get(f"/api/runs/{run_id}").json()["log"] == log
+
+
+def test_a_run_without_a_log_has_no_place_for_one(client, add):
+    run_id, _ = add()
+    assert "What its processes wrote last" not in client.get(f"/runs/{run_id}").text
+
+
+def test_what_happened_on_the_way_is_told(client, add):
+    run_id, _ = add(notes=["Memory ran out with 16 rows a batch."])
+    assert "<p>Memory ran out with 16 rows a batch.</p>" in client.get(f"/runs/{run_id}").text
+    assert client.get(f"/api/runs/{run_id}").json()["notes"] == ["Memory ran out with 16 rows a batch."]
+
+
+@pytest.mark.parametrize(
+    ("changes", "selection", "sentences"),
+    [
+        (
+            {"checkpoint": "best"},
+            {},
+            "These are the weights of step 8, the best of 3 evaluations: accuracy 0.900. Evaluated on a tenth of the "
+            "training rows, not trained on (n = 6).",
+        ),
+        (
+            {"checkpoint": "last", "patience": 1, "selection": "validation"},
+            {"split": "validation", "stopped_early": True},
+            "Stopped early, at step 12. These are the last weights; the best evaluation was at step 8: accuracy 0.900. "
+            "Evaluated on the validation rows themselves, which makes the reported performance optimistic (n = 6).",
+        ),
+        (
+            {"checkpoint": "best"},
+            {"best_step": None, "best": None},
+            "Accuracy was undefined at every evaluation, so these are the last weights.",
+        ),
+    ],
+)
+def test_on_which_rows_the_weights_were_chosen_is_told(client, add, changes, selection, sentences):
+    results = RESULTS | {"selection": SELECTION | selection}
+    run_id, _ = add(changes, status=RunStatus.FINISHED, performance=0.9, results=results)
+    words = " ".join(client.get(f"/runs/{run_id}").text.split())
+    assert sentences.casefold() in words.casefold()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"checkpoint": "best", "patience": 2},
+            "Of each run the best weights are evaluated, chosen on a tenth of the training rows, not trained on. A run "
+            "stops after 2 evaluations without a better one.",
+        ),
+        (
+            {"patience": 1, "selection": "validation"},
+            "A run stops after 1 evaluation without a better one, on the validation rows themselves, which makes the "
+            "reported performance optimistic.",
+        ),
+    ],
+)
+def test_an_experiment_says_on_which_rows_weights_will_be_chosen(client, add, changes, sentence):
+    _, experiment_id = add(changes)
+    assert sentence in " ".join(client.get(f"/experiments/{experiment_id}").text.split())
+
+
+def test_an_experiment_that_chooses_nothing_says_nothing(client, add):
+    _, experiment_id = add()
+    assert "best weights" not in client.get(f"/experiments/{experiment_id}").text

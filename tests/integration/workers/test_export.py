@@ -1,0 +1,95 @@
+"""The model that a run keeps is the one that was evaluated, and goes with its experiment."""
+
+import io
+from zipfile import ZIP_STORED, ZipFile
+
+import pytest
+import torch
+from sqlalchemy import select
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from app.db.models import Run, StoredFile
+from app.storage import open_storage
+from tests.tiny import make_table
+from workers.finetune.job import fine_tune
+
+
+@pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])
+def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_run, tmp_path, model):
+    run_id = make_run(export=True, model=model, checkpoint="best", learning_rate=5e-3)
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    answer = client.get(f"/runs/{run_id}/model.zip")
+    assert answer.headers["content-disposition"] == (
+        "attachment; filename*=utf-8''sweep%2C%20lambda%201%2C%20seed%200.zip"
+    )
+    assert client.get(f"/api/runs/{run_id}/model").content == answer.content
+    assert client.get(f"/api/runs/{run_id}").json()["model_sha256"] == run.model_sha256
+    assert f'href="/runs/{run_id}/model.zip"' in client.get(f"/runs/{run_id}").text
+    with ZipFile(io.BytesIO(answer.content)) as whole:
+        assert {one.compress_type for one in whole.infolist()} == {ZIP_STORED}
+        assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= set(whole.namelist())
+        whole.extractall(tmp_path / "model")
+
+    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    rows = [line.split("\t") for line in make_table(40, 2).decode().splitlines()[1:]]
+    inputs = tokenizer([text for text, _ in rows], padding=True, return_tensors="pt")
+    labels = torch.tensor([int(label) for _, label in rows])
+    with torch.no_grad():
+        outputs = loaded(**{name: inputs[name] for name in ("input_ids", "attention_mask")}, labels=labels)
+    assert outputs.loss.item() == pytest.approx(run.results["loss"], rel=1e-5)
+    assert (outputs.logits.argmax(1) == labels).double().mean().item() == run.performance
+    assert loaded.config.id2label == {0: "0", 1: "1"}
+
+    card = (tmp_path / "model" / "README.md").read_text()
+    for told in (
+        f'base_model: "{model}"', "on tiny, seed 0", "I-STAR with lambda = 1 and zeta = 0.2",
+        f"| accuracy | {run.performance} |", "Scores of the best (step", "on 6 held-out training rows) weights",
+        'AutoModelForSequenceClassification.from_pretrained("model")', '"transformers": ',
+    ):  # fmt: skip
+        assert told in card
+
+
+def test_the_same_run_is_the_same_file_which_goes_with_the_last_of_its_experiments(
+    client, settings, sessions, make_run, get_run
+):
+    first, second = make_run(export=True, epochs=1), make_run(export=True, epochs=1)
+    for run_id in (first, second):
+        fine_tune(run_id, settings, "cpu")
+    sha256 = get_run(first).model_sha256
+    assert get_run(second).model_sha256 == sha256
+    storage = open_storage(settings)
+    for run_id, left in ((first, True), (second, False)):
+        assert client.delete(f"/api/experiments/{get_run(run_id).experiment_id}").status_code == 204
+        assert storage.exists(sha256) == left
+        with sessions() as session:
+            assert (session.get(StoredFile, sha256) is not None) == left
+    with sessions() as session:
+        assert session.scalars(select(Run)).all() == []
+
+
+def test_a_run_that_kept_none_says_so(client, make_run):
+    run_id = make_run()
+    answer = client.get(f"/api/runs/{run_id}/model")
+    assert answer.status_code == 409
+    assert answer.json()["detail"].startswith("This run is queued and has kept no model: only a finished run of")
+
+
+def test_names_are_not_read_as_markdown(client, settings, sessions, make_run, get_run):
+    run_id = make_run(export=True, epochs=None, max_steps=1)
+    with sessions.begin() as session:
+        session.get(Run, run_id).experiment.name = "a\n# [b](c) <i>"
+    fine_tune(run_id, settings, "cpu")
+    with ZipFile(io.BytesIO(client.get(f"/api/runs/{run_id}/model").content)) as whole:
+        card = whole.read("README.md").decode()
+    assert r"# a \# \[b\]\(c\) \<i\>" in card
+
+
+def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_run, monkeypatch):
+    run_id = make_run(export=True, epochs=None, max_steps=1)
+    monkeypatch.setattr("app.storage.ledger.Ledger.store", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    assert (run.status, run.error, run.model_sha256) == ("failed", "OSError: full", None)
+    assert list(settings.runs.iterdir()) == []

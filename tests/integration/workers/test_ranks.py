@@ -1,0 +1,166 @@
+"""A run in several processes takes the steps of one with the same rows a step, and none of them outlives another."""
+
+import io
+import json
+import multiprocessing
+import shutil
+from zipfile import ZipFile
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load
+
+from app.db.models import RunStatus
+from app.errors import InvalidError
+from app.storage import open_storage
+from tests.unit.workers.test_memory import config
+from tests.waiting import wait_for
+from workers.finetune import ranks
+from workers.finetune.folder import MARKER
+from workers.finetune.job import fine_tune
+
+# Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
+# draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
+TOGETHER = {
+    "model": "no-dropout", "train_rows": 48, "epochs": None, "max_steps": 5, "export": True, "lam": 1.0,
+    "learning_rate": 1e-3,
+}  # fmt: skip
+ISTAR = {"regularizer": "istar"}
+ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "beside": {"cosreg": 1.0}}
+ENTROPY = {"regularizer": "entropy", "entropy_bars": "all", "beside": {"istar_unbiased": 1.0, "spectrum": 1e-3}}
+
+
+@pytest.fixture
+def no_dropout(models_dir):
+    folder = models_dir / "no-dropout"
+    shutil.copytree(models_dir / "tiny-bert", folder)
+    path = folder / "config.json"
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | dropout))
+    yield
+    shutil.rmtree(folder)
+
+
+@pytest.mark.usefixtures("no_dropout")
+@pytest.mark.parametrize(
+    # Bars are differences of float32 numbers that are much alike, and Adam makes the least gradients large.
+    ("options", "rel"),
+    [(ISTAR, 1e-6), (ACCUMULATED, 1e-6), (ENTROPY, 1e-4)],
+    ids=["istar", "accumulated", "entropy"],
+)
+def test_two_processes_take_the_steps_of_one(settings, make_run, get_run, options, rel):
+    one = make_run(**TOGETHER | options, batch_size=16 // options.get("accumulation", 1))
+    two = make_run(**TOGETHER | options, batch_size=8 // options.get("accumulation", 1), processes=2)
+    for run_id in (one, two):
+        fine_tune(run_id, settings, "cpu")
+        assert get_run(run_id).status is RunStatus.FINISHED, (get_run(run_id).error, get_run(run_id).log)
+    alone, together = get_run(one), get_run(two)
+    assert together.environment["batches"]["rows_per_step"] == alone.environment["batches"]["rows_per_step"] == 16
+    assert [step.step for step in together.steps] == [step.step for step in alone.steps] == list(range(6))
+    for ours, theirs in zip(together.steps[1:], alone.steps[1:], strict=True):
+        assert ours.task_loss == pytest.approx(theirs.task_loss, rel=rel)
+        assert ours.penalty == pytest.approx(theirs.penalty, rel=rel)
+    assert together.results["loss"] == pytest.approx(alone.results["loss"], rel=rel)
+    if options is ENTROPY:
+        return
+    weights, expected = (weights_of(run, settings) for run in (together, alone))
+    # Attention does not depend on the keys' bias: its gradient is rounding, which Adam makes as large as any other.
+    for name in [name for name in weights if not name.endswith("key.bias")]:
+        weight = weights[name]
+        assert torch.linalg.norm(weight - expected[name]) <= rel * max(1, torch.linalg.norm(expected[name])), name
+
+
+def weights_of(run, settings):
+    kept = open_storage(settings).local(run.model_sha256).read_bytes()
+    with ZipFile(io.BytesIO(kept)) as whole:
+        return load(whole.read("model.safetensors"))
+
+
+CONFIG = {
+    "epochs": None,
+    "max_steps": 400,
+    "processes": 2,
+    "batch_size": 8,
+    "evaluate_every": 100,
+    "checkpoint": "best",
+}
+
+
+@pytest.fixture
+def training(settings, make_run, get_run, monkeypatch):
+    """A job of two processes that has a checkpoint, the run's id, and the two."""
+    often = settings.model_copy(update={"checkpoint_seconds": 0.1})
+    run_id = make_run(**CONFIG)
+    job = multiprocessing.get_context("spawn").Process(target=fine_tune, args=(run_id, often, "cpu"))
+    job.start()
+    wait_for(lambda: list((settings.runs / run_id).glob(f"checkpoint-*/{MARKER}")), seconds=120)
+    children = psutil.Process(job.pid).children(recursive=True)
+    both = [child for child in children if child.ppid() != job.pid]
+    assert len(both) == 2
+    yield job, run_id, both
+    job.kill()
+    job.join()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoint(
+    settings, make_run, get_run, training, rank
+):
+    job, run_id, both = training
+    both[rank].kill()
+    job.join(timeout=30)
+    assert job.exitcode == 1
+    psutil.wait_procs(both, timeout=10)
+    assert not any(process.is_running() for process in both)
+    assert (get_run(run_id).status, get_run(run_id).error) == (RunStatus.RUNNING, None)
+
+    whole = make_run(**CONFIG)
+    for one in (run_id, whole):
+        fine_tune(one, settings, "cpu")
+    resumed, expected = get_run(run_id), get_run(whole)
+    assert resumed.status is RunStatus.FINISHED
+    assert [step.step for step in resumed.steps] == [step.step for step in expected.steps]
+    assert resumed.results["selection"] == expected.results["selection"]
+    for ours, theirs in zip(resumed.steps[1:], expected.steps[1:], strict=True):
+        assert ours.task_loss == pytest.approx(theirs.task_loss, rel=1e-5)
+    assert list(settings.runs.iterdir()) == []
+
+
+def test_the_processes_of_a_killed_job_end_too(training):
+    job, _, both = training
+    job.kill()
+    gone, alive = psutil.wait_procs(both, timeout=20)
+    assert (len(gone), alive) == (2, [])
+
+
+def test_what_a_process_refuses_is_the_sentence_of_the_run(settings, make_run, get_run):
+    run_id = make_run(processes=2, label_names=["1", "2"])
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    assert run.status is RunStatus.FAILED
+    assert "has the label '0' in column 'label'; expected one of 1, 2." in run.error
+
+
+def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, make_run, get_run, monkeypatch):
+    monkeypatch.setattr(ranks, "_work", out_of_memory)
+    run_id = make_run(processes=2)
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    assert (run.status, run.error[:26]) == (RunStatus.FAILED, "The memory was not enough.")
+    assert run.environment["batches"] == {"batch_size": 8, "accumulation": 2, "processes": 2, "rows_per_step": 32}
+    assert run.notes[0].startswith("Memory ran out with 32 rows a batch. From step 1 on a batch has 16, and 2 batches")
+
+
+def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
+    answer.send((ranks.End.OUT_OF_MEMORY if rank else ranks.End.FAILED, "lost its neighbour"))
+
+
+def test_on_gpus_each_process_needs_one_of_its_own(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    assert ranks._devices(config(processes=3), "cuda:2") == ["cuda:2", "cuda:3", "cuda:0"]
+    with pytest.raises(InvalidError, match=r"^Expected at most 4 processes, as each needs a device.*got 5\."):
+        ranks._devices(config(processes=5), "cuda")
+    with pytest.raises(InvalidError, match=r"^Expected at most 1 processes"):
+        ranks._devices(config(processes=2), "mps")
+    assert ranks._devices(config(processes=3), "cpu") == ["cpu"] * 3

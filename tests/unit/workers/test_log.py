@@ -1,0 +1,64 @@
+import logging
+import os
+import sys
+
+from workers.finetune.log import BYTES, FILE, LINES, Log
+
+
+def test_nothing_written_is_no_log(tmp_path):
+    log = Log(tmp_path)
+    assert log.tail() is None
+    with log.kept():
+        pass
+    assert log.tail() is None
+
+
+def test_what_is_logged_and_what_libraries_write_is_kept_over_all_attempts(tmp_path):
+    log = Log(tmp_path)
+    with log.kept():
+        logging.getLogger("workers").warning("memory ran out")
+        os.write(2, b"a word of C\n")
+    logging.getLogger("workers").warning("not of this run")
+    with log.kept():
+        os.write(2, b"the second attempt\n")
+    first, second, third = log.tail().splitlines()
+    assert first.endswith("WARNING workers: memory ran out")
+    assert (second, third) == ("a word of C", "the second attempt")
+
+
+def test_standard_error_is_as_it_was_afterwards(tmp_path, capfd):
+    with Log(tmp_path).kept():
+        os.write(2, b"inside\n")
+    os.write(2, b"outside\n")
+    assert capfd.readouterr().err == "outside\n"
+
+
+def test_what_is_logged_is_still_shown_on_the_console(tmp_path, capfd):
+    handler = logging.StreamHandler(sys.stderr)
+    logging.getLogger().addHandler(handler)
+    try:
+        with Log(tmp_path).kept():
+            logging.getLogger("workers").warning("shown")
+        assert handler.stream is sys.stderr
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert capfd.readouterr().err == "shown\n"
+    assert Log(tmp_path).tail().endswith("WARNING workers: shown")
+
+
+def test_of_a_long_log_the_last_lines_are_told(tmp_path):
+    (tmp_path / FILE).write_text("\n".join(f"line {number}" for number in range(1000)))
+    lines = Log(tmp_path).tail().splitlines()
+    assert (len(lines), lines[0], lines[-1]) == (LINES, "line 800", "line 999")
+
+
+def test_of_long_lines_no_more_than_16_kib_are_told_and_none_in_part(tmp_path):
+    (tmp_path / FILE).write_text("\n".join(str(number) * 1000 for number in range(10, 60)))
+    tail = Log(tmp_path).tail()
+    assert len(tail) <= BYTES
+    assert tail.splitlines() == [str(number) * 1000 for number in range(52, 60)]
+
+
+def test_what_no_database_keeps_of_a_log_is_replaced(tmp_path):
+    (tmp_path / FILE).write_bytes(b"a\0b \xff")
+    assert Log(tmp_path).tail() == "a\ufffdb \ufffd"

@@ -1,0 +1,40 @@
+import pytest
+
+from app.db.config import RunConfig
+from workers.finetune.memory import note, smaller
+
+
+def config(**changes):
+    values = {
+        "model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"],
+        "regularizer": "istar", "lam": 1, "seed": 0,
+    }  # fmt: skip
+    return RunConfig.model_validate(values | changes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "accumulation", "expected"), [(16, 1, (8, 2)), (2, 4, (1, 8)), (15, 2, (5, 6)), (7, 1, (1, 7))]
+)
+def test_a_step_has_the_same_rows_in_smaller_batches(rows, accumulation, expected):
+    found = smaller(config(batch_size=rows, accumulation=accumulation))
+    assert (found.batch_size, found.accumulation) == expected
+    assert found.batch_size * found.accumulation == rows * accumulation
+
+
+def test_a_single_row_cannot_be_fewer():
+    assert smaller(config(batch_size=1)) is None
+
+
+def test_the_note_tells_what_the_penalty_sees_since_when():
+    before = config(batch_size=16, processes=2)
+    assert note(before, smaller(before), 40) == (
+        "Memory ran out with 32 rows a batch. From step 41 on a batch has 16, and 2 batches make a step instead of 1: "
+        "as many rows a step as before. But the penalty is one of 16 rows instead of 32 since then, of which it has "
+        "another value."
+    )
+
+
+@pytest.mark.parametrize("changes", [{"regularizer": "none", "lam": 0}, {"regularizer": "spectrum"}])
+def test_where_no_penalty_is_of_rows_the_note_names_none(changes):
+    before = config(**changes)
+    assert note(before, smaller(before), 0).endswith("as many rows a step as before.")

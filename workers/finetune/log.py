@@ -1,0 +1,63 @@
+"""What the processes of a run write, kept in its folder, so that a kill does not lose it; the row gets its end."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workers.process import LOG_FORMAT
+
+FILE = "log.txt"
+LINES = 200
+BYTES = 16 * 1024
+
+
+class Log:
+    """The log of one run, over all its attempts and processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Write into the file what is logged and what else goes to standard error; what is logged is shown as before.
+
+        The file is appended to by file descriptor, so that libraries in C write there too.
+        """
+        console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        root = logging.getLogger()
+        shown = [one for one in root.handlers if isinstance(one, logging.StreamHandler) and one.stream is sys.stderr]
+        with os.fdopen(console, "w", errors="backslashreplace") as stream:
+            try:
+                for one in shown:
+                    one.setStream(stream)
+                root.addHandler(handler)
+                os.dup2(file, 2)
+                yield
+            finally:
+                sys.stderr.flush()
+                os.dup2(console, 2)
+                os.close(file)
+                root.removeHandler(handler)
+                handler.close()
+                for one in shown:
+                    one.setStream(sys.stderr)
+
+    def tail(self) -> str | None:
+        """Return the last lines, 200 or 16 KiB of them at most; None where nothing was written."""
+        try:
+            with self._path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - BYTES))
+                written = file.read()
+        except FileNotFoundError:
+            return None
+        if size > BYTES:  # begun in the middle of a line
+            written = written.partition(b"\n")[2]
+        # PostgreSQL keeps no NUL.
+        lines = written.decode(errors="replace").replace("\0", "\ufffd").splitlines()[-LINES:]
+        return "\n".join(lines) or None

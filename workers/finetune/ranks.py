@@ -1,0 +1,146 @@
+"""A run in several processes: started together, watched, and ended together as soon as one of them ends."""
+
+import logging
+import os
+import signal
+from contextlib import nullcontext
+from enum import IntEnum
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from time import monotonic
+
+import torch
+
+from app.db.config import RunConfig
+from app.errors import InvalidError, IsoscopeError
+from app.settings import Settings
+from workers.failure import describe, raise_if_away
+from workers.finetune.folder import RunFolder
+from workers.finetune.memory import MemoryRanOutError
+from workers.finetune.order import Order
+from workers.finetune.progress import Onlooker, Progress, RunStoppedError
+from workers.finetune.together import joined
+from workers.finetune.training import train
+from workers.process import LOG_FORMAT, die_with_parent
+from workers.sessions import job_sessions
+
+logger = logging.getLogger(__name__)
+
+PRELOAD = "workers.finetune.training"
+# Where one fails the others lose their connection to it, and fail too: who says why is heard before they are ended.
+SECONDS_TO_SPEAK = 3
+
+
+class End(IntEnum):
+    """How a process of a run may end; where several do, the greatest is the reason of the others."""
+
+    DONE = 0
+    FAILED = 1
+    REFUSED = 2
+    OUT_OF_MEMORY = 3
+    STOPPED = 4
+    LOST = 5
+    """Killed, or cut off from the database: the run goes on from its checkpoint."""
+
+
+def train_together(order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    """Do what ``train`` does in ``order.config.processes`` processes, and raise what it raises.
+
+    Raises:
+        InvalidError: there are fewer devices than processes; or one of the processes failed, with its sentence.
+        SystemExit: a process was lost, and this one is to be started again.
+
+    """
+    devices = _devices(order.config, device)
+    context = get_context("forkserver")
+    context.set_forkserver_preload([PRELOAD])
+    meeting = folder.path / f"meeting-{os.getpid()}"
+    meeting.unlink(missing_ok=True)
+    ranks: dict[Connection, ForkServerProcess] = {}
+    try:
+        for rank, its_device in enumerate(devices):
+            ours, theirs = context.Pipe(duplex=False)
+            asked = (rank, order, progress.run_id, progress.slot, settings, its_device, meeting, theirs)
+            process = context.Process(target=_work, args=asked, name=f"{progress.run_id}, rank {rank}")
+            process.start()
+            theirs.close()
+            ranks[ours] = process
+        end, sentence = _end_of(ranks)
+    finally:
+        for connection, process in ranks.items():
+            process.kill()
+            process.join()
+            connection.close()
+        meeting.unlink(missing_ok=True)
+    match end:
+        case End.LOST:
+            raise SystemExit(f"A process of the run {progress.run_id} is lost.")
+        case End.STOPPED:
+            raise RunStoppedError
+        case End.OUT_OF_MEMORY:
+            raise MemoryRanOutError(sentence)
+        case End.REFUSED | End.FAILED:
+            raise InvalidError(sentence)
+
+
+def _devices(config: RunConfig, device: str) -> list[str]:
+    """The device of each process: on a CPU all the same one, else one each, beginning with the worker's."""
+    if device == "cpu":
+        return [device] * config.processes
+    there = torch.cuda.device_count() if device.startswith("cuda") else 1
+    if config.processes > there:
+        raise InvalidError(
+            f"Expected at most {there} processes, as each needs a device of its own and this machine has {there}; got "
+            f"{config.processes}. Choose fewer, or have a worker on a machine with more.",
+            "processes",
+        )
+    first = torch.device(device).index or 0
+    return [f"cuda:{(first + rank) % there}" for rank in range(config.processes)]
+
+
+def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, str]:
+    """Wait until all are done or one has another end, and return the reason of it."""
+    ends: list[tuple[End, str]] = []
+    speaking, until = list(ranks), None
+    while speaking and (ready := wait(speaking, None if until is None else max(0.0, until - monotonic()))):
+        for connection in [one for one in speaking if one in ready]:
+            speaking.remove(connection)
+            try:
+                ends.append(connection.recv())
+            except EOFError:
+                ends.append((End.LOST, ""))
+        if until is None and any(end is not End.DONE for end, _ in ends):
+            until = monotonic() + SECONDS_TO_SPEAK
+    return max(ends, key=lambda one: one[0])
+
+
+def _work(
+    rank: int, order: Order, run_id: str, slot: str, settings: Settings, device: str, meeting: Path, answer: Connection
+) -> None:
+    """One process of a run: train, and say how that ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+    folder = RunFolder(settings, run_id)
+    progress = (Progress if rank == 0 else Onlooker)(job_sessions(settings), run_id, slot)
+    with folder.log.kept(), folder.locked_by_first() if rank == 0 else nullcontext():
+        answer.send(_train(rank, order, progress, folder, settings, device, meeting))
+
+
+def _train(
+    rank: int, order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str, meeting: Path
+) -> tuple[End, str]:
+    try:
+        with joined(rank, order.config.processes, meeting, device) as place:
+            train(order, progress, folder, settings, device, place)
+    except RunStoppedError:
+        return End.STOPPED, ""
+    except MemoryRanOutError as error:
+        logger.warning("Memory ran out in process %s.", rank, exc_info=error)
+        return End.OUT_OF_MEMORY, str(error)
+    except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
+        raise_if_away(error)
+        return (End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED), describe(error)
+    return End.DONE, ""

@@ -1,0 +1,155 @@
+"""Which weights of a run are kept, and when it is stopped early: both by its metric on rows set apart for that."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import load_model, save_model
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from app.db.config import Checkpoint, RunConfig, Selection
+from app.db.models import Phase
+from app.errors import InvalidError
+from workers.finetune.folder import RunFolder
+from workers.finetune.layers import rows_at_once
+from workers.finetune.progress import Progress
+from workers.finetune.rows import Rows
+from workers.finetune.tasks import Task
+from workers.finetune.tasks.task import Columns
+from workers.hidden_states import looking_at
+
+HISTORY_FILE = "selection.json"
+HELD_OUT_SEED = 0
+"""Of the rows held out: the same in every run of every experiment."""
+HELD_OUT_PART = 10
+
+
+def selects(config: RunConfig) -> bool:
+    """Whether a run is evaluated while it trains, to choose its weights or to stop it early."""
+    return config.checkpoint is Checkpoint.BEST or config.patience is not None
+
+
+def is_due(config: RunConfig, state: TrainerState) -> bool:
+    """Whether a run is evaluated at the step that it has just made: the last, and each of a number or of an epoch."""
+    if not selects(config):
+        return False
+    every = config.evaluate_every
+    due = float(state.epoch).is_integer() if every is None else state.global_step % every == 0
+    return due or state.global_step == state.max_steps
+
+
+def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Columns, Columns]:
+    """Return the rows to train on and those to choose by: the validation rows, or a tenth of the training rows.
+
+    Rows are divided, not what a tokenizer makes of them: windows of one text would be on both sides.
+    """
+    if config.selection is Selection.VALIDATION:
+        return train, validation
+    n = len(next(iter(train.values())))
+    if n < 2:
+        raise InvalidError(
+            f"Expected two training rows or more, to hold a tenth of them out, got {n}. Train on more rows, or choose "
+            "the checkpoint on the validation rows.",
+            "selection",
+        )
+    order = np.random.default_rng(HELD_OUT_SEED).permutation(n)
+    held_out, rest = np.split(order, [math.ceil(n / HELD_OUT_PART)])
+    return _rows_of(train, np.sort(rest).tolist()), _rows_of(train, np.sort(held_out).tolist())
+
+
+def _rows_of(columns: Columns, indices: list[int]) -> Columns:
+    return {name: [values[index] for index in indices] for name, values in columns.items()}
+
+
+@dataclass
+class History:
+    """The metric at each evaluation, null where it is undefined."""
+
+    values: list[tuple[int, float | None]] = field(default_factory=list)
+    stopped_early: bool = False
+
+    def best(self) -> tuple[int, float] | None:
+        """Return the first step that nothing exceeds, and its value; None before there is any."""
+        defined = [(step, value) for step, value in self.values if value is not None]
+        return max(defined, key=lambda one: (one[1], -one[0]), default=None)
+
+    def since_best(self) -> int:
+        """Return the number of evaluations after the best one."""
+        best = self.best()
+        return len([step for step, _ in self.values if best is None or step > best[0]])
+
+
+class SelectionCallback(TrainerCallback):
+    """Evaluates the model on the selection rows, keeps its best weights and stops the run when they get no better.
+
+    Its history goes into every checkpoint (``save``); the weights that a checkpoint's history calls the best stay in
+    the run's folder as long as it is the last one. So a run that is killed at any moment chooses as if it had not been.
+    The training's random state is not touched.
+    """
+
+    def __init__(self, folder: RunFolder, model: PreTrainedModel, rows: Rows, task: Task, progress: Progress) -> None:
+        self.folder = folder
+        self.model = model
+        self.rows = rows
+        self.task = task
+        self.progress = progress
+        self.history = History()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Evaluate if it is time; at the end of an epoch too, because a checkpoint saved there must know of it."""
+        config, step = self.task.config, state.global_step
+        if not is_due(config, state):
+            return
+        value = self._metric()
+        self.history.values.append((step, value))
+        best = self.history.best()
+        if config.checkpoint is Checkpoint.BEST and best is not None and best[0] == step:
+            self.folder.keep_best(step, lambda path: save_model(self.model, str(path)))
+        if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
+            self.history.stopped_early = control.should_training_stop = True
+        self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
+
+    def save(self, checkpoint: Path) -> None:
+        """Add the history to a checkpoint."""
+        (checkpoint / HISTORY_FILE).write_text(json.dumps(self.history.values))
+
+    def restore(self, checkpoint: Path | None) -> None:
+        """Go on from the history of a checkpoint, or begin one; what came after it is forgotten."""
+        told = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
+        self.history = History([(step, value) for step, value in told])
+        self.forget_others()
+
+    def forget_others(self) -> None:
+        """Let go of all weights but the best: the last checkpoint knows of no others."""
+        best = self.history.best()
+        self.folder.forget_best(but=None if best is None else best[0])
+
+    def choose(self) -> dict[str, Any]:
+        """Give the model its chosen weights, and return what has to be known of the choice for a run's results."""
+        config, best = self.task.config, self.history.best()
+        if config.checkpoint is Checkpoint.BEST and best is not None:
+            load_model(self.model, str(self.folder.best(best[0])))
+        return {
+            "split": config.selection.value,
+            "n": self.rows.examples,
+            "metric": config.metric.value,
+            "best_step": None if best is None else best[0],
+            "best": None if best is None else best[1],
+            "history": [list(one) for one in self.history.values],
+            "stopped_early": self.history.stopped_early,
+        }
+
+    def _metric(self) -> float | None:
+        order = self.rows.longest_first(np.arange(len(self.rows)))
+        predictions = self.task.predictions(self.rows, order)
+        self.progress.enter(Phase.EVALUATING, total=len(order))
+        done = 0
+        with looking_at(self.model):
+            for batch in self.rows.batches(order, rows_at_once(self.task.config), self.model.device):
+                predictions.add(self.model(**batch), batch)
+                done += len(batch["attention_mask"])
+                self.progress.advance(done)
+        return predictions.metrics()[self.task.config.metric].value

@@ -1,0 +1,204 @@
+"""From an order to a finished row: load, train from the last checkpoint on, evaluate, keep."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+
+from app.db.models import RunFigure, RunStatus
+from app.db.penalty import Regularizer
+from app.db.types import utcnow
+from app.settings import Settings
+from app.storage import open_storage
+from app.storage.ledger import Ledger
+from workers.device import choose_device
+from workers.environment import describe_environment
+from workers.failure import out_of_memory
+from workers.files import keeping
+from workers.finetune.checkpoint import CheckpointCallback, restore
+from workers.finetune.data import describe_rows, load_columns
+from workers.finetune.evaluation import Evaluation, evaluate
+from workers.finetune.export import model_card, zip_model
+from workers.finetune.folder import RunFolder, step_of
+from workers.finetune.memory import MemoryRanOutError
+from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
+from workers.finetune.model import load_model
+from workers.finetune.order import Order, batches_of
+from workers.finetune.penalties import make_penalties
+from workers.finetune.progress import Progress
+from workers.finetune.rows import Rows
+from workers.finetune.selection import SelectionCallback, divide, selects
+from workers.finetune.shrinkage import ShrinkageCallback
+from workers.finetune.tally import Tally
+from workers.finetune.tasks import TASKS, Task
+from workers.finetune.together import Agreement, Place, SharedTally
+from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
+from workers.models import Source, be_quiet, find_source, longest_input
+
+ALONE = Place()
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A run's model and rows in memory."""
+
+    source: Source
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int
+    task: Task
+    train: Rows
+    validation: Rows
+    selection: Rows | None
+    """Of which the best weights are chosen, where they are."""
+
+
+def train(
+    order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str, place: Place = ALONE
+) -> None:
+    """Train a run; the first of its processes, or the only one, evaluates and finishes it too.
+
+    Raises:
+        MemoryRanOutError: memory was enough to load it, but not to train or to evaluate it.
+        RunStoppedError: nobody waits for it here any more.
+
+    """
+    be_quiet()
+    choose_device(device)
+    loaded = _load(order, settings)
+    config, model = order.config, loaded.model
+    tally = Tally()
+    penalties = make_penalties(config, model)
+    arguments = training_arguments(config, folder.path, device)
+    trainer = IsotropyTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=loaded.train.dataset,
+        data_collator=loaded.train.collate,
+        optimizer_cls_and_kwargs=optimizer(config, arguments),
+        tally=tally,
+        penalties=penalties,
+    )
+    trainer.remove_callback(PrinterCallback)
+    place.draw_apart(config.seed)
+    environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
+    environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config)}
+    with progress.sessions.begin() as session:
+        progress.write(session, environment=environment)
+
+    checkpoint = _checkpoint(folder, progress, place)
+    if checkpoint is not None:
+        restore(checkpoint, tally, penalties)
+    selection, metrics = None, None
+    callbacks: list[TrainerCallback] = []
+    if penalties is not None and (istar := penalties.shrunk) is not None:
+        view = penalties.views[Regularizer.ISTAR]
+        callbacks.append(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
+    if place.first:
+        if loaded.selection is not None:
+            selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
+            selection.restore(checkpoint)
+            callbacks.append(selection)
+        tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
+        metrics = MetricsCallback(tally, Probe(model, loaded.validation, config), tokens_per_step, progress)
+        saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
+        callbacks += [metrics, saver]
+    for callback in (SharedTally(place, tally, config, metrics), *callbacks, Agreement(place)):
+        trainer.add_callback(callback)
+    with _memory_watched():
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        if not place.first:
+            return
+        chosen = {} if selection is None else {"selection": selection.choose()}
+        evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress)
+    evaluation.results.update(chosen)
+    if config.export:
+        path = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
+        _finish_with(path, settings, folder, progress, evaluation)
+    else:
+        with progress.sessions.begin() as session:
+            _finish(session, folder, progress, evaluation)
+
+
+def _load(order: Order, settings: Settings) -> Loaded:
+    config = order.config
+    task = TASKS[config.task](config)
+    columns, validation_columns = load_columns(order.dataset, config, settings)
+    source = find_source(config.model, settings, order.revision)
+    model, tokenizer = load_model(source, task)
+    max_length = longest_input(model, tokenizer, config.max_length)
+    selection = None
+    if selects(config):
+        columns, chosen_by = divide(columns, validation_columns, config)
+        selection = task.encode(chosen_by, tokenizer, max_length)
+    rows = task.encode(columns, tokenizer, max_length, training=True)
+    validation = task.encode(validation_columns, tokenizer, max_length)
+    return Loaded(source, model, tokenizer, max_length, task, rows, validation, selection)
+
+
+def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | None:
+    """The checkpoint to go on from, as the first process finds it."""
+    found = _last_checkpoint(folder, progress) if place.first else None
+    (step,) = place.told(NONE if found is None else step_of(found))
+    return None if step == NONE else folder.checkpoint(step)
+
+
+def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
+    """The last one; one that is ahead of the rows of the run is of a time before it began afresh."""
+    checkpoint = folder.last_checkpoint()
+    if checkpoint is None:
+        return None
+    state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+    if progress.reaches(step_of(checkpoint), rows_apart(state.max_steps)):
+        return checkpoint
+    folder.clear()
+    return None
+
+
+@contextmanager
+def _memory_watched() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # which hold what the memory is full of
+        raise MemoryRanOutError(str(error)) from error
+
+
+def _finish_with(
+    model: Path, settings: Settings, folder: RunFolder, progress: Progress, evaluation: Evaluation
+) -> None:
+    """Store the model and finish the run, or neither."""
+    ledger = Ledger(progress.sessions, open_storage(settings))
+    with ExitStack() as opened, keeping(ledger) as keep:
+        kept = keep(lambda: opened.enter_context(model.open("rb")))
+        with ledger.recording(kept) as session:
+            _finish(session, folder, progress, evaluation, model_sha256=kept.sha256)
+
+
+def _finish(session: Session, folder: RunFolder, progress: Progress, evaluation: Evaluation, **values: Any) -> None:
+    progress.write(
+        session,
+        status=RunStatus.FINISHED,
+        phase=None,
+        phase_done=0,
+        phase_total=None,
+        error=None,
+        finished_at=utcnow(),
+        performance=evaluation.performance,
+        isoscore_star=evaluation.isoscore_star.value,
+        isoscore_star_reason=evaluation.isoscore_star.reason,
+        results=evaluation.results,
+        log=folder.log.tail(),
+        **values,
+    )
+    for slug, data in evaluation.figures.items():
+        session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))
