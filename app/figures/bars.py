@@ -12,7 +12,7 @@ from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
 from app.figures.methods import NAMES
 from app.figures.metrics import SCALES
-from app.figures.points import Point, cells, how_many, points_of
+from app.figures.points import Point, cells, finished, how_many, points_of
 from app.figures.scatter import empty
 from app.figures.sweep import Sweep
 from app.numerals import count, number
@@ -30,7 +30,7 @@ class Bar(NamedTuple):
 
 def method_bars(sweep: Sweep, metric: str) -> Figure:
     """Performance of each method at the setting with the greatest mean."""
-    bars = list(_bars(points_of(sweep)))
+    bars = list(_bars(points_of(sweep, finished(sweep))))
     chosen = any(bar.among > 1 for bar in bars)
     return Figure(
         slug="methods",

@@ -124,7 +124,7 @@ def _legend(sweep: Sweep) -> list[go.Scatter]:
             mode="markers",
             marker={
                 "color": palette.METHODS[family.regularizer] if several else palette.QUIET,
-                "symbol": sweep.symbol(Setting(family.regularizer, 1.0, family.zeta, family.values)),
+                "symbol": sweep.symbol(Setting(family.regularizer, 0.0, family.zeta, family.values)),
                 "size": 9,
             },
             name=plain(sweep.family_label(family), LONGEST_NAME),

@@ -20,7 +20,7 @@ ADDED: Mapping[Regularizer, str] = {
     Regularizer.UNBIASED: "λ (1 − bias-corrected IsoScore) of the batches, averaged over layers",
     Regularizer.COSREG: "λ times the mean cosine of the batches",
     Regularizer.ENTROPY: "−λ times the persistent entropy of the batches",
-    Regularizer.SPECTRUM: "λ times what spectrum control finds of the input embedding matrix",
+    Regularizer.SPECTRUM: "λ times the spectrum penalty of the input embedding matrix",
 }
 """What is added; of each more isotropy makes it less."""
 
@@ -29,14 +29,14 @@ def penalty_words(config: RunConfig) -> str:
     """What a run adds to its task loss, with the settings that matter; of several, each with its λ."""
     return ", and ".join(
         f"{ADDED[name]} at λ = {short(lam)}{_settings(name, config)}"
-        + (" (beside it)" if _beside(name, config) else "")
-        for name, lam in sorted(config.weights.items(), key=lambda one: _beside(one[0], config))
+        + (" (beside it)" if name is not config.regularizer else "")
+        for name, lam in weights(config)
     )
 
 
-def _beside(name: Regularizer, config: RunConfig) -> bool:
-    """Whether it accompanies the one that the sweep is about."""
-    return name is not config.regularizer
+def weights(config: RunConfig) -> list[tuple[Regularizer, float]]:
+    """The regularizers of a run with their λ, first the one that the sweep is about."""
+    return sorted(config.weights.items(), key=lambda one: one[0] is not config.regularizer)
 
 
 def _settings(name: Regularizer, config: RunConfig) -> str:

@@ -28,9 +28,9 @@ class Point:
     isotropy: Estimate | None
 
 
-def points_of(sweep: Sweep) -> list[Point]:
-    """The runs that have a performance, one point for all that varies but the seed, by λ."""
-    return [_point(setting, runs) for setting, runs in sweep.by_setting(finished(sweep)).items()]
+def points_of(sweep: Sweep, runs: Sequence[Run]) -> list[Point]:
+    """Finished runs, one point for all that varies but the seed, by λ."""
+    return [_point(setting, alike) for setting, alike in sweep.by_setting(runs).items()]
 
 
 def finished(sweep: Sweep) -> list[Run]:

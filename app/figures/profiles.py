@@ -113,6 +113,7 @@ def _line(sweep: Sweep, setting: Setting, one: Profile, drawn: Sequence[Setting]
         y=one.mean,
         mode="lines",
         line={"color": sweep.colour(setting), "width": 1.1},
+        opacity=1 if len(drawn) <= MOST_BANDS else 0.75,
         **sweep.entry(setting, drawn),
         customdata=one.std,
         hovertemplate=f"{plain(sweep.label(setting), 120)}<br>dimension %{{x:,}}"

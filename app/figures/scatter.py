@@ -10,7 +10,7 @@ from app.figures import marks, palette
 from app.figures.figure import Figure, plain, plot
 from app.figures.marks import Mark, interval
 from app.figures.metrics import SCALES
-from app.figures.points import Point, how_many, points_of, table
+from app.figures.points import Point, finished, how_many, points_of, table
 from app.figures.stats import Estimate
 from app.figures.sweep import Sweep
 from app.numerals import count, number, plural, short
@@ -22,12 +22,12 @@ WIDEST_STEP = 0.5
 
 def isotropy_performance(sweep: Sweep, metric: str, *, seeds: bool = False) -> Figure:
     """Performance over IsoScore*, one point for each setting; with ``seeds``, one for each run too."""
-    points = [point for point in points_of(sweep) if point.isotropy is not None]
+    points = points_of(sweep, [run for run in finished(sweep) if run.isoscore_star is not None])
     return Figure(
         slug="isotropy",
         title="Performance by isotropy",
         caption=_caption(sweep, points, "IsoScore★ is of the validation tokens. ", "on both axes ") + _left_out(sweep),
-        table=table(sweep, points_of(sweep) if seeds else points, seeds=seeds),
+        table=table(sweep, points, seeds=seeds),
         draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, seeds),
         empty=None if points else _left_out(sweep).strip() or empty(sweep.runs),
     )
@@ -35,7 +35,7 @@ def isotropy_performance(sweep: Sweep, metric: str, *, seeds: bool = False) -> F
 
 def lambda_performance(sweep: Sweep, metric: str, *, seeds: bool = False) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
-    points = points_of(sweep)
+    points = points_of(sweep, finished(sweep))
     return Figure(
         slug="lambda",
         title="Performance by λ",

@@ -15,7 +15,7 @@ from app.numerals import short
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "bowtie")
 
-MOST_ENTRIES = 12
+MOST_ENTRIES = 8
 """Lines that a legend has room for."""
 LONGEST_NAME = 44
 
@@ -162,10 +162,9 @@ class Sweep:
         return NAMES[setting.regularizer] if len(self.methods) > 1 else f"λ = {short(setting.lam)}"
 
     def symbol(self, setting: Setting) -> str:
-        """Tells families apart; the baseline, which belongs to several, is a circle."""
-        if setting.baseline:
-            return SYMBOLS[0]
-        return SYMBOLS[self.families.index(self.family(setting)) % len(SYMBOLS)]
+        """Tells families apart; a baseline, which belongs to several, is a circle."""
+        family = self.family(setting)
+        return SYMBOLS[self.families.index(family) % len(SYMBOLS)] if family in self.families else SYMBOLS[0]
 
     @cached_property
     def columns(self) -> list[str]:

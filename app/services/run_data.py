@@ -10,6 +10,8 @@ from app.context import Context
 from app.db.models import Run, RunFigure, Step
 from app.errors import NotFoundError
 
+ACTIVATION = "activation"
+
 Looks = list[tuple[int, dict[str, list[float | None] | None]]]
 """The steps at which a run's layers were looked at, and what some measures were then."""
 
@@ -49,13 +51,19 @@ def list_run_figures(context: Context, experiment_id: str, slug: str) -> dict[st
     wanted = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
     stored = wanted.where(Run.experiment_id == experiment_id, RunFigure.slug == slug)
     with context.sessions() as session:
-        return dict(session.execute(stored).tuples().all())
+        return dict(session.execute(stored).all())
 
 
-def get_run_figure(context: Context, run_id: str, slug: str) -> dict[str, Any]:
-    """The data of a figure of a run."""
+def find_run_figure(context: Context, run_id: str, slug: str) -> dict[str, Any] | None:
+    """The data of a figure of a run, if it has that."""
     with context.sessions() as session:
         found = session.get(RunFigure, (run_id, slug))
+    return found.data if found else None
+
+
+def get_activation(context: Context, run_id: str) -> dict[str, Any]:
+    """``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of a finished run's last layer."""
+    found = find_run_figure(context, run_id, ACTIVATION)
     if found is None:
-        raise NotFoundError(f"Run {run_id!r} has no data of a figure {slug!r}; it is kept when a run finishes.")
-    return found.data
+        raise NotFoundError(f"There is no activation of a run {run_id!r}; it is kept when a run finishes.")
+    return found

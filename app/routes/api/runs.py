@@ -1,11 +1,14 @@
 """Runs over the API."""
 
+from typing import Any
+
 from fastapi import APIRouter
 
 from app.db.models import Run
 from app.dependencies import ContextDep
-from app.routes.api.schemas.experiments import RunOut
+from app.routes.api.schemas.experiments import ActivationOut, RunOut
 from app.services import runs
+from app.services.run_data import get_activation
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -14,6 +17,12 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 def show_run(context: ContextDep, run_id: str) -> Run:
     """One run with its configuration, results, environment and logged steps."""
     return runs.get_run(context, run_id)
+
+
+@router.get("/{run_id}/activation", response_model=ActivationOut)
+def show_activation(context: ContextDep, run_id: str) -> dict[str, Any]:
+    """Mean and standard deviation of each dimension of the trained model's sentence vectors, on the validation rows."""
+    return get_activation(context, run_id)
 
 
 @router.post("/{run_id}/cancel", response_model=RunOut)

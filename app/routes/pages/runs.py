@@ -14,13 +14,13 @@ from app.figures import learning
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
 from app.figures.layer_measures import WATCHED, slug_of, title_of
-from app.figures.methods import NAMES
+from app.figures.methods import NAMES, weights
 from app.figures.metrics import SCALES
 from app.figures.probe import probe
 from app.figures.profiles import profiles
 from app.figures.sweep import Sweep
 from app.routes.pages.answers import FileKind, figure_file, see
-from app.services.run_data import get_run_figure
+from app.services.run_data import ACTIVATION, find_run_figure
 from app.services.runs import cancel_run, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
@@ -50,7 +50,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
     shown = {
         "run": run,
         "scale": SCALES[config.metric],
-        "methods": {NAMES[name]: lam for name, lam in config.weights.items()},
+        "methods": {NAMES[name]: lam for name, lam in weights(config)},
         "curves": [learning.loss(run), *([learning.penalty(run)] if config.weights else [])],
         "layers": probe(run, measure),
         "measure": measure,
@@ -106,7 +106,8 @@ def _figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
         case "twonn":
             return _twonn(run)
         case "activation":
-            return profiles(_alone(run), {run.id: get_run_figure(context, run.id, slug)})
+            found = find_run_figure(context, run.id, ACTIVATION)
+            return profiles(_alone(run), {run.id: found} if found else {})
     raise NotFoundError(f"There is no figure {slug!r} of this run.")
 
 

@@ -21,7 +21,7 @@ from app.figures.profiles import profiles
 from app.figures.scatter import isotropy_performance, lambda_performance
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
-from app.services.run_data import list_by_layer, list_looks, list_run_figures, list_steps
+from app.services.run_data import ACTIVATION, list_by_layer, list_looks, list_run_figures, list_steps
 
 
 class SweepQuery(NamedTuple):
@@ -72,9 +72,7 @@ FIGURES: dict[str, Callable[[Asked], Figure]] = {
         asked.sweep, list_looks(asked.context, asked.experiment.id, SHARES)
     ),
     "twonn": lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.experiment.id, "twonn"), "twonn"),
-    "activation": lambda asked: profiles(
-        asked.sweep, list_run_figures(asked.context, asked.experiment.id, "activation")
-    ),
+    "activation": lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.experiment.id, ACTIVATION)),
 }
 
 
