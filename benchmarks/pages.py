@@ -8,6 +8,7 @@ import statistics
 import tempfile
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -15,9 +16,10 @@ import numpy as np
 from app.context import Context
 from app.db.config import RunConfig, TrainingConfig
 from app.db.migration import upgrade
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus, Step
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
+from app.figures.layer_measures import OF_SENTENCES, WATCHED
 from app.main import create_context
 from app.queue import migrate
 from app.services.embeddings import Incoming, commit_embedding, create_embedding
@@ -32,6 +34,8 @@ LARGE = (50_000, 768)
 LAMBDAS, SEEDS, STEPS, LAYERS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0), 5, 40, 12
 REQUESTS_A_ROUND = 10
 HEALTH = "/api/health"
+LATE = ("methods", "silhouette", "watched", "late-anisotropy", "twonn", "activation")
+"""Figures that an experiment's page takes from their own pages when they are reached."""
 
 
 def main() -> None:
@@ -64,6 +68,7 @@ def main() -> None:
             f"/experiments/{experiment_id}",
             f"/experiments/{experiment_id}/figures/learning.json",
             f"/experiments/{experiment_id}/figures/isotropy.json",
+            *(f"/experiments/{experiment_id}/figures/{slug}.html" for slug in LATE),
             f"/api/experiments/{experiment_id}",
             f"/runs/{run_id}",
             f"/api/runs/{run_id}",
@@ -132,7 +137,15 @@ def add_experiment(context: Context) -> tuple[str, str]:
             experiment.runs.append(make_run(config, lam, seed, len(experiment.runs), draw))
     with context.sessions.begin() as session:
         session.add(experiment)
+        session.flush()
+        for run in experiment.runs:
+            session.add(RunFigure(run_id=run.id, slug="activation", data=make_activation(draw)))
     return experiment.id, experiment.runs[0].id
+
+
+def make_activation(draw: np.random.Generator) -> dict[str, Any]:
+    """The activation of a run of so many dimensions."""
+    return {"n": 500, "mean": draw.normal(size=SHAPE[1]).tolist(), "std": draw.random(SHAPE[1]).tolist()}
 
 
 def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw: np.random.Generator) -> Run:
@@ -141,6 +154,7 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
     own = RunConfig(**config.model_dump(), regularizer=regularizer, lam=lam, seed=seed)
     layers = draw.random((STEPS, LAYERS)).tolist()
     measured = {"layers": layers[-1], "layer_reasons": [None] * LAYERS}
+    by_layer = {"values": layers[-1], "reasons": [None] * LAYERS}
     return Run(
         position=position,
         config=own.model_dump(mode="json"),
@@ -163,6 +177,8 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
             "zeta": 0.0,
             **measured,
             "reference": {"zeta": 0.75, **measured},
+            "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer),
+            "by_layer_n": dict.fromkeys(OF_SENTENCES, 500),
         },
         environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
         steps=[
@@ -170,7 +186,7 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
                 step=10 * number,
                 task_loss=float(draw.random()),
                 penalty=-lam * values[0],
-                layers={"isoscore_star": values},
+                layers=dict.fromkeys(WATCHED, values),
             )
             for number, values in enumerate(layers, start=1)
         ],

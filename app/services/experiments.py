@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session, joinedload, selectinload
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session, defer, joinedload, selectinload
 
 from app.context import Context
 from app.db.models import UNFINISHED, Experiment, Run
@@ -12,6 +12,10 @@ from app.queue import DEFAULT_PRIORITY, Job, JobKind
 from app.services.names import clean_name
 from app.services.runs import mark_cancelled
 from app.services.sweeps import SweepRequest, plan_sweep
+
+NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
+IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes))
+"""What a list of runs leaves unread: large, and told by the page of each."""
 
 
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
@@ -42,11 +46,18 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
 
 
 def list_experiments(context: Context) -> list[Experiment]:
-    """All experiments, newest first, with their data sets and runs."""
-    newest = select(Experiment).order_by(Experiment.created_at.desc(), Experiment.id)
-    loaded = newest.options(joinedload(Experiment.dataset), selectinload(Experiment.runs))
+    """All experiments, newest first, with their data sets and what a list tells of their runs."""
+    newest = select(Experiment).order_by(*NEWEST_FIRST)
+    runs = selectinload(Experiment.runs).options(*IN_A_LIST, defer(Run.config, raiseload=True))
+    loaded = newest.options(joinedload(Experiment.dataset), runs)
     with context.sessions() as session:
         return list(session.scalars(loaded))
+
+
+def newest_experiment(context: Context) -> Experiment | None:
+    """The one that was launched last, if there is any."""
+    with context.sessions() as session:
+        return session.scalar(_loaded(select(Experiment).order_by(*NEWEST_FIRST).limit(1)))
 
 
 def get_experiment(context: Context, experiment_id: str) -> Experiment:
@@ -78,8 +89,12 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
 
 
 def _find(session: Session, experiment_id: str) -> Experiment:
-    wanted = select(Experiment).where(Experiment.id == experiment_id)
-    loaded = wanted.options(joinedload(Experiment.dataset), selectinload(Experiment.runs))
-    if (experiment := session.scalar(loaded)) is None:
+    experiment = session.scalar(_loaded(select(Experiment).where(Experiment.id == experiment_id)))
+    if experiment is None:
         raise NotFoundError(f"There is no experiment {experiment_id!r}; it may have been deleted.")
     return experiment
+
+
+def _loaded(wanted: Select[Experiment]) -> Select[Experiment]:
+    """With its data set and its runs, but for what is large and told by the page of each."""
+    return wanted.options(joinedload(Experiment.dataset), selectinload(Experiment.runs).options(*IN_A_LIST))

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from sqlalchemy import select, update
-from sqlalchemy.orm import Session, defer, joinedload, selectinload
+from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.models import UNFINISHED, Experiment, Run, RunStatus, Step
+from app.db.models import UNFINISHED, Experiment, Run, RunStatus
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
@@ -23,17 +23,6 @@ def get_run(context: Context, run_id: str) -> Run:
     if run is None:
         raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
     return run
-
-
-def list_steps(context: Context, experiment_id: str) -> dict[str, list[Step]]:
-    """What all runs of an experiment have logged so far but their layers, by run, in the order of the steps."""
-    whole = select(Step).join(Run).where(Run.experiment_id == experiment_id).order_by(Step.run_id, Step.step)
-    logged = whole.options(defer(Step.layers, raiseload=True))
-    steps: dict[str, list[Step]] = {}
-    with context.sessions() as session:
-        for step in session.scalars(logged):
-            steps.setdefault(step.run_id, []).append(step)
-    return steps
 
 
 def cancel_run(context: Context, run_id: str) -> Run:

@@ -2,22 +2,26 @@
 
 from collections import Counter
 from typing import Literal
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from app.db.models import Experiment
+from app.db.config import TrainingConfig
 from app.dependencies import ContextDep
-from app.figures.figure import Figure
-from app.figures.learning import losses
-from app.figures.scatter import METRIC_TITLES, isotropy_performance, lambda_performance
+from app.figures.layer_measures import WATCHED, title_of
+from app.figures.methods import NAMES
+from app.figures.metrics import SCALES
+from app.figures.sweep import Sweep
 from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.services.experiments import cancel_experiment, delete_experiment, get_experiment, list_experiments
-from app.services.runs import list_steps
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")
+
+UNFOLDED = ("late-anisotropy",)
+"""Figures whose numbers are the point, and are shown where they are few."""
+MOST_UNFOLDED = 12
 
 View = Literal["isotropy", "lambda"]
 
@@ -25,30 +29,31 @@ View = Literal["isotropy", "lambda"]
 @router.get("")
 def list_all(request: Request, context: ContextDep) -> Response:
     """All experiments with their progress and the spread of their performance."""
-    return templates.TemplateResponse(
-        request, "experiments.html", {"experiments": list_experiments(context), "metrics": METRIC_TITLES}
-    )
+    shown = {"experiments": list_experiments(context), "scales": SCALES}
+    return templates.TemplateResponse(request, "experiments.html", shown)
 
 
 @router.get("/{experiment_id}")
 def show_experiment(
-    request: Request,
-    context: ContextDep,
-    experiment_id: str,
-    view: View = "isotropy",
-    seeds: bool = False,
+    request: Request, context: ContextDep, experiment_id: str, query: SweepDep, view: View = "isotropy"
 ) -> Response:
-    """The two views of the sweep, its learning curves and its runs; updates itself until all have ended."""
+    """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
-    workers = list_workers(context)
+    config = TrainingConfig.model_validate(experiment.config)
+    sweep, workers = Sweep.of(experiment), list_workers(context)
     shown = {
         "experiment": experiment,
-        "metric": METRIC_TITLES[experiment.config["metric"]],
+        "sweep": sweep,
+        "settings": [sweep.setting(run) for run in experiment.runs],
+        "scale": SCALES[config.metric],
         "view": view,
-        "seeds": seeds,
-        "query": urlencode({"seeds": "1"}) if seeds else "",
-        "scatter": _scatter(experiment, view, seeds=seeds),
-        "learning": losses(experiment.runs, list_steps(context, experiment_id)),
+        "query": query,
+        "scatter": read_figure(context, experiment, view, query),
+        "learning": read_figure(context, experiment, "learning", query),
+        "methods": [NAMES[name] for name in sweep.methods],
+        "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
+        "offered": offered(experiment),
+        "watched": {measure: title_of(measure) for measure in WATCHED},
         "counts": Counter(run.status for run in experiment.runs),
         "ended": all(run.status.final for run in experiment.runs),
         "workers": workers,
@@ -84,16 +89,23 @@ def delete(context: ContextDep, experiment_id: str) -> Response:
     return see("/experiments")
 
 
-@router.get("/{experiment_id}/figures/{slug}.{kind}")
-def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKind, seeds: bool = False) -> Response:
-    """A figure of the experiment."""
+@router.get("/{experiment_id}/figures/{slug}.html")
+def show_figure_page(request: Request, context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> Response:
+    """A figure of the experiment on a page of its own, of which the experiment's page takes it when it is reached."""
     experiment = get_experiment(context, experiment_id)
-    figures = [_scatter(experiment, "isotropy", seeds=seeds), _scatter(experiment, "lambda", seeds=seeds)]
-    if slug == "learning":
-        figures.append(losses(experiment.runs, list_steps(context, experiment_id)))
-    return figure_file(figures, slug, kind)
+    figure = read_figure(context, experiment, slug, query)
+    shown = {
+        "name": experiment.name,
+        "here": f"/experiments/{experiment_id}",
+        "figure": figure,
+        "query": query.encoded(),
+        "folded": slug not in UNFOLDED or len(figure.table.rows) > MOST_UNFOLDED,
+        "live": not all(run.status.final for run in experiment.runs),
+    }
+    return templates.TemplateResponse(request, "training_figure.html", shown)
 
 
-def _scatter(experiment: Experiment, view: View, *, seeds: bool) -> Figure:
-    draw = isotropy_performance if view == "isotropy" else lambda_performance
-    return draw(experiment.runs, experiment.config["metric"], seeds=seeds)
+@router.get("/{experiment_id}/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKind, query: SweepDep) -> Response:
+    """A figure of the experiment."""
+    return figure_file([read_figure(context, get_experiment(context, experiment_id), slug, query)], slug, kind)

@@ -4,7 +4,8 @@ from fastapi import APIRouter, Request, Response
 
 from app.dependencies import ContextDep
 from app.figures.scatter import isotropy_performance
-from app.services.experiments import list_experiments
+from app.figures.sweep import Sweep
+from app.services.experiments import newest_experiment
 from app.services.library import Search, find_embeddings
 from app.services.workers import list_workers
 from app.templating import templates
@@ -17,8 +18,8 @@ NEWEST = 5
 @router.get("/")
 def show_home(request: Request, context: ContextDep) -> Response:
     """The newest experiment with its scatter, and the newest embeddings."""
-    experiment = next(iter(list_experiments(context)), None)
-    scatter = isotropy_performance(experiment.runs, experiment.config["metric"]) if experiment else None
+    experiment = newest_experiment(context)
+    scatter = isotropy_performance(Sweep.of(experiment), experiment.config["metric"]) if experiment else None
     shown = {
         "experiment": experiment,
         "scatter": scatter,

@@ -1,33 +1,65 @@
 """One run: how it was set up, how it trains, what came out."""
 
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 from fastapi.responses import FileResponse
 
+from app.context import Context
+from app.db.config import RunConfig
 from app.db.models import Run
 from app.dependencies import ContextDep
+from app.errors import NotFoundError
 from app.figures import learning
+from app.figures.depth import by_depth
 from app.figures.figure import Figure
-from app.figures.scatter import METRIC_TITLES
+from app.figures.layer_measures import WATCHED, slug_of, title_of
+from app.figures.methods import NAMES, weights
+from app.figures.metrics import SCALES
+from app.figures.probe import probe
+from app.figures.profiles import profiles
+from app.figures.sweep import Sweep
 from app.routes.downloads import file_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.services.files import get_model
+from app.services.run_data import ACTIVATION, find_run_figure
 from app.services.runs import cancel_run, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
 
 router = APIRouter(prefix="/runs/{run_id}")
 
+MeasureQuery = Annotated[str, Query()]
+
+
+class ByLayer(NamedTuple):
+    """A measure of the trained model's layers, as the page's table has it."""
+
+    slug: str
+    title: str
+    scores: list[float | None]
+    n: int | None
+    reasons: dict[str, list[int]]
+    """Why it has no value, with the layers it has none in."""
+
 
 @router.get("")
-def show_run(request: Request, context: ContextDep, run_id: str) -> Response:
+def show_run(request: Request, context: ContextDep, run_id: str, measure: MeasureQuery = WATCHED[0]) -> Response:
     """The run and its curves; the page updates itself until the run has ended."""
     run = get_run(context, run_id)
+    config = RunConfig.model_validate(run.config)
+    measure = measure if measure in WATCHED else WATCHED[0]
     shown = {
         "run": run,
-        "metric": METRIC_TITLES[run.config["metric"]],
-        "figures": _figures(run),
+        "scale": SCALES[config.metric],
+        "methods": {NAMES[name]: lam for name, lam in weights(config)},
+        "curves": [learning.loss(run), *([learning.penalty(run)] if config.weights else [])],
+        "layers": probe(run, measure),
+        "measure": measure,
+        "watched": {slug: title_of(slug) for slug in WATCHED},
+        "twonn": _twonn(run),
+        "by_layer": _by_layer(run.results or {}),
         "lost": worker_lost(run, list_workers(context)),
     }
     return templates.TemplateResponse(request, "run.html", shown)
@@ -47,11 +79,81 @@ def download_model(context: ContextDep, run_id: str) -> FileResponse:
     return file_of(get_model(context, run_id))
 
 
+@router.get("/figures/{slug}.html")
+def show_figure_page(
+    request: Request, context: ContextDep, run_id: str, slug: str, measure: MeasureQuery = WATCHED[0]
+) -> Response:
+    """A figure of the run on a page of its own, of which the run's page takes it when it is reached."""
+    run = get_run(context, run_id)
+    shown = {
+        "name": f"{run.experiment.name}, {_name(run)}",
+        "here": f"/runs/{run_id}",
+        "figure": _figure(context, run, slug, measure),
+        "query": urlencode({"measure": measure}) if slug == "layers" else "",
+        "folded": True,
+        "live": not run.status.final,
+    }
+    return templates.TemplateResponse(request, "training_figure.html", shown)
+
+
 @router.get("/figures/{slug}.{kind}")
-def show_figure(context: ContextDep, run_id: str, slug: str, kind: FileKind) -> Response:
+def show_figure(
+    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: MeasureQuery = WATCHED[0]
+) -> Response:
     """A figure of the run."""
-    return figure_file(_figures(get_run(context, run_id)), slug, kind)
+    return figure_file([_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 
 
-def _figures(run: Run) -> list[Figure]:
-    return [learning.loss(run), learning.penalty(run), learning.layers(run)]
+def _figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
+    match slug:
+        case "loss":
+            return learning.loss(run)
+        case "penalty":
+            return learning.penalty(run)
+        case "layers":
+            return probe(run, measure if measure in WATCHED else WATCHED[0])
+        case "twonn":
+            return _twonn(run)
+        case "activation":
+            found = find_run_figure(context, run.id, ACTIVATION)
+            return profiles(_alone(run), {run.id: found} if found else {})
+    raise NotFoundError(f"There is no figure {slug!r} of this run.")
+
+
+def _alone(run: Run) -> Sweep:
+    return Sweep([run], {})
+
+
+def _name(run: Run) -> str:
+    (setting,) = _alone(run).settings
+    return f"{_alone(run).label(setting)}, seed {run.seed}"
+
+
+def _twonn(run: Run) -> Figure:
+    results = run.results or {}
+    found = results.get("by_layer", {}).get("twonn")
+    n = results.get("by_layer_n", {}).get("twonn")
+    return by_depth(_alone(run), {run.id: {**found, "n": n}} if found else {}, "twonn")
+
+
+def _by_layer(results: dict[str, Any]) -> list[ByLayer]:
+    """All measures by layer: those of sentence vectors have an n of their own, the others that of the tokens."""
+    return [
+        ByLayer(
+            slug_of(measure),
+            title_of(measure),
+            found["values"],
+            results.get("by_layer_n", {}).get(measure, results.get("tokens")),
+            _gathered(found["reasons"]),
+        )
+        for measure, found in results.get("by_layer", {}).items()
+    ]
+
+
+def _gathered(reasons: list[str | None]) -> dict[str, list[int]]:
+    """Each reason once, with the numbers of its layers."""
+    layers: dict[str, list[int]] = {}
+    for layer, reason in enumerate(reasons, 1):
+        if reason:
+            layers.setdefault(reason, []).append(layer)
+    return layers

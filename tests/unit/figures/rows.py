@@ -1,21 +1,43 @@
 """Rows as the services return them, never stored."""
 
+from app.db.config import RunConfig
 from app.db.models import Run, RunStatus, Step
 from app.db.penalty import Regularizer
+from app.figures.sweep import Sweep
+
+OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 
 
-def run(lam=0.0, seed=0, performance=0.8, isoscore_star=0.2, status=RunStatus.FINISHED, steps=()):
+def run(
+    lam=0.0,
+    seed=0,
+    performance=0.8,
+    isoscore_star=0.2,
+    status=RunStatus.FINISHED,
+    steps=(),
+    *,
+    regularizer=Regularizer.ISTAR,
+    zeta=0.2,
+    **options,
+):
+    chosen = regularizer if lam else Regularizer.NONE
+    config = RunConfig(**OPTIONS | options, regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
     return Run(
-        id=f"{lam}-{seed}",
-        regularizer=Regularizer.ISTAR if lam else Regularizer.NONE,
+        id="-".join(map(str, (chosen, lam, zeta, seed, *options.values()))),
+        config=config.model_dump(mode="json"),
+        regularizer=chosen,
         lam=lam,
-        zeta=0.2,
+        zeta=zeta,
         seed=seed,
         status=status,
         performance=performance,
         isoscore_star=isoscore_star,
         steps=list(steps),
     )
+
+
+def sweep(*runs, **grid):
+    return Sweep(runs, grid)
 
 
 def step(number, task_loss=None, penalty=None, layers=None):

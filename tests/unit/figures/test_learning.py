@@ -1,8 +1,9 @@
 import pytest
 
+from app.db.penalty import Regularizer
 from app.figures import learning
 from app.figures.palette import of_lambda
-from tests.unit.figures.rows import run, step
+from tests.unit.figures.rows import run, step, sweep
 
 LOGGED = [
     step(0, layers={"isoscore_star": [0.3, 0.2]}),
@@ -13,14 +14,14 @@ LOGGED = [
 
 def test_each_run_is_a_line_in_the_colour_of_its_lambda():
     runs = [run(-1.0, 0), run(-1.0, 1), run(0.0, 0)]
-    plot = learning.losses(runs, {one.id: LOGGED for one in runs}).draw()
+    plot = learning.losses(sweep(*runs), {one.id: LOGGED for one in runs}).draw()
     assert [trace.line.color for trace in plot.data] == [of_lambda(-1), of_lambda(-1), of_lambda(0)]
     assert [list(trace.y) for trace in plot.data] == [[0.7, 0.5]] * 3
     assert [trace.showlegend for trace in plot.data] == [True, False, True]
 
 
 def test_runs_that_have_logged_nothing_leave_the_figure_empty():
-    assert "begin here" in learning.losses([run()], {}).empty
+    assert "begin here" in learning.losses(sweep(run()), {}).empty
 
 
 def test_the_curves_of_a_run_leave_out_steps_without_a_value():
@@ -29,12 +30,53 @@ def test_the_curves_of_a_run_leave_out_steps_without_a_value():
     assert learning.penalty(one).table.rows == [[10, -0.5], [20, -0.6]]
 
 
-def test_isotropy_is_a_line_for_each_layer_with_a_gap_where_it_is_undefined():
-    figure = learning.layers(run(1.0, steps=LOGGED))
-    assert figure.table.columns == ["step", "layer_1", "layer_2"]
-    assert [list(trace.y) for trace in figure.draw().data] == [[0.3, 0.31], [0.2, None]]
-
-
-@pytest.mark.parametrize("make", [learning.loss, learning.penalty, learning.layers])
+@pytest.mark.parametrize("make", [learning.loss, learning.penalty])
 def test_a_run_that_has_not_begun_says_what_will_appear(make):
     assert "here" in make(run()).empty
+
+
+def test_of_several_methods_a_colour_is_a_method_and_a_curve_says_its_setting():
+    runs = [run(0.0), run(1.0), run(-1.0, regularizer=Regularizer.COSREG), run(1.0, regularizer=Regularizer.COSREG)]
+    plot = learning.losses(sweep(*runs), {one.id: LOGGED for one in runs}).draw()
+    assert [trace.name for trace in plot.data if trace.showlegend] == ["CosReg", "none", "I-STAR"]
+    assert "CosReg, λ = −1, seed 0" in plot.data[0].hovertemplate
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lam": 1.0}, "λ (1 − IsoScore★) of the batches at λ = 1 and ζ = 0.2, as"),
+        ({"lam": -1.0, "regularizer": Regularizer.COSREG}, "λ times the mean cosine of the batches at λ = −1, as"),
+        ({"lam": 2.0, "regularizer": Regularizer.UNBIASED}, "bias-corrected IsoScore) of the batches, averaged"),
+        (
+            {"lam": 1.0, "regularizer": Regularizer.ENTROPY, "entropy_cluster_weight": 0.5},
+            "persistent entropy of the batches at λ = 1, over the prominent bars, and 0.5 times the mean length",
+        ),
+        (
+            {"lam": 1.0, "regularizer": Regularizer.ENTROPY, "entropy_bars": "all"},
+            "at λ = 1, over all bars, as added",
+        ),
+        (
+            {"lam": 0.0, "beside": {"spectrum": 0.1}},
+            "λ times the spectrum penalty of the input embedding matrix at λ = 0.1 (beside it), as",
+        ),
+        (
+            {"lam": 1.0, "beside": {"cosreg": 0.1}},
+            "ζ = 0.2, and λ times the mean cosine of the batches at λ = 0.1 (beside it), as",
+        ),
+    ],
+)
+def test_the_penalty_says_what_is_added(options, words):
+    assert words in learning.penalty(run(**options, steps=LOGGED)).caption
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "Cross-entropy of the batches"),
+        ({"task": "span", "metric": "word_f1", "label_names": []}, "Cross-entropy of the span’s two ends"),
+        ({"task": "regression", "metric": "pearson", "label_names": []}, "Squared error"),
+    ],
+)
+def test_the_loss_is_that_of_the_task(options, words):
+    assert learning.loss(run(**options)).caption.startswith(words)

@@ -22,7 +22,7 @@ def contrast(one, other):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_colour_stands_out_from_light_and_dark_paper(paper):
-    colours = [palette.MAIN, palette.OTHER, palette.MARKED, palette.QUIET, *palette.SERIES]
+    colours = [palette.MAIN, palette.OTHER, palette.MARKED, palette.QUIET, *palette.SERIES, *palette.METHODS.values()]
     colours += [palette.of_zeta(step / 10) for step in range(11)]
     colours += [palette.of_lambda(lam) for lam in LAMBDAS] + [palette.of_layer(i, 12) for i in range(12)]
     assert [colour for colour in colours if contrast(colour, paper) < 3] == []

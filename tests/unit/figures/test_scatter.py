@@ -1,9 +1,10 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.palette import of_lambda
+from app.db.penalty import Regularizer
+from app.figures.palette import METHODS, of_lambda
 from app.figures.scatter import isotropy_performance, lambda_performance
-from tests.unit.figures.rows import run
+from tests.unit.figures.rows import run, sweep
 
 SWEEP = [
     run(lam, seed, performance=0.8 + 0.01 * seed - 0.02 * abs(lam), isoscore_star=0.3 + 0.1 * lam + 0.01 * seed)
@@ -17,20 +18,20 @@ def markers(figure):
 
 
 def test_each_lambda_is_one_point_at_the_means_of_its_seeds():
-    points = markers(isotropy_performance(SWEEP, "accuracy"))
+    points = markers(isotropy_performance(sweep(*SWEEP), "accuracy"))
     assert [trace.x[0] for trace in points] == pytest.approx([0.205, 0.305, 0.405])
     assert [trace.y[0] for trace in points] == pytest.approx([0.785, 0.805, 0.785])
     assert [trace.marker.color for trace in points] == [of_lambda(lam) for lam in (-1, 0, 1)]
 
 
 def test_both_axes_have_the_interval_of_two_seeds():
-    point = markers(isotropy_performance(SWEEP, "accuracy"))[0]
+    point = markers(isotropy_performance(sweep(*SWEEP), "accuracy"))[0]
     assert point.error_y.array[0] == pytest.approx(12.7062 * 0.005, rel=1e-4)
     assert point.error_x.array[0] == pytest.approx(12.7062 * 0.005, rel=1e-4)
 
 
 def test_lambda_stands_at_equal_steps_with_zero_marked():
-    plot = lambda_performance([run(lam) for lam in (-5.0, 0.0, 0.5, 3.0)], "f1").draw()
+    plot = lambda_performance(sweep(*(run(lam) for lam in (-5.0, 0.0, 0.5, 3.0))), "f1").draw()
     assert list(plot.layout.xaxis.ticktext) == ["−5", "0", "0.5", "3"]
     assert list(plot.layout.xaxis.tickvals) == [0, 1, 2, 3]
     assert [shape.x0 for shape in plot.layout.shapes] == [1]
@@ -38,19 +39,19 @@ def test_lambda_stands_at_equal_steps_with_zero_marked():
 
 
 def test_one_seed_has_no_error_bar_and_the_caption_says_why():
-    figure = isotropy_performance([run(1.0), run(0.0)], "accuracy")
+    figure = isotropy_performance(sweep(run(1.0), run(0.0)), "accuracy")
     assert [point.error_y.visible for point in markers(figure)] == [False, False]
     assert "n = 1 seed" in figure.caption
 
 
 def test_the_caption_prints_n_and_the_kind_of_interval():
-    caption = isotropy_performance([*SWEEP, run(3.0)], "accuracy").caption
+    caption = isotropy_performance(sweep(*SWEEP, run(3.0)), "accuracy").caption
     assert "n = 1 to 2" in caption
     assert "95 %" in caption
 
 
 def test_seeds_are_drawn_and_tabled_on_demand():
-    figure = isotropy_performance(SWEEP, "accuracy", seeds=True)
+    figure = isotropy_performance(sweep(*SWEEP), "accuracy", seeds=True)
     rings = [trace for trace in figure.draw().data if trace.marker.symbol == "circle-open"]
     assert sum(len(trace.x) for trace in rings) == 6
     assert figure.table.columns == ["lambda", "seed", "performance", "isoscore_star", "isoscore_star_reason"]
@@ -59,25 +60,54 @@ def test_seeds_are_drawn_and_tabled_on_demand():
 
 def test_only_finished_runs_count():
     unfinished = run(1.0, 2, performance=None, isoscore_star=None, status=RunStatus.RUNNING)
-    table = isotropy_performance([*SWEEP, unfinished], "accuracy").table
+    table = isotropy_performance(sweep(*SWEEP, unfinished), "accuracy").table
     assert [row[:2] for row in table.rows] == [[-1.0, 2], [0.0, 2], [1.0, 2]]
 
 
 def test_a_run_without_isotropy_is_left_out_of_that_view_only():
     runs = [run(0.0), run(1.0, isoscore_star=None)]
-    (point,) = isotropy_performance([*runs, run(0.0, 1, isoscore_star=None)], "accuracy").table.rows
+    (point,) = isotropy_performance(sweep(*runs, run(0.0, 1, isoscore_star=None)), "accuracy").table.rows
     assert point[:3] == [0.0, 1, 0.8]
-    assert len(lambda_performance(runs, "accuracy").table.rows) == 2
+    assert len(lambda_performance(sweep(*runs), "accuracy").table.rows) == 2
 
 
 def test_an_empty_figure_says_what_will_come_or_that_nothing_will():
     waiting = run(performance=None, status=RunStatus.QUEUED)
-    assert "first run has finished" in isotropy_performance([waiting], "accuracy").empty
+    assert "first run has finished" in isotropy_performance(sweep(waiting), "accuracy").empty
     failed = run(performance=None, status=RunStatus.FAILED)
-    assert "nothing to plot" in lambda_performance([failed], "accuracy").empty
+    assert "nothing to plot" in lambda_performance(sweep(failed), "accuracy").empty
 
 
 def test_the_version_changes_with_the_numbers_and_only_then():
-    version = isotropy_performance(SWEEP, "accuracy").version
-    assert isotropy_performance(list(SWEEP), "accuracy").version == version
-    assert isotropy_performance([*SWEEP, run(3.0)], "accuracy").version != version
+    version = isotropy_performance(sweep(*SWEEP), "accuracy").version
+    assert isotropy_performance(sweep(*SWEEP), "accuracy").version == version
+    assert isotropy_performance(sweep(*SWEEP, run(3.0)), "accuracy").version != version
+
+
+def test_several_zetas_are_lines_that_meet_at_the_baseline_with_a_legend():
+    runs = [run(lam, zeta=zeta, isoscore_star=0.2 + lam / 10 + zeta) for lam in (-1.0, 1.0) for zeta in (0.2, 0.8)]
+    figure = isotropy_performance(sweep(run(0.0), *runs), "accuracy")
+    plot = figure.draw()
+    lines = [list(trace.x) for trace in plot.data if trace.mode == "lines"]
+    assert lines == [pytest.approx([0.3, 0.2, 0.5]), pytest.approx([0.9, 0.2, 1.1])]
+    legend = [(trace.name, trace.marker.symbol) for trace in plot.data if trace.showlegend]
+    assert legend == [("ζ = 0.2", "circle"), ("ζ = 0.8", "square")]
+    assert [row[:2] for row in figure.table.rows] == [[-1, 0.2], [-1, 0.8], [0, None], [1, 0.2], [1, 0.8]]
+    assert "Lines join" in figure.caption
+
+
+def test_at_one_lambda_the_points_of_several_methods_stand_side_by_side():
+    methods = (Regularizer.ISTAR, Regularizer.COSREG)
+    runs = [run(0.0), *(run(1.0, regularizer=method) for method in methods)]
+    plot = lambda_performance(sweep(*runs), "accuracy").draw()
+    points = [(trace.x[0], trace.marker.color) for trace in markers(lambda_performance(sweep(*runs), "accuracy"))]
+    assert points == [(0, of_lambda(0)), (0.875, METHODS[methods[0]]), (1.125, METHODS[methods[1]])]
+    assert list(plot.layout.xaxis.ticktext) == ["0", "1"]
+
+
+def test_more_points_than_have_room_are_named_by_pointing_alone():
+    few, many = (sweep(*(run(float(lam)) for lam in range(n))) for n in (14, 15))
+    named = [sum(trace.mode == "markers+text" for trace in isotropy_performance(one, "accuracy").draw().data)
+             for one in (few, many)]  # fmt: skip
+    assert named == [14, 0]
+    assert "λ = 3" in markers(isotropy_performance(many, "accuracy"))[3].hovertext

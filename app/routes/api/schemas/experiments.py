@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel
+
 from app.db.models import Phase, RunStatus
 from app.db.penalty import Regularizer
 from app.routes.api.schemas.row import Row
@@ -50,6 +52,14 @@ class RunOut(RunSummary):
     model_sha256: str | None
     environment: dict[str, Any] | None
     steps: list[StepOut]
+
+
+class ActivationOut(BaseModel):
+    """Sentence vectors of a trained model's last layer, dimension by dimension."""
+
+    n: int
+    mean: list[float]
+    std: list[float]
 
 
 class ExperimentOut(Row):

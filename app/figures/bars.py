@@ -1,0 +1,119 @@
+"""Methods side by side: of each its best λ below zero and above, beside plain training."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import plotly.graph_objects as go
+
+from app.db.penalty import Regularizer
+from app.figures import palette
+from app.figures.figure import Figure, Table, plain, plot
+from app.figures.marks import error_bar
+from app.figures.methods import NAMES
+from app.figures.metrics import SCALES
+from app.figures.points import Point, cells, finished, how_many, points_of
+from app.figures.scatter import empty
+from app.figures.sweep import Sweep
+from app.numerals import count, number
+
+LONGEST_NAME = 40
+
+
+class Bar(NamedTuple):
+    """The best of the settings of a method on one side of zero."""
+
+    method: str
+    best: Point
+    among: int
+
+
+def method_bars(sweep: Sweep, metric: str) -> Figure:
+    """Performance of each method at the setting with the greatest mean."""
+    bars = list(_bars(points_of(sweep, finished(sweep))))
+    chosen = any(bar.among > 1 for bar in bars)
+    return Figure(
+        slug="methods",
+        title="Performance by method",
+        caption=_caption(bars, chosen) if bars else "",
+        table=Table(
+            ["method", *sweep.columns, "settings", "runs", "performance_mean", "performance_ci95_half_width"],
+            [
+                [
+                    bar.method,
+                    *sweep.cells(bar.best.setting),
+                    bar.among,
+                    len(bar.best.runs),
+                    *cells(bar.best.performance),
+                ]
+                for bar in bars
+            ],
+        ),
+        draw=partial(_draw, sweep, bars, metric),
+        empty=None if bars else empty(sweep.runs),
+    )
+
+
+def _bars(points: Sequence[Point]) -> Iterator[Bar]:
+    """λ below zero, plain training, λ above zero: from the least isotropy asked for to the most."""
+    for sign, side_words in ((-1, ", λ < 0"), (0, ""), (1, ", λ > 0")):
+        for name in Regularizer:
+            side = [point for point in points if point.setting.regularizer is name and _sign(point.setting.lam) == sign]
+            if side:
+                yield Bar(NAMES[name] + side_words, max(side, key=lambda point: point.performance.mean), len(side))
+
+
+def _sign(lam: float) -> int:
+    return (lam > 0) - (lam < 0)
+
+
+def _caption(bars: Sequence[Bar], chosen: bool) -> str:
+    sizes = how_many([len(bar.best.runs) for bar in bars])
+    means = f"Means over seeds ({sizes}) with their 95 % confidence intervals."
+    if not chosen:
+        return means
+    most = max(bar.among for bar in bars)
+    return (
+        f"{means} A bar is the best of up to {count(most)} settings, and was chosen on the very rows it is shown on: "
+        "it flatters what had more settings to choose from. Only a test set that chose nothing settles which is better."
+    )
+
+
+def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
+    scale = SCALES[metric]
+    found = [bar.best.performance for bar in bars]
+    ends = [one.mean + (one.half_width or 0) for one in found]
+    lows = [one.mean - (one.half_width or 0) for one in found]
+    return plot(
+        [
+            go.Bar(
+                x=[bar.best.performance.mean],
+                y=[place],
+                orientation="h",
+                width=0.6,
+                error_x=error_bar(bar.best.performance) | {"color": palette.QUIET},
+                marker={"color": sweep.colour(bar.best.setting)},
+                hovertext=f"{plain(sweep.label(bar.best.setting), 120)}<br>best of {count(bar.among)}"
+                f"<br>{number(bar.best.performance.mean, 4)}",
+                hoverinfo="text",
+            )
+            for place, bar in enumerate(bars)
+        ],
+        annotations=[
+            {"x": end, "y": place, "text": f" {number(one.mean)}", "showarrow": False, "xanchor": "left"}
+            for place, (one, end) in enumerate(zip(found, ends, strict=True))
+        ],
+        xaxis={"title": {"text": f"{scale.title} ({scale.range})"},
+               "range": [min(0.0, *lows) * 1.1, max(0.0, *ends) * 1.18 or 1.0]},
+        yaxis={"tickvals": list(range(len(bars))), "ticktext": [_tick(sweep, bar) for bar in bars],
+               "autorange": "reversed", "ticks": "", "showgrid": False},
+    )  # fmt: skip
+
+
+def _tick(sweep: Sweep, bar: Bar) -> str:
+    """The method at its one setting; or the method, and below it which of several was best."""
+    name = NAMES[bar.best.setting.regularizer]
+    words = sweep.label(bar.best.setting).removeprefix(name).removeprefix(", ")
+    if bar.among == 1:
+        return name if bar.best.setting.baseline else plain(f"{name}, {words}", LONGEST_NAME)
+    return f"{bar.method}<br>{plain(words, LONGEST_NAME)}"

@@ -1,0 +1,79 @@
+"""Isotropy against how far apart the classes are: IsoScore* and the silhouette of the trained models."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app.figures import marks
+from app.figures.figure import Figure, Table, plot
+from app.figures.marks import Mark, interval
+from app.figures.points import cells, how_many
+from app.figures.stats import estimate
+from app.figures.sweep import Sweep
+from app.numerals import plural
+
+SILHOUETTE = "silhouette"
+
+
+def isotropy_silhouette(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """A point for each setting. ``found`` is, by run, what ``Run.results`` has of the silhouette by layer."""
+    drawn = _marks(sweep, found)
+    rows = min((one["n"] for one in found.values() if one.get("n") is not None), default=None)
+    return Figure(
+        slug=SILHOUETTE,
+        title="Silhouette by isotropy",
+        caption=_caption(sweep, drawn, rows) if drawn else "",
+        table=Table(
+            [*sweep.columns, "runs", *(f"{measure}_{column}" for measure in ("isoscore_star", SILHOUETTE)
+                                       for column in ("mean", "ci95_half_width"))],
+            [[*sweep.cells(mark.setting), mark.y.n, *cells(mark.x), *cells(mark.y)] for mark in drawn],
+        ),
+        draw=partial(_draw, sweep, drawn),
+        empty=None if drawn else _empty(sweep, found),
+    )  # fmt: skip
+
+
+def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> list[Mark]:
+    """Means over the runs that have both values."""
+    drawn = []
+    for setting, runs in sweep.by_setting(sweep.runs).items():
+        both = [
+            (run.isoscore_star, found[run.id]["values"][-1])
+            for run in runs
+            if run.isoscore_star is not None and run.id in found and found[run.id]["values"][-1] is not None
+        ]
+        if both:
+            x, y = (estimate(values) for values in zip(*both, strict=True))
+            words = f"{plural(y.n, 'seed')}<br>IsoScore★ {interval(x)}<br>silhouette {interval(y)}"
+            drawn.append(Mark(setting, x, y, words))
+    return drawn
+
+
+def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None) -> str:
+    of = f" of {plural(rows, 'validation row')}" if rows is not None else ""
+    lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
+    return (
+        "IsoScore★ is of the validation tokens of all layers; the silhouette, from −1 to 1, of the last layer’s "
+        f"sentence vectors{of} by their labels: high where classes lie apart. Means over seeds "
+        f"({how_many([mark.y.n for mark in drawn])}) with 95 % confidence intervals.{lines}"
+    )
+
+
+def _empty(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> str:
+    reasons = [reason for one in found.values() for reason in one.get("reasons", []) if reason]
+    if reasons:
+        return f"No run has both values: {reasons[-1]}"
+    if all(run.status.final for run in sweep.runs):
+        return "No run has both an IsoScore★ and a silhouette."
+    return "The first point appears here when the first run has finished."
+
+
+def _draw(sweep: Sweep, drawn: Sequence[Mark]) -> go.Figure:
+    return plot(
+        marks.traces(sweep, drawn),
+        showlegend=len(sweep.families) > 1,
+        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": marks.span([mark.x for mark in drawn])},
+        yaxis={"title": {"text": "Silhouette of the last layer"}, "range": marks.span([mark.y for mark in drawn])},
+    )

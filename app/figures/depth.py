@@ -1,0 +1,96 @@
+"""One measure of the trained models from layer to layer, as means over seeds."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+import plotly.graph_objects as go
+
+from app.db.models import Run
+from app.figures import palette
+from app.figures.figure import Figure, Table, plain, plot
+from app.figures.layer_measures import slug_of, title_of
+from app.figures.points import cells, how_many
+from app.figures.stats import Estimate, estimate
+from app.figures.sweep import Setting, Sweep
+from app.numerals import count
+from isotropy.catalog import MEASURES
+
+
+def by_depth(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str) -> Figure:
+    """A line by layer for each setting. ``found`` is, by run, what ``Run.results`` has of the measure, and its n."""
+    lines = {
+        setting: layers for setting, runs in sweep.by_setting(sweep.runs).items() if any(layers := _means(runs, found))
+    }
+    sizes = [layer.n for layers in lines.values() for layer in layers if layer]
+    return Figure(
+        slug=measure,
+        title=f"{title_of(measure)} by layer",
+        caption=_caption(sweep, found, measure, sizes) if lines else "",
+        table=Table(
+            [*sweep.columns, "layer", "runs", f"{measure}_mean", "ci95_half_width"],
+            [
+                [*sweep.cells(setting), layer, one.n if one else 0, *cells(one)]
+                for setting, layers in lines.items()
+                for layer, one in enumerate(layers, 1)
+            ],
+        ),
+        draw=partial(_draw, sweep, lines, title_of(measure)),
+        empty=None if lines else _empty(sweep, found),
+    )
+
+
+def _means(runs: Sequence[Run], found: Mapping[str, Mapping[str, Any]]) -> list[Estimate | None]:
+    """The mean over runs of each layer, first layer first; None where no run has a value."""
+    values = zip_longest(*(found[run.id]["values"] for run in runs if run.id in found))
+    known = [[value for value in layer if value is not None] for layer in values]
+    return [estimate(layer) if layer else None for layer in known]
+
+
+def _caption(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str, sizes: Sequence[int]) -> str:
+    rows = sorted({one["n"] for one in found.values() if one.get("n") is not None})
+    behind = f"{count(rows[0])}{f' to {count(rows[-1])}' if len(rows) > 1 else ''} validation rows" if rows else ""
+    of = f"Of the sentence vectors{f' of {behind}' if behind else ''}. Range: {MEASURES[slug_of(measure)].range}."
+    if len(sweep.runs) == 1:
+        return of
+    return f"{of} Means over seeds ({how_many(sizes)}); bars are their 95 % confidence intervals."
+
+
+def _empty(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Why there is no line: a reason that some layer has, or what is still to come."""
+    reasons = [reason for one in found.values() for reason in one.get("reasons", []) if reason]
+    if reasons:
+        return f"It is undefined in every layer: {reasons[0]}"
+    if all(run.status.final for run in sweep.runs):
+        return "It was not measured."
+    return "The first line appears here when the first run has finished."
+
+
+def _draw(sweep: Sweep, lines: Mapping[Setting, Sequence[Estimate | None]], title: str) -> go.Figure:
+    depth = max(map(len, lines.values()))
+    return plot(
+        [_line(sweep, setting, layers, list(lines)) for setting, layers in lines.items()],
+        showlegend=len(lines) > 1,
+        xaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-depth // 12)), "range": [0.7, depth + 0.3]},
+        yaxis={"title": {"text": title}},
+    )
+
+
+def _line(sweep: Sweep, setting: Setting, layers: Sequence[Estimate | None], drawn: Sequence[Setting]) -> go.Scatter:
+    colour = sweep.colour(setting)
+    return go.Scatter(
+        x=list(range(1, len(layers) + 1)),
+        y=[one.mean if one else None for one in layers],
+        error_y={
+            "array": [one.half_width if one else None for one in layers],
+            "color": palette.faded(colour, 0.6),
+            "thickness": 1.2,
+            "width": 3,
+        },
+        mode="lines+markers",
+        line={"color": colour, "dash": sweep.dash(setting), "width": 1.8},
+        marker={"symbol": sweep.symbol(setting), "size": 6},
+        **sweep.entry(setting, drawn),
+        hovertemplate=f"{plain(sweep.label(setting), 120)}<br>layer %{{x}}: %{{y:.4~g}}<extra></extra>",
+    )

@@ -1,0 +1,22 @@
+"""The measures of a model's layers: how those are called that a run stores by layer."""
+
+from app.numerals import starred
+from isotropy.catalog import MEASURES
+
+SHARES = tuple(f"anisotropy_{points}_{k}" for points in ("raw", "centred") for k in (1, 2, 3))
+WATCHED = ("isoscore_star", "isoscore_unbiased", "mean_cosine", *SHARES)
+"""Measured on a few validation rows while a run trains; the first is shown unless another is chosen."""
+OF_SENTENCES = ("twonn", "persistent_entropy", "silhouette")
+"""Measured at the end on the vectors of whole texts; all others on tokens."""
+
+
+def slug_of(measure: str) -> str:
+    """The measure of the catalogue that one by layer is; of a k-th anisotropy, that of all k."""
+    return measure.rsplit("_", 1)[0] if measure in SHARES else measure
+
+
+def title_of(measure: str) -> str:
+    """Its name, with its k: k-th anisotropy, raw, k = 1. One that the catalogue lacks keeps its slug."""
+    known = MEASURES.get(slug_of(measure))
+    name = starred(known.name) if known else measure
+    return f"{name}, k = {measure[-1]}" if measure in SHARES else name

@@ -1,0 +1,31 @@
+"""How the metrics of tasks are called, and where they lie."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from app.db.task import Metric
+from app.numerals import short
+
+
+class Scale(NamedTuple):
+    """The name of a metric and the least it can be; the most is 1 for all."""
+
+    title: str
+    low: int
+
+    @property
+    def range(self) -> str:
+        """Both ends in words."""
+        return f"{short(self.low)} to 1"
+
+
+SCALES: Mapping[str, Scale] = {
+    Metric.ACCURACY: Scale("Accuracy", 0),
+    Metric.F1: Scale("F1", 0),
+    Metric.MATTHEWS: Scale("Matthews correlation", -1),
+    Metric.PEARSON: Scale("Pearson correlation", -1),
+    Metric.SPEARMAN: Scale("Spearman correlation", -1),
+    Metric.EXACT_MATCH: Scale("Exact match", 0),
+    Metric.WORD_F1: Scale("F1 of words", 0),
+}
+"""By the metric's name in a configuration."""

@@ -1,0 +1,121 @@
+"""Activation diagrams of trained models: mean and spread of each dimension of the last layer's sentence vectors."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import sqrt
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import plotly.graph_objects as go
+
+from app.figures import palette
+from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
+from app.figures.points import how_many
+from app.figures.sweep import Setting, Sweep
+from app.numerals import count
+
+MOST_BANDS = 1
+"""Of more settings the spread is in the numbers alone: bands would hide each other."""
+
+
+class Profile(NamedTuple):
+    """Mean and standard deviation of every dimension over so many rows, averaged over runs."""
+
+    mean: list[float]
+    std: list[float]
+    n: int
+    runs: int
+
+
+def profiles(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """A line of means for each setting; of one alone with its spread. ``found`` is ``RunFigure.data`` by run."""
+    lines = {
+        setting: _averaged(known)
+        for setting, runs in sweep.by_setting(sweep.runs).items()
+        if (known := [found[run.id] for run in runs if run.id in found])
+    }
+    return Figure(
+        slug="activation",
+        title="Activation by dimension",
+        caption=_caption(sweep, lines) if lines else "",
+        table=_table(sweep, lines),
+        draw=partial(_draw, sweep, lines),
+        empty=None if lines else _empty(sweep),
+    )
+
+
+def _averaged(known: Sequence[Mapping[str, Any]]) -> Profile:
+    """Means over runs; of standard deviations the root of the mean square."""
+    return Profile(
+        [fmean(values) for values in zip(*(one["mean"] for one in known), strict=True)],
+        [sqrt(fmean(value * value for value in values)) for values in zip(*(one["std"] for one in known), strict=True)],
+        min(one["n"] for one in known),
+        len(known),
+    )
+
+
+def _caption(sweep: Sweep, lines: Mapping[Setting, Profile]) -> str:
+    rows = f"of the last layer’s sentence vectors, n = {count(min(one.n for one in lines.values()))} validation rows"
+    band = " (line) and one standard deviation either side (band)"
+    if len(sweep.runs) == 1:
+        return f"Mean of each dimension{band} {rows}."
+    seeds = how_many([one.runs for one in lines.values()])
+    spread = band if len(lines) <= MOST_BANDS else ""
+    below = "" if spread else " The numbers have the standard deviations."
+    return f"Mean of each dimension{spread} {rows}; averaged over seeds ({seeds}).{below}"
+
+
+def _empty(sweep: Sweep) -> str:
+    if all(run.status.final for run in sweep.runs):
+        return "No run has kept the activation of its dimensions."
+    return "The first diagram appears here when the first run has finished."
+
+
+def _table(sweep: Sweep, lines: Mapping[Setting, Profile]) -> Table:
+    if not lines:
+        return Table([], [])
+    several = len(lines) > 1
+    heads = [
+        f"{head}: {sweep.label(setting)}" if several else head
+        for setting in lines
+        for head in ("mean", "standard_deviation")
+    ]
+    columns: list[Sequence[Cell]] = [column for one in lines.values() for column in (one.mean, one.std)]
+    return Table(["dimension", *heads], Columns(range(len(columns[0])), *columns))
+
+
+def _draw(sweep: Sweep, lines: Mapping[Setting, Profile]) -> go.Figure:
+    banded = len(lines) <= MOST_BANDS
+    return plot(
+        [
+            trace
+            for setting, one in lines.items()
+            for trace in (*(_band(sweep, setting, one) if banded else ()), _line(sweep, setting, one, list(lines)))
+        ],
+        showlegend=not banded,
+        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, max(len(one.mean) for one in lines.values()) - 0.5]},
+        yaxis={"title": {"text": "Activation, mean ± 1 sd" if banded else "Mean activation"}},
+    )
+
+
+def _band(sweep: Sweep, setting: Setting, one: Profile) -> list[go.Scatter]:
+    """The lower edge of the band, and the upper one that fills down to it."""
+    edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+    low, high = ([mean + sign * std for mean, std in zip(one.mean, one.std, strict=True)] for sign in (-1, 1))
+    x = list(range(len(one.mean)))
+    fill = palette.faded(sweep.colour(setting), 0.22)
+    return [go.Scatter(x=x, y=low, **edge), go.Scatter(x=x, y=high, fill="tonexty", fillcolor=fill, **edge)]
+
+
+def _line(sweep: Sweep, setting: Setting, one: Profile, drawn: Sequence[Setting]) -> go.Scatter:
+    return go.Scatter(
+        x=list(range(len(one.mean))),
+        y=one.mean,
+        mode="lines",
+        line={"color": sweep.colour(setting), "width": 1.1},
+        opacity=1 if len(drawn) <= MOST_BANDS else 0.75,
+        **sweep.entry(setting, drawn),
+        customdata=one.std,
+        hovertemplate=f"{plain(sweep.label(setting), 120)}<br>dimension %{{x:,}}"
+        "<br>mean %{y:.3g}, sd %{customdata:.3g}<extra></extra>",
+    )

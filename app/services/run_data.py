@@ -1,0 +1,69 @@
+"""What figures of runs read beside their rows: each with one query, however many runs there are."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import defer
+
+from app.context import Context
+from app.db.models import Run, RunFigure, Step
+from app.errors import NotFoundError
+
+ACTIVATION = "activation"
+
+Looks = list[tuple[int, dict[str, list[float | None] | None]]]
+"""The steps at which a run's layers were looked at, and what some measures were then."""
+
+
+def list_steps(context: Context, experiment_id: str) -> dict[str, list[Step]]:
+    """What all runs of an experiment have logged so far but their layers, by run, in the order of the steps."""
+    whole = select(Step).join(Run).where(Run.experiment_id == experiment_id).order_by(Step.run_id, Step.step)
+    steps: dict[str, list[Step]] = {}
+    with context.sessions() as session:
+        for step in session.scalars(whole.options(defer(Step.layers, raiseload=True))):
+            steps.setdefault(step.run_id, []).append(step)
+    return steps
+
+
+def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) -> dict[str, Looks]:
+    """Some measures by layer at every step at which a run was looked at, by run, in the order of the steps."""
+    picked = select(Step.run_id, Step.step, *(Step.layers[measure] for measure in measures)).join(Run)
+    looked = picked.where(Run.experiment_id == experiment_id, Step.layers.is_not(None))
+    looks: dict[str, Looks] = {}
+    with context.sessions() as session:
+        for run_id, step, *values in session.execute(looked.order_by(Step.run_id, Step.step)):
+            looks.setdefault(run_id, []).append((step, dict(zip(measures, values, strict=True))))
+    return looks
+
+
+def list_by_layer(context: Context, experiment_id: str, measure: str) -> dict[str, dict[str, Any]]:
+    """``{"values", "reasons", "n"}`` of a measure by layer, for every run of an experiment that has it."""
+    found = Run.results[("by_layer", measure)]
+    n = Run.results[("by_layer_n", measure)]
+    wanted = select(Run.id, found, n).where(Run.experiment_id == experiment_id, Run.results.is_not(None))
+    with context.sessions() as session:
+        return {run_id: {**one, "n": rows} for run_id, one, rows in session.execute(wanted) if one}
+
+
+def list_run_figures(context: Context, experiment_id: str, slug: str) -> dict[str, dict[str, Any]]:
+    """The data of a figure, for every run of an experiment that has it."""
+    wanted = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
+    stored = wanted.where(Run.experiment_id == experiment_id, RunFigure.slug == slug)
+    with context.sessions() as session:
+        return dict(session.execute(stored).all())
+
+
+def find_run_figure(context: Context, run_id: str, slug: str) -> dict[str, Any] | None:
+    """The data of a figure of a run, if it has that."""
+    with context.sessions() as session:
+        found = session.get(RunFigure, (run_id, slug))
+    return found.data if found else None
+
+
+def get_activation(context: Context, run_id: str) -> dict[str, Any]:
+    """``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of a finished run's last layer."""
+    found = find_run_figure(context, run_id, ACTIVATION)
+    if found is None:
+        raise NotFoundError(f"There is no activation of a run {run_id!r}; it is kept when a run finishes.")
+    return found

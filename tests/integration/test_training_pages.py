@@ -1,0 +1,244 @@
+"""Pages of experiments and runs, from rows as the workers write them."""
+
+import html
+
+import pytest
+from sqlalchemy import event
+
+from app.db.config import RunConfig, TrainingConfig
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
+from app.db.penalty import Regularizer
+from app.db.types import utcnow
+from app.figures.layer_measures import OF_SENTENCES, WATCHED
+from app.routes.pages.sweep_figures import FIGURES
+
+LAYERS = 2
+OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
+FIGURE_QUERIES = 4
+"""The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
+
+
+def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINISHED, position=0, **options):
+    chosen = regularizer if lam else Regularizer.NONE
+    config = RunConfig(**OPTIONS | options, regularizer=chosen, lam=lam, seed=seed)
+    by_layer = {measure: {"values": [0.25, 0.5], "reasons": [None] * LAYERS} for measure in (*WATCHED, *OF_SENTENCES)}
+    by_layer["silhouette"] = {"values": [None, 0.125], "reasons": ["All rows of the layer are one.", None]}
+    done = status is RunStatus.FINISHED
+    return Run(
+        position=position,
+        config=config.model_dump(mode="json"),
+        regularizer=chosen,
+        lam=lam,
+        zeta=config.zeta,
+        seed=seed,
+        status=status,
+        started_at=utcnow(),
+        performance=0.75 if done else None,
+        isoscore_star=0.375 if done else None,
+        results={
+            "metrics": {"accuracy": 0.75},
+            "loss": 0.5,
+            "n_validation": 40,
+            "tokens": 400,
+            "points": 800,
+            "zeta": 0.0,
+            "layers": [0.25, 0.5],
+            "reference": {"zeta": 0.75, "layers": [0.25, 0.5]},
+            "by_layer": by_layer,
+            "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
+        }
+        if done
+        else None,
+        environment={"device": "cpu"} if done else None,
+        steps=[
+            Step(step=number, task_loss=0.5, penalty=0.1, layers={key: [0.25, number / 100] for key in WATCHED})
+            for number in (10, 20)
+        ],
+    )
+
+
+@pytest.fixture
+def launch(context):
+    """Write an experiment with these runs, each with its activation if it is finished, and say its id."""
+
+    def write(*runs, grid=None, **options):
+        config = TrainingConfig(**OPTIONS | options).model_dump(mode="json")
+        dataset = Dataset(name="Tiny", origin=DatasetOrigin.UPLOAD, n_train=100, n_validation=40, columns=[])
+        experiment = Experiment(name="sweep", dataset=dataset, config=config, grid=grid or {}, runs=list(runs))
+        with context.sessions.begin() as session:
+            session.add(experiment)
+            session.flush()
+            session.add_all(
+                RunFigure(run_id=run.id, slug="activation", data={"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]})
+                for run in runs
+                if run.status is RunStatus.FINISHED
+            )
+        return experiment.id
+
+    return write
+
+
+def words(answer):
+    assert answer.status_code == 200
+    return " ".join(html.unescape(answer.text).split())
+
+
+def queries_of(context, ask):
+    """The statements that a request of this process makes."""
+    said = []
+    engine = type(context.sessions.kw["bind"])
+
+    def note(connection, cursor, statement, *rest):
+        said.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        assert ask().status_code == 200
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    return said
+
+
+def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
+    runs = [
+        make_run(lam, 0, regularizer=method, batch_size=rows)
+        for rows in (8, 32)
+        for lam, method in ((0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG))
+    ]
+    page = words(client.get(f"/experiments/{launch(*runs, grid={'batch_size': [8, 32]}, beside={'spectrum': 0.5})}"))
+    heads = [head.split("<")[0] for head in page.split("<caption>One row")[1].split('scope="col"')[1:]]
+    assert [head.split(">")[-1] for head in heads] == [
+        "Regularizer", "λ", "Batch size", "Seed", "Status", "Accuracy", "IsoScore★", "Time", "",
+    ]  # fmt: skip
+    assert "Regularizers: I-STAR (ζ = 0.2), CosReg, none. Every run adds spectrum control at λ = 0.5." in page
+    assert 'aria-label="Details of CosReg, λ = 1, batch size 32, seed 0"' in page
+    assert "Accuracy, 0 to 1, is on the validation rows" in page
+    assert "batch 8," not in page
+
+
+def test_every_figure_of_an_experiment_has_a_page_and_files(client, launch):
+    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}/figures"
+    for slug in FIGURES:
+        assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
+        assert client.get(f"{at}/{slug}.json").json()["data"] != [], slug
+        assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
+
+
+def test_numbers_of_figures_are_those_of_the_rows(client, launch):
+    experiment = launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
+
+    def table(slug):
+        return client.get(f"/experiments/{experiment}/figures/{slug}").text.splitlines()
+
+    assert table("silhouette.csv")[1] == "0.0,1,0.375,,0.125,"
+    assert table("twonn.csv")[1:3] == ["0.0,1,1,0.25,", "0.0,2,1,0.5,"]
+    assert table("watched.csv?measure=mean_cosine")[1:3] == ["0.0,10,1,0.1,", "0.0,20,1,0.2,"]
+    assert table("watched.csv")[0] == "lambda,step,runs,anisotropy_raw_1_mean,ci95_half_width"
+    assert table("late-anisotropy.csv")[2].startswith("1.0,2,0.2,0.2,0.2")
+    assert table("activation.csv")[1] == "0,0.5,0.25,0.5,0.25"
+
+
+def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
+    few = launch(make_run(0.0, 0), make_run(1.0, 0))
+    many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
+    for page in ("", *(f"/figures/{slug}.html" for slug in FIGURES)):
+        paths = (f"/experiments/{experiment}{page}" for experiment in (few, many))
+        of_few, of_many = (len(queries_of(context, lambda path=path: client.get(path))) for path in paths)
+        assert 0 < of_few == of_many <= FIGURE_QUERIES, page
+
+
+def test_no_list_of_runs_reads_their_results(client, context, launch):
+    experiment = launch(make_run(0.0, 0), make_run(1.0, 0))
+    for path in (
+        "/",
+        "/experiments",
+        f"/experiments/{experiment}",
+        "/api/experiments",
+        f"/api/experiments/{experiment}",
+    ):
+        said = queries_of(context, lambda path=path: client.get(path))
+        assert [one for one in said if "runs.lam" in one] != [], path
+        assert [one for one in said if "runs.results" in one or "runs.log" in one or "runs.environment" in one] == []
+
+
+def test_what_lies_further_down_comes_when_it_is_reached_and_again_only_while_runs_go_on(client, launch):
+    ended = launch(make_run(0.0, 0))
+    live = launch(make_run(0.0, 0), make_run(1.0, 0, status=RunStatus.RUNNING))
+    for experiment, key, every in ((ended, "ended", False), (live, "live", True)):
+        page = words(client.get(f"/experiments/{experiment}"))
+        assert f'id="kept-twonn-{key}" hx-morph-skip' in page
+        assert f'<a href="/experiments/{experiment}/figures/twonn.html">' in page
+        assert ('hx-trigger="every 2s"' in page) is every
+        assert ('hx-trigger="every 20s"' in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))) is every
+
+
+def test_without_classes_there_is_no_silhouette(client, launch):
+    options = {"task": "regression", "metric": "pearson", "label_names": []}
+    experiment = launch(make_run(1.0, 0, **options), **options)
+    page = words(client.get(f"/experiments/{experiment}"))
+    assert ("Silhouette by isotropy" in page, "Pearson correlation, −1 to 1, is on" in page) == (False, True)
+    refused = client.get(f"/experiments/{experiment}/figures/silhouette.html")
+    assert (refused.status_code, "no figure 'silhouette' of this experiment" in html.unescape(refused.text)) == (
+        404,
+        True,
+    )
+
+
+def test_an_experiment_without_a_finished_run_says_what_will_come(client, launch):
+    experiment = launch(make_run(1.0, 0, status=RunStatus.QUEUED))
+    for slug in set(FIGURES) - {"learning", "watched"}:
+        page = words(client.get(f"/experiments/{experiment}/figures/{slug}.html"))
+        assert "appears here when the first run has" in page or "appear here when the first run has" in page, slug
+
+
+def test_the_run_page_has_its_layers_with_n_and_reasons(client, launch, context):
+    run = make_run(1.0, 0, beside={"cosreg": 0.5})
+    launch(run)
+    page = words(client.get(f"/runs/{run.id}"))
+    assert "with I-STAR at λ = 1 and ζ = 0.2 and CosReg at λ = 0.5" in page
+    cells = '<td class="n">0.250</td><td class="n">0.500</td><td class="n">400</td>'
+    assert f'<a href="/measures#anisotropy_raw">k-th anisotropy, raw, k = 2</a></th>{cells}' in page
+    assert '<td class="n">–</td><td class="n">0.125</td><td class="n">40</td>' in page
+    assert "Silhouette is undefined in layer 1: All rows of the layer are one." in page
+
+
+def test_the_heat_map_shows_the_measure_of_the_address_and_goes_on_with_it(client, launch):
+    run = make_run(1.0, 0, status=RunStatus.RUNNING)
+    launch(run)
+    page = words(client.get(f"/runs/{run.id}?measure=mean_cosine"))
+    assert f'hx-get="/runs/{run.id}?measure=mean_cosine" hx-select="#run"' in page
+    assert "<h3>Mean cosine similarity by layer and step</h3>" in page
+    assert "<h3>IsoScore★ by layer and step</h3>" in words(client.get(f"/runs/{run.id}?measure=unheard-of"))
+    rows = client.get(f"/runs/{run.id}/figures/layers.csv?measure=mean_cosine").text.splitlines()
+    assert rows == ["step,layer_1,layer_2", "10,0.25,0.1", "20,0.25,0.2"]
+
+
+def test_every_figure_of_a_run_has_a_page_and_files(client, launch):
+    run = make_run(1.0, 0)
+    launch(run)
+    at = f"/runs/{run.id}/figures"
+    for slug in RUN_FIGURES:
+        assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
+        assert client.get(f"{at}/{slug}.json").json()["data"] != [], slug
+        assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
+    refused = client.get(f"{at}/unheard-of.json")
+    assert (refused.status_code, "no figure" in refused.text) == (404, True)
+
+
+def test_a_run_from_before_layers_were_measured_still_has_its_page(client, launch, context):
+    run = make_run(1.0, 0)
+    run.results = {key: value for key, value in run.results.items() if not key.startswith("by_layer")}
+    experiment = launch(run)
+    page = words(client.get(f"/runs/{run.id}"))
+    assert ("IsoScore★ by layer under two protocols" in page, "Measures by layer" in page) == (True, False)
+    assert "It was not measured." in words(client.get(f"/experiments/{experiment}/figures/twonn.html"))
+
+
+def test_the_api_has_the_activation_of_a_finished_run(client, launch):
+    finished, running = make_run(1.0, 0), make_run(1.0, 1, status=RunStatus.RUNNING)
+    launch(finished, running)
+    found = client.get(f"/api/runs/{finished.id}/activation").json()
+    assert found == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
+    missing = client.get(f"/api/runs/{running.id}/activation")
+    assert (missing.status_code, "it is kept when a run finishes" in missing.json()["detail"]) == (404, True)

@@ -1,0 +1,48 @@
+import pytest
+
+from app.db.models import RunStatus
+from app.db.penalty import Regularizer
+from app.figures.bars import method_bars
+from app.figures.palette import METHODS, of_lambda
+from tests.unit.figures.rows import run, sweep
+
+COSREG = Regularizer.COSREG
+
+
+def test_a_bar_is_the_best_setting_of_a_method_on_a_side_of_zero():
+    runs = [run(lam, seed, performance=0.8 - 0.01 * abs(lam) + 0.02 * seed) for lam in (-3.0, -1.0, 0.0, 1.0)
+            for seed in (0, 1)]  # fmt: skip
+    figure = method_bars(sweep(*runs, run(1.0, regularizer=COSREG, performance=0.7)), "accuracy")
+    assert [row[:6] for row in figure.table.rows] == [
+        ["I-STAR, λ < 0", "I-STAR", -1.0, 2, 2, pytest.approx(0.8)],
+        ["none", "none", 0.0, 1, 2, pytest.approx(0.81)],
+        ["I-STAR, λ > 0", "I-STAR", 1.0, 1, 2, pytest.approx(0.8)],
+        ["CosReg, λ > 0", "CosReg", 1.0, 1, 1, 0.7],
+    ]
+    plot = figure.draw()
+    assert [trace.x[0] for trace in plot.data] == pytest.approx([0.8, 0.81, 0.8, 0.7])
+    assert [trace.marker.color for trace in plot.data] == [
+        METHODS[Regularizer.ISTAR], of_lambda(0), METHODS[Regularizer.ISTAR], METHODS[COSREG],
+    ]  # fmt: skip
+    assert list(plot.layout.yaxis.ticktext) == [
+        "I-STAR, λ < 0<br>λ = −1", "none", "I-STAR, λ = 1", "CosReg, λ = 1",
+    ]  # fmt: skip
+    assert [trace.error_x.visible for trace in plot.data] == [True, True, True, False]
+
+
+def test_a_best_that_was_chosen_on_these_rows_is_said_to_flatter():
+    caption = method_bars(sweep(run(-3.0), run(-1.0), run(0.0)), "accuracy").caption
+    assert "best of up to 2 settings, and was chosen on the very rows it is shown on" in caption
+    assert "chosen" not in method_bars(sweep(run(-1.0), run(0.0)), "accuracy").caption
+
+
+def test_bars_begin_at_zero_and_a_negative_one_has_room():
+    plot = method_bars(sweep(run(0.0, performance=-0.2), run(1.0, performance=0.5)), "matthews").draw()
+    assert plot.layout.xaxis.title.text == "Matthews correlation (−1 to 1)"
+    low, high = plot.layout.xaxis.range
+    assert low < -0.2 < 0.5 < high
+    assert method_bars(sweep(run(0.0, performance=0.0)), "matthews").draw().layout.xaxis.range == (0, 1)
+
+
+def test_without_a_finished_run_there_is_no_bar():
+    assert "first run has finished" in method_bars(sweep(run(performance=None, status=RunStatus.QUEUED)), "f1").empty

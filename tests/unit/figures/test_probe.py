@@ -1,0 +1,52 @@
+import pytest
+
+from app.db.models import RunStatus
+from app.figures.layer_measures import SHARES, WATCHED, slug_of, title_of
+from app.figures.probe import probe
+from isotropy.catalog import MEASURES
+from tests.unit.figures.rows import run, step
+
+LOOKS = [
+    step(0, layers={"isoscore_star": [0.3, 0.2], "mean_cosine": [0.5, 0.6]}),
+    step(10, 0.7, -0.5, {"isoscore_star": [0.31, None]}),
+    step(20, 0.5, -0.6),
+]
+
+
+def test_a_row_is_a_layer_and_a_column_a_look_with_a_gap_where_it_is_undefined():
+    figure = probe(run(1.0, steps=LOOKS), "isoscore_star")
+    (cells,) = figure.draw().data
+    assert ([list(row) for row in cells.z], list(cells.x), list(cells.y)) == (
+        [[0.3, 0.31], [0.2, None]],
+        [0, 10],
+        [1, 2],
+    )
+    assert figure.table.columns == ["step", "layer_1", "layer_2"]
+    assert figure.table.rows == [[0, 0.3, 0.2], [10, 0.31, None]]
+    assert "Light is 0.200, dark 0.310" in figure.caption
+    assert "empty cell" in figure.caption
+
+
+def test_a_step_that_lacks_the_measure_is_no_look_at_it():
+    figure = probe(run(1.0, steps=LOOKS), "mean_cosine")
+    assert figure.table.rows == [[0, 0.5, 0.6]]
+    assert ("empty cell" in figure.caption, "read the trend" in figure.caption) == (False, False)
+    assert figure.title == "Mean cosine similarity by layer and step"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(RunStatus.RUNNING, "A column appears here"), (RunStatus.FINISHED, "were not looked at")]
+)
+def test_without_a_look_it_says_whether_one_will_come(status, words):
+    assert words in probe(run(1.0, status=status), "isoscore_star").empty
+
+
+def test_a_look_at_which_nothing_is_defined_still_has_its_range():
+    figure = probe(run(1.0, steps=[step(0, layers={"isoscore_star": [None, None]})]), "isoscore_star")
+    assert "Range: [0, 1]." in figure.caption
+
+
+def test_every_watched_measure_is_one_of_the_catalogue():
+    assert [slug_of(measure) for measure in WATCHED if slug_of(measure) not in MEASURES] == []
+    assert title_of(SHARES[-1]) == "k-th anisotropy, centred, k = 3"
+    assert title_of("of another version") == "of another version"

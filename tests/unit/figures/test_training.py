@@ -1,0 +1,67 @@
+import pytest
+
+from app.db.models import RunStatus
+from app.figures.layer_measures import SHARES
+from app.figures.training import late_anisotropy, while_training
+from tests.unit.figures.rows import run, sweep
+
+SWEEP = sweep(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1)))
+
+
+def looks(*values, measure="mean_cosine"):
+    """One look every ten steps, whose last layer has these values."""
+    return [(10 * i, {measure: [0.9, value]}) for i, value in enumerate(values)]
+
+
+def test_a_line_is_the_last_layer_s_mean_over_seeds_at_each_step():
+    found = {one.id: looks(0.5, 0.4 + 0.1 * one.seed) for one in SWEEP.runs}
+    figure = while_training(SWEEP, found, "mean_cosine")
+    lines = figure.draw().data
+    assert [(trace.name, list(trace.x), list(trace.y)) for trace in lines] == [
+        ("λ = 0", [0, 10], [0.5, pytest.approx(0.45)]),
+        ("λ = 1", [0, 10], [0.5, pytest.approx(0.45)]),
+    ]
+    assert figure.table.columns == ["lambda", "step", "runs", "mean_cosine_mean", "ci95_half_width"]
+    assert figure.table.rows[1] == [0, 10, 2, pytest.approx(0.45), pytest.approx(12.7062 * 0.05, rel=1e-4)]
+    assert "(n = 2)" in figure.caption
+
+
+def test_a_run_that_is_still_on_its_way_is_in_the_mean_as_far_as_it_came():
+    first, second = SWEEP.runs[:2]
+    figure = while_training(SWEEP, {first.id: looks(0.5, 0.4), second.id: looks(0.7)}, "mean_cosine")
+    assert [row[1:4] for row in figure.table.rows] == [[0, 2, pytest.approx(0.6)], [10, 1, 0.4]]
+    assert "(n = 1 to 2)" in figure.caption
+
+
+def test_a_look_that_lacks_the_measure_or_its_value_leaves_no_point():
+    (first, *_) = SWEEP.runs
+    found = {
+        first.id: [(0, {"mean_cosine": None}), (10, {"mean_cosine": [0.5, None]}), (20, {"mean_cosine": [0.5, 0.6]})]
+    }
+    assert [row[1:4] for row in while_training(SWEEP, found, "mean_cosine").table.rows] == [[20, 1, 0.6]]
+    assert "begin here" in while_training(SWEEP, {}, "mean_cosine").empty
+
+
+def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_and_then_over_seeds():
+    def of(seed):
+        return [(step, {share: [0.9, (step >= 70) * (0.1 * k + 0.01 * seed)] for k, share in enumerate(SHARES, 1)})
+                for step in range(0, 101, 10)]  # fmt: skip
+
+    figure = late_anisotropy(SWEEP, {one.id: of(one.seed) for one in SWEEP.runs})
+    assert figure.table.columns[:5] == ["lambda", "runs", "raw_1", "raw_2", "raw_3"]
+    assert figure.table.columns[8] == "raw_1_ci95_half_width"
+    (row, _) = figure.table.rows
+    assert row[:8] == [0, 2, *(pytest.approx(0.1 * k + 0.005) for k in range(1, 7))]
+    assert row[8:] == [pytest.approx(12.7062 * 0.005, rel=1e-4)] * 6
+    raw, centred = figure.draw().data[:2]
+    assert (list(raw.y), list(centred.y)) == (row[2:5], row[5:8])
+    assert (centred.xaxis, centred.showlegend) == ("x2", False)
+    assert "the last 30 % of training" in figure.caption
+
+
+def test_late_anisotropy_is_of_finished_runs_alone_and_a_share_may_be_missing():
+    running = run(1.0, status=RunStatus.RUNNING, performance=None)
+    runs = sweep(run(0.0), running)
+    found = {one.id: looks(0.4, 0.5, measure=SHARES[0]) for one in runs.runs}
+    assert late_anisotropy(runs, found).table.rows == [[0, 1, 0.5, *[None] * 11]]
+    assert "first run has ended" in late_anisotropy(sweep(running), found).empty
