@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from app.db.models import Measurement, MeasurementStatus
+from app.services.presets import PRESETS
+from app.services.sweeps import SweepRequest
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
 from tests.uploads.good import npy
 
@@ -296,6 +298,21 @@ def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client,
     changed = client.get("/experiments/new", params=sweep(dataset, preset="istar-2-tuning", lambdas="1")).text
     assert 'id="lambdas" name="lambdas" aria-describedby="lambdas-help" value="1"' in changed
     assert "Algorithm 1, the poster and the code" in changed
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_can_be_launched_as_it_is_filled_in(client, dataset, preset):
+    page = client.get("/experiments/new", params={"preset": preset, "dataset_id": dataset.rsplit("/", 1)[-1]}).text
+    assert "Not ready" not in page
+    assert PRESETS[preset].title in page
+
+
+def test_a_form_of_nonsense_is_shown_with_what_is_wrong(client, dataset):
+    fields = SweepRequest.model_fields.keys() - {"dataset_id", "text_columns", "label_column", "grid", "beside"}
+    nonsense = dict.fromkeys(fields, "nonsense") | {"regularizers": ["istar", "entropy", "nonsense"]}
+    answer = client.get("/experiments/new", params=sweep(dataset, **nonsense))
+    assert answer.status_code == 200
+    assert "Not ready" in answer.text
 
 
 def test_a_preset_that_there_is_not_is_as_none(client, dataset):
