@@ -1,5 +1,6 @@
 """Data sets: train and validation rows of a task, uploaded or named."""
 
+import re
 from typing import BinaryIO
 
 from sqlalchemy import exists, select
@@ -43,7 +44,7 @@ def create_dataset(
         )  # fmt: skip
         with context.ledger.recording(*stored) as session:
             dataset = Dataset(
-                name=clean_name(name, names[0].rsplit(".", 1)[0]),
+                name=clean_name(name, re.sub(r"\.[^.]*(\.gz)?$", "", names[0], flags=re.IGNORECASE)),
                 origin=origin,
                 train_sha256=stored[0].sha256,
                 validation_sha256=stored[1].sha256,

@@ -1,11 +1,11 @@
 """What a data set looks like: the likeliest task, its texts and its label, by the names and contents of the columns."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.hub_tasks import TASKS, HubName
-from app.db.models import Dataset
 from app.db.task import METRICS, Metric, TaskKind
 from app.formats.columns import Column, ColumnKind
 from app.services.columns import is_fraction
@@ -49,11 +49,11 @@ class TaskProposal(BaseModel):
         return f"{kind}: {' + '.join(self.text_columns)} → {self.label_column}{classes}"
 
 
-def propose_for(dataset: Dataset) -> TaskProposal | None:
-    """Return what is known of a task of the Hub, or else what an uploaded data set looks like."""
-    if dataset.hub_name is None:
-        return propose([Column.model_validate(column) for column in dataset.columns])
-    known = TASKS[HubName(dataset.hub_name)]
+def propose_for(hub_name: str | None, columns: Sequence[Any]) -> TaskProposal | None:
+    """Return what is known of a task of the Hub, or else what the columns of a row of a data set look like."""
+    if hub_name is None:
+        return propose([Column.model_validate(column) for column in columns])
+    known = TASKS[HubName(hub_name)]
     return TaskProposal(
         task=known.task,
         text_columns=list(known.text_columns),

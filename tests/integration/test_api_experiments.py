@@ -1,5 +1,6 @@
 """Data sets and sweeps over HTTP. What training itself does is shown in tests/integration/workers."""
 
+import gzip
 import json
 
 import pytest
@@ -258,6 +259,47 @@ def test_a_run_that_finished_cannot_be_cancelled(client, context, request_body):
     with context.sessions.begin() as session:
         session.get(Run, run_id).status = RunStatus.FINISHED
     assert client.post(f"/api/runs/{run_id}/cancel").status_code == 409
+
+
+def test_a_data_set_proposes_the_task_it_looks_like(client):
+    assert client.get("/api/datasets").json() == []
+    answer = client.post("/api/datasets", files={"train": tsv(), "validation": tsv(name="validation.tsv")}).json()
+    assert answer["hub_name"] is None
+    assert answer["proposal"] == {
+        "task": "classification",
+        "text_columns": ["sentence"],
+        "label_column": "label",
+        "metric": "accuracy",
+        "n_classes": 2,
+    }
+    texts = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\na\nb\n"))
+    assert client.post("/api/datasets", files=texts).json()["proposal"] is None
+
+
+def test_gzipped_rows_of_questions_are_a_span_task(client):
+    row = {"question": "Where?", "context": "It is here.", "answers": {"text": ["here"], "answer_start": [6]}}
+    content = gzip.compress(f"{json.dumps(row)}\n".encode() * 3)
+    files = {name: (f"{name}.jsonl.gz", content) for name in ("train", "validation")}
+    answer = client.post("/api/datasets", files=files).json()
+    assert (answer["name"], answer["n_train"], answer["columns"][2]["examples"]) == ("train", 3, ["here"])
+    assert (answer["proposal"]["task"], answer["proposal"]["metric"]) == ("span", "word_f1")
+    damaged = client.post("/api/datasets", files=files | {"train": ("train.jsonl.gz", content[:-9])})
+    assert (damaged.status_code, damaged.json()["field"]) == (422, "train")
+    assert "train.jsonl.gz: The gzip file ends early or is damaged" in damaged.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "task", "metric", "n_train"),
+    [
+        ("stsb", "GLUE STS-B", "regression", "pearson", 5749),
+        ("sst5", "SST-5", "classification", "accuracy", 8544),
+        ("squad", "SQuAD 1.1", "span", "word_f1", 87599),
+    ],
+)
+def test_a_task_of_the_hub_is_proposed_as_it_is_published(client, name, title, task, metric, n_train):
+    answer = client.post("/api/datasets/hub", json={"name": name}).json()
+    assert (answer["name"], answer["hub_name"], answer["n_train"]) == (title, name, n_train)
+    assert (answer["proposal"]["task"], answer["proposal"]["metric"]) == (task, metric)
 
 
 def test_a_glue_task_is_named_not_uploaded(client):

@@ -6,6 +6,7 @@ import io
 import numpy as np
 import pytest
 
+from app.db.hub_tasks import HubName
 from app.db.models import Measurement, MeasurementStatus
 from app.services.presets import PRESETS
 from app.services.sweeps import SweepRequest
@@ -340,6 +341,29 @@ def test_a_sweep_launches_is_watched_and_is_cancelled(client, dataset):
     assert "6 cancelled" in ended
     assert 'hx-trigger="every 2s"' not in ended
     assert client.get("/experiments").text.count("6 of 6") == 1
+
+
+def test_a_data_set_is_shown_with_the_task_it_looks_like(client, dataset):
+    summary = "classification: sentence → label, 2 classes"
+    assert f"Looks like {summary}." in client.get(dataset).text
+    shown = client.get("/datasets").text
+    assert f'<td class="wrap">{summary}</td>' in shown
+    assert '<option value="squad">SQuAD 1.1 (span, 87,599 train and 10,570 validation rows)</option>' in shown
+    assert [name for name in HubName if f'<option value="{name}">' not in shown] == []
+
+
+def test_a_data_set_that_is_no_task_is_shown_with_its_columns(client):
+    files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
+    page = client.post("/datasets", files=files).headers["location"]
+    assert "No text with something to predict was found." in client.get(page).text
+    assert "no task: sentence, idx" in client.get("/datasets").text
+
+
+def test_a_task_of_the_hub_fills_the_form_of_a_sweep(client):
+    page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
+    assert "Looks like span: question + context → answers." in client.get(page).text
+    form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
+    assert "Span: question and context → answers" in form
 
 
 def test_deleting_asks_first(client, dataset):

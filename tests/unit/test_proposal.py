@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.hub_tasks import TASKS, HubName
-from app.db.models import Dataset, DatasetOrigin
 from app.db.task import METRICS, Metric, TaskKind
 from app.formats.tables import describe_pair
 from app.services.columns import check_columns
@@ -108,8 +107,7 @@ def test_whatever_is_proposed_can_be_trained_on(described, columns):
 def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(name):
     task = TASKS[name]
     columns = task.columns()
-    dataset = Dataset(origin=DatasetOrigin.HUB, hub_name=name.value, columns=[each.model_dump() for each in columns])
-    proposal = propose_for(dataset)
+    proposal = propose_for(name.value, [each.model_dump() for each in columns])
     names = check_columns(columns, proposal.task, proposal.text_columns, proposal.label_column)
     assert names == list(task.labels)
     assert (proposal.task, proposal.metric) == (task.task, task.metric)
@@ -119,7 +117,7 @@ def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(
 
 def test_an_uploaded_data_set_is_proposed_by_its_columns(described):
     columns = [each.model_dump(mode="json") for each in described({"sentence": "texts", "score": "scores"})]
-    proposal = propose_for(Dataset(origin=DatasetOrigin.UPLOAD, columns=columns))
+    proposal = propose_for(None, columns)
     assert proposal.model_dump() == {
         "task": TaskKind.REGRESSION,
         "text_columns": ["sentence"],

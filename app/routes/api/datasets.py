@@ -22,7 +22,7 @@ def list_datasets(context: ContextDep) -> Sequence[Dataset]:
 @router.post("", status_code=201, response_model=DatasetOut)
 def create_dataset(
     context: ContextDep,
-    train: Annotated[UploadFile, File(description=".tsv, .csv, .parquet or .jsonl")],
+    train: Annotated[UploadFile, File(description=".tsv, .csv or .jsonl, gzipped or not, or .parquet")],
     validation: Annotated[UploadFile, File(description="The same columns, other rows.")],
     name: Annotated[str | None, Form(max_length=200)] = None,
 ) -> Dataset:

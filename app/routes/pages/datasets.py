@@ -17,6 +17,7 @@ from app.services.datasets import (
     get_dataset,
     list_datasets,
 )
+from app.services.proposal import propose_for
 from app.templating import templates
 
 router = APIRouter(prefix="/datasets")
@@ -55,8 +56,10 @@ def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) 
 
 @router.get("/{dataset_id}")
 def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Response:
-    """Its columns and sizes."""
-    return templates.TemplateResponse(request, "dataset.html", {"dataset": get_dataset(context, dataset_id)})
+    """What it looks like, its columns and sizes."""
+    dataset = get_dataset(context, dataset_id)
+    shown = {"dataset": dataset, "proposal": propose_for(dataset.hub_name, dataset.columns)}
+    return templates.TemplateResponse(request, "dataset.html", shown)
 
 
 @router.get("/{dataset_id}/delete")
@@ -81,7 +84,7 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
 
 def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
     shown = {
-        "datasets": list_datasets(context),
+        "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in list_datasets(context)],
         "hub_tasks": TASKS,
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,

@@ -81,7 +81,7 @@ def _form_page(request: Request, context: Context, values: Values, problem: Isos
     shown: dict[str, Any] = {
         "datasets": datasets,
         "dataset": dataset,
-        "proposal": propose_for(dataset) if dataset else None,
+        "proposal": propose_for(dataset.hub_name, dataset.columns) if dataset else None,
         "models": list_models(context.settings),
         "values": values,
         "labels": LABELS,

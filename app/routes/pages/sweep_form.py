@@ -39,7 +39,7 @@ def defaults(dataset: Dataset | None, model: str) -> Values:
 def task_of(dataset: Dataset | None) -> Values:
     """The data set with its likeliest task, text columns, label column and metric."""
     values: Values = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
-    if dataset is None or (proposal := propose_for(dataset)) is None:
+    if dataset is None or (proposal := propose_for(dataset.hub_name, dataset.columns)) is None:
         return values
     return values | proposal.model_dump(mode="json", exclude={"n_classes"})
 

@@ -1,5 +1,6 @@
 """Files made to mislead, exhaust or break their reader: each is refused with a sentence, never with another error."""
 
+import gzip
 import io
 import json
 import pickle
@@ -135,6 +136,11 @@ def test_a_hostile_upload_is_refused_with_a_sentence(tmp_path, case):
 
 GOOD_ROWS = "train.tsv", b"sentence\tlabel\na\t1\nb\t0\n"
 
+
+def answers(texts, starts):
+    return json.dumps({"label": {"text": texts, "answer_start": starts}}).encode() + b"\n"
+
+
 HOSTILE_ROWS = {
     "empty": ("x.tsv", b"", "The file is empty"),
     "header only": ("x.tsv", b"sentence\tlabel\n", "has no rows"),
@@ -143,6 +149,30 @@ HOSTILE_ROWS = {
     "NUL bytes": ("x.tsv", b"sentence\tlabel\n\x00\t1\n", "NUL byte"),
     "no common column": ("x.tsv", b"text\tclass\na\t1\n", "no column in common"),
     "deep jsonl": ("x.jsonl", b'{"a":' * 50_000 + b"\n", "nested too deeply"),
+    "deep answers": ("x.jsonl", b'{"a": {"text": ' + b"[" * 50_000 + b"\n", "nested too deeply"),
+    "answers of a wrong type": ("x.jsonl", answers([1], [0]), "Line 1 holds no answers under 'label': expected texts"),
+    "answers that are not lists": ("x.jsonl", answers("x", 0), "expected a list of texts and a list of as many"),
+    "fewer positions than answers": ("x.jsonl", answers(["x", "y"], [0]), "expected a list of texts and a list of as"),
+    "an answer before the beginning": ("x.jsonl", answers(["x"], [-(10**300)]), "expected positions counted from 0"),
+    "a million answers": ("x.jsonl", answers(["x"] * 10**6, [0] * 10**6), "at most 1,000 answers, got 1,000,000"),
+    "a million answers in parquet": (
+        "x.parquet",
+        parquet(label=[{"text": ["x"] * 10**6, "answer_start": [0] * 10**6}]),
+        "at most 1,000 answers, got 1,000,000",
+    ),
+    "half a gzip file": ("x.tsv.gz", gzip.compress(GOOD_ROWS[1])[:-9], "The gzip file ends early or is damaged"),
+    "gzip magic only": ("x.tsv.gz", b"\x1f\x8b", "The gzip file ends early or is damaged"),
+    "gzip of noise": ("x.tsv.gz", b"\x1f\x8b\x08\0" + bytes(range(200)), "The gzip file ends early or is damaged"),
+    "gzip of nothing": ("x.tsv.gz", gzip.compress(b""), "The file is empty"),
+    "gzip of gzip": ("x.tsv.gz", gzip.compress(gzip.compress(GOOD_ROWS[1])), "compressed with gzip, which is not read"),
+    "gzip of a pickle": ("x.tsv.gz", gzip.compress(pickle.dumps(Explosive())), "Python pickle"),
+    "gzip of parquet": ("x.parquet.gz", gzip.compress(parquet(label=[1])), "parquet compressed with gzip, which only"),
+    "a bomb of gzip": (
+        "x.tsv.gz",
+        gzip.compress(b"sentence\tlabel\n" + (b"a" * 10**7 + b"\t1\n") * 7),
+        "unpacks to more than 67,108,864, as made to exhaust memory",
+    ),
+    "text named gz": ("x.tsv.gz", GOOD_ROWS[1], "whose name ends in '.gz'"),
     "jsonl of lists": ("x.jsonl", b"[1]\n", "holds list where an object belongs"),
     "a json document": ("x.json", b'[{"a": 1}]', "one object a line"),
     "huge number": ("x.jsonl", b'{"a": ' + b"9" * 10_000 + b"}\n", "is not JSON"),
@@ -182,6 +212,9 @@ GOOD_EMBEDDINGS = {
 }
 
 GOOD_TABLES = {
+    "x.tsv.gz": gzip.compress(GOOD_ROWS[1] * 9, mtime=0),
+    "answers.jsonl": answers(["b", "c"], [2, 30]) * 9,
+    "answers.parquet": parquet(label=[{"text": ["b", "c"], "answer_start": [2, 30]}] * 50),
     "x.tsv": GOOD_ROWS[1],
     "x.csv": b'sentence,label\n"a, b",1\nc,0\n',
     "x.jsonl": b'{"sentence": "a", "label": 1}\n{"sentence": "b", "label": 0}\n',

@@ -45,6 +45,45 @@ def test_other_columns_are_not_offered(path):
     assert read(path) == (["keep"], [[1]])
 
 
+STRING, INT = pa.string(), pa.int32()
+
+
+def answers(texts=STRING, starts=INT, **others):
+    return pa.struct({"text": pa.list_(texts), "answer_start": pa.list_(starts), **others})
+
+
+@pytest.mark.parametrize(
+    "type_", [answers(), answers(pa.large_string(), pa.int64()), answers(exact=pa.list_(pa.list_(pa.bool_())))]
+)
+def test_answers_are_a_column_of_their_json_text(path, type_):
+    values = [{"text": ["b", "c"], "answer_start": [2, 9]}, None, {"text": [], "answer_start": []}]
+    pq.write_table(pa.table({"answers": pa.array(values, type_), "q": ["x", "y", "z"]}), path)
+    text = '{"text": ["b", "c"], "answer_start": [2, 9]}'
+    assert read(path) == (["answers", "q"], [[text, "x"], [None, "y"], [None, "z"]])
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        answers(pa.binary()),
+        answers(starts=pa.float32()),
+        answers(pa.list_(pa.string())),
+        pa.struct({"text": pa.string(), "answer_start": pa.int32()}),
+        pa.struct({"text": pa.list_(pa.string())}),
+    ],
+)
+def test_structs_of_other_types_are_not_offered(path, type_):
+    pq.write_table(pa.table({"keep": [1], "answers": pa.array([None], type_)}), path)
+    assert read(path) == (["keep"], [[1]])
+
+
+def test_answers_that_cannot_be_are_refused_with_their_row(path):
+    good, bad = {"text": ["b"], "answer_start": [2]}, {"text": ["b", None], "answer_start": [2, 3]}
+    pq.write_table(pa.table({"answers": pa.array([good] * 5000 + [bad], answers())}), path)
+    with pytest.raises(InvalidError, match="Row 5,001 holds no answers under 'answers': expected texts that are not "):
+        read(path)
+
+
 def test_a_file_without_scalars_is_refused(path):
     pq.write_table(pa.table({"list": [[1.0]]}), path)
     with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):

@@ -1,3 +1,4 @@
+import gzip
 import os
 from collections import Counter
 from pathlib import Path
@@ -176,6 +177,42 @@ def test_the_labels_of_sst2_are_integers():
     labels = read_columns(path, path.name, ["label"])["label"]
     assert {type(label) for label in labels} == {int}
     assert Counter(labels) == {0: 29780, 1: 37569}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.tsv.gz", 'label\tsentence\n1\ta "quoted\n0\tb\n'),
+        ("v.CSV.GZ", 'sentence,label\n"a, b",1\nc,0\n'),
+        ("v.jsonl.gz", '{"sentence": "a", "label": 1}\n'),
+        ("v.jsonl", '{"sentence": "a", "label": 1}\n'),
+    ],
+)
+def test_gzipped_text_is_read_as_if_it_were_not(described, tmp_path, write, name, content):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()))
+    found = describe_pair(*write("train.tsv", TSV), path, name)
+    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
+    assert read_columns(path, name, ["label"])["label"][0] in {1, "1"}
+
+
+SPAN = '{"text": ["b"], "answer_start": [2]}'
+
+
+def test_answers_are_a_span_column_where_both_files_hold_nothing_else(described):
+    jsonl = f'{{"question": "q", "context": "a b", "answers": {SPAN}}}\n'
+    tsv = "question\tcontext\tanswers\nq\ta b\t"
+    found = described(jsonl, f"{tsv}{SPAN}\n", "t.jsonl")
+    assert [column.kind for column in found.columns] == [ColumnKind.TEXT, ColumnKind.TEXT, ColumnKind.SPAN]
+    assert found.columns[2].examples == ["b"]
+    for train, validation in ((f"{tsv}{SPAN}\n", f"{tsv}b\n"), (f"{tsv}b\n", f"{tsv}{SPAN}\n")):
+        assert described(train, validation).columns[2].kind is ColumnKind.TEXT
+
+
+def test_a_value_that_is_no_number_is_told_of_either_file(described):
+    numbers, words = "score\n1.5\n2\n", "score\n1.5\nhigh\n"
+    for train, validation, expected in ((numbers, numbers, None), (numbers, words, "high"), (words, numbers, "high")):
+        assert described(train, validation).columns[0].not_number == expected
 
 
 def test_a_file_of_texts_is_described_by_itself(write):

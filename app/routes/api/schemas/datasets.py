@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin
 from app.routes.api.schemas.row import Row
+from app.services.proposal import TaskProposal, propose_for
 
 
 class DatasetOut(Row):
@@ -16,12 +17,19 @@ class DatasetOut(Row):
     id: str
     name: str
     origin: DatasetOrigin
+    hub_name: HubName | None = Field(description="The task of the Hub; null for an upload.")
     train_filename: str | None
     validation_filename: str | None
     n_train: int | None
     n_validation: int | None
     columns: list[Any]
     created_at: datetime
+
+    @computed_field(description="What it looks like: the task that a sweep would train; null where nothing fits.")  # type: ignore[prop-decorator]
+    @property
+    def proposal(self) -> TaskProposal | None:
+        """The likeliest task."""
+        return propose_for(self.hub_name, self.columns)
 
 
 class HubRequest(BaseModel):
