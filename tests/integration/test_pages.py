@@ -8,6 +8,8 @@ import pytest
 
 from app.db.hub_tasks import HubName
 from app.db.models import Measurement, MeasurementStatus
+from app.services.presets import PRESETS
+from app.services.sweeps import SweepRequest
 from isotropy.catalog import GROUPS, MEASURES, OUTLIER_RULES
 from tests.uploads.good import npy
 
@@ -299,6 +301,21 @@ def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client,
     assert "Algorithm 1, the poster and the code" in changed
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_can_be_launched_as_it_is_filled_in(client, dataset, preset):
+    page = client.get("/experiments/new", params={"preset": preset, "dataset_id": dataset.rsplit("/", 1)[-1]}).text
+    assert "Not ready" not in page
+    assert PRESETS[preset].title in page
+
+
+def test_a_form_of_nonsense_is_shown_with_what_is_wrong(client, dataset):
+    fields = SweepRequest.model_fields.keys() - {"dataset_id", "text_columns", "label_column", "grid", "beside"}
+    nonsense = dict.fromkeys(fields, "nonsense") | {"regularizers": ["istar", "entropy", "nonsense"]}
+    answer = client.get("/experiments/new", params=sweep(dataset, **nonsense))
+    assert answer.status_code == 200
+    assert "Not ready" in answer.text
+
+
 def test_a_preset_that_there_is_not_is_as_none(client, dataset):
     page = client.get("/experiments/new", params=sweep(dataset, preset="nonsense")).text
     assert "Start from a paper’s settings" in page
@@ -346,7 +363,7 @@ def test_a_task_of_the_hub_fills_the_form_of_a_sweep(client):
     page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
     assert "Looks like span: question + context → answers." in client.get(page).text
     form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
-    assert ": question and context → answers</summary>" in form
+    assert "Span: question and context → answers" in form
 
 
 def test_deleting_asks_first(client, dataset):

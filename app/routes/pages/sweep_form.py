@@ -53,7 +53,7 @@ def preset_of(values: Mapping[str, Any]) -> Preset | None:
 
 def texts_of(preset: Preset, *, gpu: bool) -> Values:
     """The settings of a preset as texts; without a GPU in float32, as half precision is slower or lacking there."""
-    settings = preset.settings | ({} if gpu else {"precision": "fp32"})
+    settings = preset.settings if gpu else preset.settings | {"precision": "fp32"}
     values: Values = {name: text_of(value) for name, value in settings.items() if name in TEXTS}
     grid = [(name, ", ".join(map(grid_text, some))) for name, some in settings.get("grid", {}).items()]
     return values | {"regularizers": settings["regularizers"], "grid": grid}
