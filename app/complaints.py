@@ -1,8 +1,8 @@
 """What pydantic finds wrong with one value, as a sentence."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 LONGEST_SHOWN = 80
 NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,20})?", re.ASCII)
@@ -22,23 +22,89 @@ EXPECTED = {
     "int_from_float": "as a whole number",
     "bool_parsing": "as true or false",
     "string_too_long": "of at most {max_length} characters",
+    "string_type": "as a text",
+    "bool_type": "as true or false",
+    "dict_type": "as an object",
+    "list_type": "as a list",
     "literal_error": "as {expected}",
     "enum": "as {expected}",
 }
 MISSING = "missing"
+VALUE_ERROR = "value_error"
+
+# How pydantic names the alternatives of a union, and the keys of a dictionary, among the places of an error.
+ALTERNATIVE = re.compile(r"[\w-]*\[.+\]|(?:constrained-)?(?:str|int|float|bool)")
+LIST_OF = re.compile(r"list\[(?:constrained-)?(int|float|str)")
+ITEMS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": "a list of texts"}
+# Errors that say no more than that a value is of another kind, as it is for all alternatives but one.
+OTHER_KIND = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
+
+Error = Mapping[str, Any]
 
 
-def sentence_of(error: Mapping[str, Any], place: str) -> str:
+class Complaint(NamedTuple):
+    """A sentence, and the place of the value it is about: names of fields and positions in lists."""
+
+    sentence: str
+    place: list[str | int]
+
+
+def complaint_of(errors: Sequence[Error]) -> Complaint:
+    """The first value that is wrong, as one sentence even where it could have been of several kinds.
+
+    Of the alternatives of a union that is told which the value was meant for, if it is of the kind of one.
+    """
+    first = errors[0]
+    place = _place(first)
+    depth = next((at for at, part in enumerate(first["loc"]) if at and _is_alternative(part)), None)
+    if depth is None:
+        return Complaint(sentence_of(first, ".".join(map(str, place))), place)
+    tried = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
+    meant = [error for error in tried if len(_place(error)) > depth or error["type"] not in OTHER_KIND]
+    if meant or len(tried) == 1:
+        chosen = (meant or tried)[0]
+        place = _place(chosen)
+        return Complaint(sentence_of(chosen, ".".join(map(str, place))), place)
+    kinds = ", ".join(_kind(error) for error in tried)
+    return Complaint(f"Expected {'.'.join(map(str, place))} as {kinds}{_got(first)}.", place)
+
+
+def sentence_of(error: Error, place: str) -> str:
     """What was expected at that place and what came; of rarer errors pydantic's own words."""
-    came = error.get("input")
-    got = f", got {_shown(came)}" if isinstance(came, str | int | float | bool) else ""
     if place and error["type"] == MISSING:
         return f"Expected {place}, got nothing."
     if place and error["type"] in EXPECTED:
-        context = {name: _told(value) for name, value in error.get("ctx", {}).items()}
-        return f"Expected {place} {EXPECTED[error['type']].format_map(context)}{got}."
+        return f"Expected {place} {_expected(error)}{_got(error)}."
     message = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
-    return f"{place}: {message}{got}." if place else f"{message}{got}."
+    if error["type"] == VALUE_ERROR:
+        return f"{message[:1].upper()}{message[1:]}."
+    return f"{place}: {message}{_got(error)}." if place else f"{message}{_got(error)}."
+
+
+def _place(error: Error) -> list[str | int]:
+    return [part for at, part in enumerate(error["loc"]) if not (at and _is_alternative(part))]
+
+
+def _is_alternative(part: str | int) -> bool:
+    return isinstance(part, str) and ALTERNATIVE.fullmatch(part) is not None
+
+
+def _expected(error: Error) -> str:
+    context = {name: _told(value) for name, value in error.get("ctx", {}).items()}
+    return EXPECTED[error["type"]].format_map(context)
+
+
+def _kind(error: Error) -> str:
+    """What one alternative of a union would have taken."""
+    items = LIST_OF.search(str(error["loc"][-1]))
+    if error["type"] == "list_type":
+        return ITEMS[items[1]] if items else "a list"
+    return _expected(error).removeprefix("as ")
+
+
+def _got(error: Error) -> str:
+    came = error.get("input")
+    return f", got {_shown(came)}" if isinstance(came, str | int | float | bool) else ""
 
 
 def _told(value: Any) -> str:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from sqlalchemy.exc import IntegrityError, OperationalError
 from starlette.exceptions import HTTPException
 
-from app.complaints import sentence_of
+from app.complaints import complaint_of
 from app.errors import (
     ConflictError,
     InvalidError,
@@ -42,6 +42,8 @@ BARE = {
     HTTPStatus.NOT_FOUND: HTTPStatus.NOT_FOUND.phrase,
     HTTPStatus.METHOD_NOT_ALLOWED: HTTPStatus.METHOD_NOT_ALLOWED.phrase,
 }
+# Of a request; what comes after them in the place of an error is the sender's own.
+PARTS = ("body", "query", "path")
 
 
 class Problem(BaseModel):
@@ -58,10 +60,10 @@ def status_of(error: IsoscopeError) -> HTTPStatus:
 
 def first_problem(errors: Sequence[Any]) -> Problem:
     """The first of pydantic's complaints as a sentence and the field it belongs to."""
-    error = errors[0]
-    places = [part for part in error["loc"] if part not in ("body", "query", "path")]
-    field = next((str(part) for part in places if isinstance(part, str)), None)
-    return Problem(detail=sentence_of(error, ".".join(map(str, places))), field=field)
+    placed = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
+    complaint = complaint_of(placed)
+    field = next((part for part in complaint.place if isinstance(part, str)), None)
+    return Problem(detail=complaint.sentence, field=field)
 
 
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:

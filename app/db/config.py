@@ -3,7 +3,16 @@
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer
 from app.db.task import METRICS, Metric, TaskKind
@@ -52,7 +61,20 @@ class Selection(StrEnum):
 
 LayerNumber = Annotated[int, Field(ge=1, le=1000)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]
 Weight = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
+
+
+def _each_once(layers: list[int]) -> list[int]:
+    return sorted(set(layers))
+
+
+def _something_to_add(weights: dict[Regularizer, float]) -> dict[Regularizer, float]:
+    return {name: weight for name, weight in weights.items() if name is not Regularizer.NONE and weight}
+
+
+LayerNumbers = Annotated[list[LayerNumber], Field(min_length=1), AfterValidator(_each_once)]
+Weights = Annotated[dict[Regularizer, Weight], AfterValidator(_something_to_add)]
 
 
 class TrainingOptions(BaseModel):
@@ -64,10 +86,10 @@ class TrainingOptions(BaseModel):
     task: TaskKind = TaskKind.CLASSIFICATION
     text_columns: list[str] = Field(min_length=1, max_length=2)
     label_column: str
-    metric: Metric = Metric.ACCURACY
+    metric: Metric = Field(Metric.ACCURACY, validate_default=True)
 
-    layers: list[LayerNumber] | Layers | None = Field(
-        None, min_length=1, description="Layers that a regularizer sees, from 1; null means those of its paper."
+    layers: LayerNumbers | Layers | None = Field(
+        None, description="Layers that a regularizer sees, from 1; null means those of its paper."
     )
     points: Points | None = Field(
         None, description="Which vectors of a layer a regularizer sees; null means those of its paper."
@@ -90,12 +112,12 @@ class TrainingOptions(BaseModel):
         le=1e6,
         description="Weight of the mean length of the other bars, which it shortens.",
     )
-    beside: dict[Regularizer, Weight] = Field(
+    beside: Weights = Field(
         default_factory=dict, description="Further regularizers, each added to every run with this lambda."
     )
 
     epochs: int | None = Field(3, ge=1, le=1000)
-    max_steps: int | None = Field(None, ge=1, le=10_000_000)
+    max_steps: int | None = Field(None, ge=1, le=10_000_000, validate_default=True)
     batch_size: int = Field(16, ge=1, le=4096, description="Rows of a forward pass, in each process.")
     accumulation: int = Field(1, ge=1, le=1024, description="Batches whose gradients are averaged into one step.")
     optimizer: Optimizer = Optimizer.ADAMW
@@ -128,28 +150,20 @@ class TrainingOptions(BaseModel):
     )
     export: bool = Field(False, description="Keep the trained model for download.")
 
-    @model_validator(mode="after")
-    def _one_length(self) -> Self:
-        if (self.epochs is None) == (self.max_steps is None):
+    @field_validator("max_steps")
+    @classmethod
+    def _one_length(cls, max_steps: int | None, info: ValidationInfo) -> int | None:
+        if "epochs" in info.data and (info.data["epochs"] is None) == (max_steps is None):
             raise ValueError("expected either epochs or max_steps; give one of them")
-        return self
+        return max_steps
 
-    @model_validator(mode="after")
-    def _metric_of_the_task(self) -> Self:
-        if self.metric not in METRICS[self.task]:
-            offered = ", ".join(METRICS[self.task])
-            raise ValueError(f"expected a metric of {self.task}, one of {offered}; got {self.metric}")
-        return self
-
-    @field_validator("layers")
+    @field_validator("metric")
     @classmethod
-    def _each_layer_once(cls, layers: Layers | list[int] | None) -> Layers | list[int] | None:
-        return sorted(set(layers)) if isinstance(layers, list) else layers
-
-    @field_validator("beside")
-    @classmethod
-    def _something_to_add(cls, beside: dict[Regularizer, float]) -> dict[Regularizer, float]:
-        return {name: weight for name, weight in beside.items() if name is not Regularizer.NONE and weight}
+    def _metric_of_the_task(cls, metric: Metric, info: ValidationInfo) -> Metric:
+        task = info.data.get("task")
+        if task is not None and metric not in METRICS[task]:
+            raise ValueError(f"expected a metric of {task}, one of {', '.join(METRICS[task])}; got {metric}")
+        return metric
 
 
 class TrainingConfig(TrainingOptions):
@@ -169,7 +183,7 @@ class RunConfig(TrainingConfig):
 
     regularizer: Regularizer
     lam: FiniteFloat
-    zeta: FiniteFloat = Field(0.2, ge=0, le=1)
+    zeta: Zeta = 0.2
     seed: Seed
 
     @property

@@ -11,6 +11,8 @@ class ColumnKind(StrEnum):
     TEXT = "text"
     NUMBER = "number"
     LABEL = "label"
+    SPAN = "span"
+    """Answers and where they begin in a text: see ``app.formats.span``."""
 
 
 class Column(BaseModel):
@@ -28,5 +30,7 @@ class Column(BaseModel):
     """The distinct values of the train file as labels, in order; null when there are more than 200."""
     unseen: list[str]
     """Up to three values of the validation file that the train file lacks; looked for only if ``values``."""
+    not_number: str | None = None
+    """A value, cut short, of either file that is no finite number; null where all are."""
     n_missing_train: int
     n_missing_validation: int

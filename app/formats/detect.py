@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.errors import InvalidError, UnsupportedFormatError
+from app.formats.gzipped import SUFFIX, is_gzipped, open_unpacked
 
 
 class Format(StrEnum):
@@ -92,22 +93,30 @@ OTHER_KINDS = (
 )
 
 
-def detect(path: Path, filename: str, accepted: Collection[Format] = EMBEDDING_FORMATS) -> Format:
+def detect(
+    path: Path, filename: str, accepted: Collection[Format] = EMBEDDING_FORMATS, *, unpack: bool = False
+) -> Format:
     """Return the format of the file. Reads its first bytes only, so that the web process may call it.
+
+    With ``unpack``, of text that is compressed with gzip, as in x.csv.gz, it is the format of the text.
 
     Raises:
         InvalidError: the file is empty, or is not what its name says.
         UnsupportedFormatError: it is something else than the formats ``accepted``.
 
     """
-    with path.open("rb") as stream:
+    unpack = unpack and is_gzipped(path)
+    with open_unpacked(path) if unpack else path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if not head:
         raise InvalidError("The file is empty: 0 bytes. Choose a file that holds data.")
-    suffix = Path(filename).suffix.lower()
+    name = filename.lower()
+    suffix = Path(name.removesuffix(SUFFIX) if unpack else name).suffix
     found = _by_content(head, suffix) or _by_name(suffix, accepted)
     if found not in accepted:
         raise UnsupportedFormatError(f"Expected {listed(accepted)}, got a {found} file: convert it to one of these.")
+    if unpack and found not in TEXT_FORMATS:
+        raise UnsupportedFormatError(f"The file is {found} compressed with gzip, which only text may be: unpack it.")
     return found
 
 

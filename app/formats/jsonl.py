@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, whose values are text, numbers, true, false or null."""
+"""JSON lines: an object a line, whose values are text, numbers, true, false or null, or the answers to a question."""
 
 import json
 from collections import Counter
@@ -8,20 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import InvalidError
+from app.formats.span import is_nested_span, span_text
 from app.formats.table_file import Scalar, TableFile, require_columns
 from app.formats.text import lines
 from app.formats.wording import shown, storable
 
 
 def read_jsonl(path: Path) -> TableFile:
-    """Open a file; its columns are all keys whose values are nowhere a list or an object."""
+    """Open a file; its columns are all keys whose values are nowhere a list or an object, or all of them answers."""
     columns: dict[str, None] = {}
+    flat: set[str] = set()
+    spans: set[str] = set()
     nested: set[str] = set()
     for _, row in objects(path):
         if not row.keys() <= columns.keys():
             columns.update(dict.fromkeys(row))
             require_columns(list(columns))
-        nested.update(key for key, value in row.items() if isinstance(value, (dict, list)))
+        for key, value in row.items():
+            if isinstance(value, (dict, list)):
+                (spans if is_nested_span(value) else nested).add(key)
+            elif value is not None:
+                flat.add(key)
+    nested |= spans & flat
     names = [name for name in columns if name not in nested]
     if not names:
         raise InvalidError(
@@ -32,14 +40,17 @@ def read_jsonl(path: Path) -> TableFile:
 
 
 def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
-    for _, row in objects(path):
-        yield [_scalar(row.get(name)) for name in columns]
+    for number, row in objects(path):
+        yield [_scalar(row.get(name), name, number) for name in columns]
 
 
-def _scalar(value: Scalar | None) -> Scalar | None:
+def _scalar(value: Any, column: str, number: int) -> Scalar | None:
     if isinstance(value, str):
         return storable(value) if value.strip() else None
-    return value
+    if isinstance(value, dict):
+        return span_text(value, column, f"Line {number}")
+    scalar: Scalar | None = value
+    return scalar
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Parquet: the schema first, then batches of the columns that hold text, numbers or true and false."""
+"""Parquet: the schema first, then batches of the columns that hold text, numbers, true and false, or answers."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.errors import InvalidError, TooLargeError
+from app.formats.span import STARTS, TEXTS, span_text
 from app.formats.table_file import Scalar, TableFile, require_columns
 from app.formats.wording import storable
 
@@ -22,12 +23,12 @@ BUFFER_BYTES = 2**20
 
 
 def read_parquet(path: Path) -> TableFile:
-    """Open a file by its schema. Nested columns, dates and bytes are not offered."""
+    """Open a file by its schema. Nested columns other than answers, dates and bytes are not offered."""
     with open_parquet(path) as file:
         schema = file.schema_arrow
         require_rows(file.metadata, MAX_ROWS)
         require_columns(schema.names)
-        columns = [field.name for field in schema if is_scalar(field.type)]
+        columns = [field.name for field in schema if is_scalar(field.type) or _is_span(field.type)]
     if not columns:
         raise InvalidError(
             "No column of the parquet file holds text or numbers: write the texts and labels as plain columns."
@@ -46,9 +47,10 @@ def require_rows(metadata: pq.FileMetaData, max_rows: int) -> None:
 
 def _rows(path: Path, columns: list[str]) -> Iterator[Sequence[Scalar | None]]:
     with open_parquet(path) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
-            for row in scalar_rows(batch, columns):
-                yield [_scalar(value) for value in row]
+        batches = file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False)
+        rows = (row for batch in batches for row in scalar_rows(batch, columns))
+        for number, row in enumerate(rows, start=1):
+            yield [_scalar(value, name, number) for name, value in zip(columns, row, strict=True)]
 
 
 def scalar_rows(batch: pa.RecordBatch, columns: list[str]) -> Iterator[tuple[Any, ...]]:
@@ -98,7 +100,24 @@ def is_scalar(type_: pa.DataType) -> bool:
     )
 
 
-def _scalar(value: Scalar | None) -> Scalar | None:
+def _is_span(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds answers: a list of texts and one of positions, and whatever else."""
+    if not pa.types.is_struct(type_):
+        return False
+    lists = {field.name: field.type.value_type for field in type_ if _is_list(field.type)}
+    texts, starts = lists.get(TEXTS), lists.get(STARTS)
+    if texts is None or starts is None:
+        return False
+    return bool(pa.types.is_integer(starts) and (pa.types.is_string(texts) or pa.types.is_large_string(texts)))
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
+
+
+def _scalar(value: Any, column: str, number: int) -> Scalar | None:
     if isinstance(value, str):
         return storable(value) if value.strip() else None
+    if isinstance(value, dict):
+        return span_text(value, column, f"Row {number:,}")
     return None if value is None or math.isnan(value) else value

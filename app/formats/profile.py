@@ -1,8 +1,12 @@
 """What one column of one file holds, gathered value by value."""
 
+import sys
+from math import isfinite
+
 from app.formats.columns import ColumnKind
 from app.formats.contents import MAX_DISTINCT, examples
 from app.formats.labels import MAX_LABELS, NUMBER, label_text, sort_labels
+from app.formats.span import read_span
 from app.formats.table_file import Scalar
 
 
@@ -12,18 +16,22 @@ class Profile:
     def __init__(self) -> None:
         self.n = 0
         self.n_missing = 0
+        self.not_number: str | None = None
+        """The first value that is no finite number, cut short."""
         self._distinct: dict[str, None] = {}
-        self._all_numbers = True
+        self._all_spans = True
 
     def add(self, value: Scalar | None) -> None:
         """Take the value of the next row."""
         self.n += 1
         if value is None:
             self.n_missing += 1
-        elif self.n_distinct <= MAX_DISTINCT:
-            label = label_text(value)
-            self._distinct[label] = None
-            self._all_numbers = self._all_numbers and NUMBER.fullmatch(label) is not None
+            return
+        if self.n_distinct <= MAX_DISTINCT:
+            self._distinct[label_text(value)] = None
+        if self.not_number is None and not is_number(value):
+            (self.not_number,) = examples([str(value)])
+        self._all_spans = self._all_spans and isinstance(value, str) and read_span(value) is not None
 
     @property
     def n_distinct(self) -> int:
@@ -32,7 +40,9 @@ class Profile:
 
     @property
     def examples(self) -> list[str]:
-        """The first three different values, cut short."""
+        """The first three different values, cut short; of answers the text of the first."""
+        if self.kind is ColumnKind.SPAN:
+            return examples(span.texts[0] for text in self._distinct if (span := read_span(text)))
         return examples(self._distinct)
 
     @property
@@ -42,15 +52,25 @@ class Profile:
 
     @property
     def kind(self) -> ColumnKind:
-        """Labels are few and come again; what is left is numbers or text."""
+        """Labels are few and come again; what is left is numbers or text, but for answers."""
+        if self._all_spans and self._distinct:
+            return ColumnKind.SPAN
         if self.n_distinct <= min(MAX_LABELS, self.n // 2) and not self._has_fractions:
             return ColumnKind.LABEL
-        return ColumnKind.NUMBER if self._all_numbers and self._distinct else ColumnKind.TEXT
+        return ColumnKind.NUMBER if self._distinct and self.not_number is None else ColumnKind.TEXT
 
     @property
     def _has_fractions(self) -> bool:
-        return self._all_numbers and any(not float(value).is_integer() for value in self._distinct)
+        return self.not_number is None and any(not float(value).is_integer() for value in self._distinct)
 
     def lacks(self, values: list[str]) -> list[str]:
         """Return up to three of the values here that are not among ``values``."""
         return sort_labels(self._distinct.keys() - values)[:3]
+
+
+def is_number(value: Scalar) -> bool:
+    """Whether a value is a finite number, or the text of one."""
+    if isinstance(value, str):
+        text = value.strip()
+        return NUMBER.fullmatch(text) is not None and isfinite(float(text))
+    return not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -98,7 +98,7 @@ def read_columns(
 
 
 def _open_table(path: Path, filename: str, accepted: Collection[Format]) -> TableFile:
-    file_format = detect(path, filename, accepted)
+    file_format = detect(path, filename, accepted, unpack=True)
     if file_format is Format.LINES:
         return read_lines(path)
     if file_format is Format.JSONL:
@@ -126,13 +126,20 @@ def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FOR
 
 def _column(name: str, train: Profile, validation: Profile | None) -> Column:
     values = train.values
+    kind = train.kind
+    if kind is ColumnKind.SPAN and validation is not None and validation.kind is not ColumnKind.SPAN:
+        kind = ColumnKind.TEXT
+    not_number = train.not_number
+    if not_number is None and validation is not None:
+        not_number = validation.not_number
     return Column(
         name=name,
-        kind=train.kind,
+        kind=kind,
         n_distinct=train.n_distinct,
         examples=train.examples,
         values=values,
         unseen=[] if values is None or validation is None else validation.lacks(values),
+        not_number=not_number,
         n_missing_train=train.n_missing,
         n_missing_validation=0 if validation is None else validation.n_missing,
     )

@@ -1,12 +1,14 @@
 """Lines and cells of text files, streamed and capped."""
 
 import csv
+import io
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 from app.errors import InvalidError
 from app.formats.detect import Format
+from app.formats.gzipped import open_unpacked
 
 MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536
@@ -16,9 +18,9 @@ Record = tuple[int, list[str]]
 
 
 def lines(path: Path, newline: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text, with or without a byte order mark, each with its line end."""
+    """Yield the lines of a UTF-8 text, gzipped or not, with or without a byte order mark, each with its line end."""
     number = 0
-    with path.open(encoding="utf-8-sig", newline=newline) as stream:
+    with open_unpacked(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline=newline) as stream:
         try:
             while line := stream.readline(MAX_LINE_CHARACTERS):
                 number += 1

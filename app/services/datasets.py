@@ -6,11 +6,11 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.errors import ConflictError, IsoscopeError, NotFoundError
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
-from app.services.hub_tasks import TASKS, HubName
 from app.services.names import base_name, clean_name
 from app.storage import Stored
 
@@ -61,11 +61,11 @@ def create_dataset(
 
 
 def create_hub_dataset(context: Context, hub_name: HubName) -> Dataset:
-    """Add a GLUE task, whose rows the worker will fetch from the Hub at a pinned revision."""
+    """Add a task of the Hub, whose rows the worker will fetch from the Hub at a pinned revision."""
     task = TASKS[hub_name]
     with context.sessions.begin() as session:
         dataset = Dataset(
-            name=f"GLUE {task.title}",
+            name=task.title,
             origin=DatasetOrigin.HUB,
             hub_name=hub_name.value,
             n_train=task.n_train,

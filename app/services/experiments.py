@@ -1,80 +1,17 @@
-"""Experiments: plan a sweep, launch it, look at it, stop it."""
+"""Experiments: launch a sweep, look at it, stop it."""
 
 from collections import Counter
-from typing import NamedTuple
 
-from pydantic import Field, FiniteFloat
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions
-from app.db.models import UNFINISHED, Dataset, Experiment, Run
-from app.db.penalty import Regularizer
-from app.db.types import RowId
-from app.errors import ConflictError, InvalidError, NotFoundError
-from app.formats.labels import check_text_columns, label_values
-from app.formats.tables import Column
+from app.db.models import UNFINISHED, Experiment, Run
+from app.errors import ConflictError, NotFoundError
 from app.queue import DEFAULT_PRIORITY, Job, JobKind
-from app.services.datasets import find_dataset
-from app.services.models import ModelChoice, require_model
 from app.services.names import clean_name
 from app.services.runs import mark_cancelled
-
-MAX_RUNS = 500
-
-
-class SweepRequest(TrainingOptions):
-    """What a user asks for: a configuration, and the values that its runs differ in."""
-
-    name: str | None = Field(None, max_length=200)
-    dataset_id: RowId
-    regularizer: Regularizer = Regularizer.ISTAR
-    lambdas: list[FiniteFloat] = Field([-1.0, 0.0, 1.0], min_length=1, max_length=100)
-    zeta: FiniteFloat = Field(0.2, ge=0, le=1)
-    seeds: list[Seed] = Field([0], min_length=1, max_length=100)
-
-
-class SweepPlan(NamedTuple):
-    """The runs that a request means, before any is made."""
-
-    dataset: Dataset
-    config: TrainingConfig
-    runs: list[RunConfig]
-    notes: list[str]
-
-
-def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
-    """Check a request against its data set and model, and list its runs.
-
-    To compare with, every seed gets a run at lambda = 0, which is training without a regularizer.
-    Raises InvalidError at the field that is wrong.
-    """
-    with context.sessions() as session:
-        dataset = find_dataset(session, request.dataset_id)
-    names = _check_columns(dataset, request)
-    _check_layers(require_model(context.settings, request.model, ask_hub=ask_hub), request)
-    shared = request.model_dump(include=set(TrainingOptions.model_fields)) | {"label_names": names}
-    config = TrainingConfig.model_validate(shared)
-    wanted = set(request.lambdas) if request.regularizer is not Regularizer.NONE else set()
-    runs = [
-        RunConfig(
-            **config.model_dump(),
-            regularizer=request.regularizer if lam else Regularizer.NONE,
-            lam=lam,
-            zeta=request.zeta,
-            seed=seed,
-        )
-        for seed in dict.fromkeys(request.seeds)
-        for lam in sorted(wanted | {0.0})
-    ]
-    if len(runs) > MAX_RUNS:
-        raise InvalidError(
-            f"Expected at most {MAX_RUNS} runs in one experiment, got {len(runs)}. Take fewer lambdas or fewer seeds.",
-            "lambdas",
-        )
-    notes = [] if 0.0 in wanted else ["The λ = 0 baseline was added, one run for each seed."]
-    return SweepPlan(dataset, config, runs, notes)
+from app.services.sweeps import SweepRequest, plan_sweep
 
 
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
@@ -85,6 +22,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
             name=clean_name(request.name, f"{request.model} on {plan.dataset.name}"),
             dataset_id=plan.dataset.id,
             config=plan.config.model_dump(mode="json"),
+            grid=plan.grid,
             runs=[
                 Run(
                     position=position,
@@ -144,26 +82,3 @@ def _find(session: Session, experiment_id: str) -> Experiment:
     if (experiment := session.scalar(loaded)) is None:
         raise NotFoundError(f"There is no experiment {experiment_id!r}; it may have been deleted.")
     return experiment
-
-
-def _check_columns(dataset: Dataset, request: SweepRequest) -> list[str]:
-    """The label names of a request whose columns all exist and fit."""
-    columns = [Column.model_validate(column) for column in dataset.columns]
-    check_text_columns(columns, request.text_columns)
-    if request.label_column in request.text_columns:
-        raise InvalidError(
-            f"The label column {request.label_column!r} is also a text column: the model would read the answer. "
-            "Choose another.",
-            "label_column",
-        )
-    return label_values(columns, request.label_column)
-
-
-def _check_layers(model: ModelChoice, request: SweepRequest) -> None:
-    chosen = request.layers if isinstance(request.layers, list) else []
-    beyond = [layer for layer in chosen if model.layers is not None and layer > model.layers]
-    if beyond:
-        raise InvalidError(
-            f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {beyond[0]}.",
-            "layers",
-        )

@@ -8,7 +8,8 @@ from app.bundled import BUNDLED
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, Embedding, Experiment
 from app.services.datasets import create_dataset
-from app.services.experiments import SweepRequest, create_experiment
+from app.services.experiments import create_experiment
+from app.services.sweeps import SweepRequest
 
 FOLDER = Path(__file__).parents[2] / "samples" / "agreement"
 NAME = "Subject-verb agreement (synthetic)"

@@ -8,7 +8,7 @@ EXPERIMENT = {
     "text_columns": ["sentence"],
     "label_column": "label",
     "lambdas": [-1, 1],
-    "zeta": 0.2,
+    "zetas": [0.2],
     "seeds": [0],
     "epochs": None,
     "max_steps": STEPS,

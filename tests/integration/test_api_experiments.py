@@ -25,7 +25,7 @@ def request_body(dataset):
         "dataset_id": dataset["id"],
         "text_columns": ["sentence"],
         "label_column": "label",
-        "regularizer": "istar",
+        "regularizers": ["istar"],
         "lambdas": [-1, 1],
         "seeds": [0, 1],
     }
@@ -42,21 +42,72 @@ def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed
     answer = client.post("/api/experiments", json=request_body)
     assert answer.status_code == 201
     runs = answer.json()["runs"]
-    assert [(run["seed"], run["lam"]) for run in runs] == [(s, lam) for s in (0, 1) for lam in (-1, 0, 1)]
-    assert [run["regularizer"] for run in runs] == ["istar", "none", "istar"] * 2
+    assert [(run["seed"], run["lam"]) for run in runs] == [(s, lam) for s in (0, 1) for lam in (0, -1, 1)]
+    assert [run["regularizer"] for run in runs] == ["none", "istar", "istar"] * 2
     assert {run["status"] for run in runs} == {"queued"}
     assert context.queue.active() == {f"finetune-{run['id']}" for run in runs}
 
 
 def test_without_a_regularizer_there_is_one_run_for_each_seed(client, request_body):
-    runs = client.post("/api/experiments", json=request_body | {"regularizer": "none"}).json()["runs"]
-    assert [(run["seed"], run["lam"]) for run in runs] == [(0, 0), (1, 0)]
+    for nothing in ([], ["none"]):
+        runs = client.post("/api/experiments", json=request_body | {"regularizers": nothing}).json()["runs"]
+        assert [(run["seed"], run["lam"]) for run in runs] == [(0, 0), (1, 0)]
+
+
+def test_each_method_is_swept_beside_one_baseline_and_zeta_is_of_i_star_alone(client, request_body):
+    change = {"regularizers": ["istar", "cosreg"], "lambdas": [1, 1, -1], "zetas": [0.2, 0.4], "seeds": [3, 3]}
+    runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
+    assert [(run["regularizer"], run["lam"], run["zeta"]) for run in runs] == [
+        ("none", 0, 0.2),
+        *[("istar", lam, zeta) for zeta in (0.2, 0.4) for lam in (-1, 1)],
+        ("cosreg", -1, 0.2),
+        ("cosreg", 1, 0.2),
+    ]
+
+
+def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_own_values(client, request_body):
+    grid = {"learning_rate": [1e-5, 3e-5, 1e-5], "entropy_bars": ["prominent", "all"], "layers": [None, [2, 1]]}
+    change = {"regularizers": ["cosreg", "entropy"], "lambdas": [1], "seeds": [0], "grid": grid}
+    created = client.post("/api/experiments", json=request_body | change).json()
+    assert created["grid"] == {
+        "learning_rate": [1e-5, 3e-5],
+        "entropy_bars": ["prominent", "all"],
+        "layers": [None, [1, 2]],
+    }
+    assert created["config"]["learning_rate"] == 1e-5
+    configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in created["runs"]]
+    varied = ("learning_rate", "regularizer", "entropy_bars", "layers")
+    of_a_rate = [
+        ("none", "prominent", None),
+        ("cosreg", "prominent", None),
+        ("cosreg", "prominent", [1, 2]),
+        *[("entropy", bars, layers) for layers in (None, [1, 2]) for bars in ("prominent", "all")],
+    ]
+    wanted = [(rate, *rest) for rate in (1e-5, 3e-5) for rest in of_a_rate]
+    assert [tuple(config[name] for name in varied) for config in configs] == wanted
+
+
+def test_what_stands_beside_every_run_is_in_the_baseline_too(client, request_body):
+    change = {"beside": {"entropy": 0.5}, "grid": {"entropy_bars": ["prominent", "all"]}, "seeds": [0]}
+    runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
+    configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
+    assert [(config["entropy_bars"], config["lam"]) for config in configs] == [
+        (bars, lam) for bars in ("prominent", "all") for lam in (0, -1, 1)
+    ]
+    assert {config["beside"]["entropy"] for config in configs} == {0.5}
+
+
+def test_a_grid_over_steps_stands_in_for_epochs(client, request_body):
+    change = {"regularizers": [], "seeds": [0], "grid": {"max_steps": [5, 10]}}
+    runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
+    configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
+    assert [(config["epochs"], config["max_steps"]) for config in configs] == [(None, 5), (None, 10)]
 
 
 def test_a_row_holds_all_that_is_needed_to_repeat_the_run(client, request_body):
     created = client.post("/api/experiments", json=request_body).json()
     config = client.get(f"/api/runs/{created['runs'][0]['id']}").json()["config"]
-    assert (config["lam"], config["zeta"], config["seed"]) == (-1, 0.2, 0)
+    assert (config["lam"], config["zeta"], config["seed"]) == (0, 0.2, 0)
     assert (config["epochs"], config["batch_size"], config["learning_rate"]) == (3, 16, 3e-5)
     assert config["label_names"] == ["0", "1"]
 
@@ -94,7 +145,24 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         ({"lambdas": ["abc"]}, "lambdas", "as a number"),
         ({"lambdas": [float("nan")]}, "lambdas", "finite"),
         ({"lambdas": []}, "lambdas", "at least 1"),
-        ({"zeta": 1.5}, "zeta", "up to 1"),
+        ({"zetas": [1.5]}, "zetas", "up to 1"),
+        ({"regularizers": ["l2"]}, "regularizers", "Expected regularizers.0 as none, istar, istar_unbiased"),
+        ({"grid": {"batch_size": [16, 0]}}, "grid", "Expected grid.batch_size.1 of at least 1, got 0."),
+        ({"grid": {"batch_size": []}}, "grid", "at least 1"),
+        ({"grid": {"nonsense": [1]}}, "grid", "not permitted"),
+        ({"grid": {"metric": ["f1"]}}, "grid", "metric is the same for all of them"),
+        ({"grid": {"layers": ["first"]}}, "grid", "as a list of whole numbers, all or last, got 'first'"),
+        ({"grid": {"layers": [None, [7]]}}, "grid", "Expected layers from 1 to 6"),
+        ({"grid": {"entropy_bars": ["all"]}}, "grid", "entropy_bars, which is a setting of persistent entropy"),
+        ({"grid": {"epochs": [1], "max_steps": [5]}}, "grid", "either epochs or max_steps, got both"),
+        ({"grid": {"model": ["all-MiniLM-L6-v2", "no such model!"]}}, "model", "got 'no such model!'"),
+        ({"grid": {"batch_size": list(range(1, 51))}, "seeds": list(range(9))}, "grid", "50 batch sizes × (1 baseline"),
+        ({"beside": {"istar": 1}}, "beside", "would have two λ in one run"),
+        ({"regularizers": ["istar_unbiased"], "points": "tokens"}, "points", "the tokens of one text do"),
+        ({"regularizers": ["spectrum"], "layers": "last"}, "layers", "sees the input embedding matrix"),
+        ({"regularizers": ["spectrum"], "points": "mean"}, "points", "sees the input embedding matrix"),
+        ({"task": "regression", "metric": "accuracy"}, "metric", "Expected a metric of regression, one of pearson"),
+        ({"task": "regression"}, "metric", "got accuracy."),
         ({"seeds": [-1]}, "seeds", "of at least 0"),
         ({"model": "no such model!"}, "model", "got 'no such model!'"),
         ({"model": "../../etc"}, "model", "got '../../etc'"),
@@ -105,12 +173,13 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         ({"layers": [7]}, "layers", "Expected layers from 1 to 6"),
         ({"layers": [0]}, "layers", "of at least 1"),
         ({"layers": []}, "layers", "at least 1"),
+        ({"layers": "first"}, "layers", "Expected layers as a list of whole numbers, all or last, got 'first'."),
         ({"token_fraction": 0}, "token_fraction", "above 0"),
         ({"token_fraction": 1.5}, "token_fraction", "up to 1"),
         ({"label_names": ["a", "b"]}, "label_names", "not permitted"),
         ({"model": "foo--bar"}, "model", "got 'foo--bar'"),
         ({"model": "a/b.git"}, "model", "got 'a/b.git'"),
-        ({"epochs": 1, "max_steps": 5}, None, "either epochs or max_steps"),
+        ({"epochs": 1, "max_steps": 5}, "max_steps", "Expected either epochs or max_steps"),
         ({"unknown": 1}, "unknown", "not permitted"),
         ({"lambdas": list(range(1, 100)), "seeds": list(range(9))}, "lambdas", "at most 500 runs"),
     ],
@@ -123,6 +192,22 @@ def test_a_wrong_request_is_refused_at_its_field_and_nothing_is_written(client, 
     assert sentence in answer.json()["detail"]
     assert answer.json()["field"] == field
     assert client.get("/api/experiments").json() == []
+
+
+@pytest.fixture
+def scored(client):
+    rows = "premise\thypothesis\tscore\n" + "".join(f"text {i}\tmore {i}\t{i / 8}\n" for i in range(20))
+    return client.post("/api/datasets", files={"train": tsv(rows), "validation": tsv(rows, "v.tsv")}).json()["id"]
+
+
+def test_persistent_entropy_by_label_needs_labels(client, request_body, scored):
+    columns = {"dataset_id": scored, "text_columns": ["premise", "hypothesis"], "label_column": "score"}
+    task = columns | {"task": "regression", "metric": "pearson", "regularizers": ["entropy"]}
+    refused = client.post("/api/experiments", json=request_body | task).json()
+    assert refused["field"] == "entropy_by_label"
+    assert "regression has no classes: set entropy_by_label to false" in refused["detail"]
+    created = client.post("/api/experiments", json=request_body | task | {"entropy_by_label": False})
+    assert (created.status_code, created.json()["config"]["label_names"]) == (201, [])
 
 
 def test_an_unknown_model_is_refused_naming_what_there_is(client, request_body, monkeypatch):

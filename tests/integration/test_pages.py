@@ -29,9 +29,9 @@ def sweep(dataset, **changed):
         "text_columns": ["sentence", ""],
         "label_column": "label",
         "model": "all-MiniLM-L6-v2",
-        "regularizer": "istar",
+        "regularizers": ["none", "istar"],
         "lambdas": "−1, 1",
-        "zeta": "0.2",
+        "zetas": "0.2",
         "seeds": "0 1",
     }
     return given | changed
@@ -237,8 +237,8 @@ def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(clien
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        ("zeta", "2"),
-        ("zeta", ""),
+        ("zetas", "2"),
+        ("zetas", ""),
         ("seeds", "-1"),
         ("lambdas", "nan"),
         ("epochs", "0"),

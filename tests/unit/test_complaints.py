@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from app.complaints import sentence_of
+from app.complaints import complaint_of, sentence_of
 
 
 class Asked(BaseModel):
@@ -56,3 +56,37 @@ def test_what_is_missing_is_named():
 
 def test_a_long_text_is_cut_short():
     assert complaint(q="x" * 500) == f"Expected q of at most 3 characters, got '{'x' * 79}."
+
+
+class Several(BaseModel):
+    layers: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)] | Literal["all", "last"] | None = None
+    vectors: str | list[str] = "x"
+    weights: dict[Literal["a", "b"], float] = {}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence", "place"),
+    [
+        (
+            {"layers": "first"},
+            "Expected layers as a list of whole numbers, all or last, got 'first'.",
+            ["layers"],
+        ),
+        ({"layers": 5}, "Expected layers as a list of whole numbers, all or last, got 5.", ["layers"]),
+        ({"layers": [2, 0]}, "Expected layers.1 of at least 1, got 0.", ["layers", 1]),
+        ({"layers": ["a"]}, "Expected layers.0 as a whole number, got 'a'.", ["layers", 0]),
+        (
+            {"layers": []},
+            "layers: List should have at least 1 item after validation, not 0.",
+            ["layers"],
+        ),
+        ({"vectors": 3}, "Expected vectors as a text, a list of texts, got 3.", ["vectors"]),
+        ({"weights": {"c": 1}}, "Expected weights.c as a or b, got 'c'.", ["weights", "c"]),
+        ({"weights": {"a": "much"}}, "Expected weights.a as a number, got 'much'.", ["weights", "a"]),
+        ({"weights": 1}, "Expected weights as an object, got 1.", ["weights"]),
+    ],
+)
+def test_of_a_value_that_may_be_of_several_kinds_all_are_told_or_the_one_that_was_meant(given, sentence, place):
+    with pytest.raises(ValidationError) as refused:
+        Several.model_validate(given)
+    assert complaint_of(refused.value.errors()) == (sentence, place)

@@ -23,7 +23,7 @@ class Dataset(Base):
     name: Mapped[str] = mapped_column(String(200))
     origin: Mapped[DatasetOrigin]
     hub_name: Mapped[str | None] = mapped_column(String(16))
-    """Which of the tasks that are known by name: see ``app.services.hub_tasks``."""
+    """Which of the tasks that are known by name: see ``app.db.hub_tasks``."""
     train_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     validation_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     train_filename: Mapped[str | None] = mapped_column(String(255))

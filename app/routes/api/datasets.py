@@ -34,7 +34,7 @@ def create_dataset(
 
 @router.post("/hub", status_code=201, response_model=DatasetOut)
 def create_hub_dataset(context: ContextDep, request: HubRequest) -> Dataset:
-    """Name a GLUE task, where the Hub can be reached."""
+    """Name a task of the Hub, where it can be reached."""
     return datasets.create_hub_dataset(context, request.name)
 
 

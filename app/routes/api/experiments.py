@@ -8,7 +8,7 @@ from app.db.models import Experiment
 from app.dependencies import ContextDep
 from app.routes.api.schemas.experiments import ExperimentOut
 from app.services import experiments
-from app.services.experiments import SweepRequest
+from app.services.sweeps import SweepRequest
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
@@ -21,7 +21,7 @@ def list_experiments(context: ContextDep) -> Sequence[Experiment]:
 
 @router.post("", status_code=201, response_model=ExperimentOut)
 def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
-    """Launch a sweep: a run for each lambda and seed, and the lambda = 0 baseline of each seed."""
+    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed."""
     return experiments.create_experiment(context, request)
 
 

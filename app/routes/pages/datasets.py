@@ -1,10 +1,11 @@
-"""Data sets: list, upload, name a GLUE task, look at the columns, delete."""
+"""Data sets: list, upload, name a task of the Hub, look at the columns, delete."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 
 from app.context import Context
+from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
 from app.problems import status_of
@@ -16,7 +17,6 @@ from app.services.datasets import (
     get_dataset,
     list_datasets,
 )
-from app.services.hub_tasks import TASKS, HubName
 from app.templating import templates
 
 router = APIRouter(prefix="/datasets")
@@ -49,7 +49,7 @@ def upload_dataset(
 
 @router.post("/hub")
 def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
-    """Add a GLUE task by its name."""
+    """Add a task of the Hub by its name."""
     return see(f"/datasets/{create_hub_dataset(context, hub_name).id}")
 
 

@@ -1,6 +1,6 @@
 """The form that launches a sweep. It counts the runs while it is filled in."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -10,36 +10,53 @@ from app.dependencies import ContextDep
 from app.errors import IsoscopeError
 from app.problems import status_of
 from app.routes.pages.answers import see
-from app.routes.pages.sweep_form import Values, columns_of, defaults, parse, read_values
+from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, options_of
+from app.routes.pages.sweep_form import (
+    Values,
+    active_methods,
+    defaults,
+    fitting,
+    preset_of,
+    read_values,
+    task_of,
+    texts_of,
+)
+from app.routes.pages.sweep_request import parse
 from app.services.datasets import list_datasets
-from app.services.experiments import SweepPlan, create_experiment, plan_sweep
+from app.services.experiments import create_experiment
 from app.services.models import list_models
+from app.services.presets import PRESETS
+from app.services.proposal import propose_for
+from app.services.regularizers import METHODS
+from app.services.sweeps import plan_sweep
+from app.services.workers import list_workers
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")
 
 
 class Preview(NamedTuple):
-    """What the form would launch as it stands: how many runs of which λ and seeds, or why none."""
+    """What the form would launch as it stands: how many runs and of what, or why none."""
 
     runs: int
-    lambdas: list[float]
-    seeds: list[int]
+    words: str
     notes: list[str]
     problem: str | None = None
 
 
 @router.get("/new")
 def new_experiment(request: Request, context: ContextDep) -> Response:
-    """The form, filled in from the query string where it says something."""
+    """The form, filled in from a preset and from the query string where these say something."""
     given = read_values(request.query_params)
     datasets = list_datasets(context)
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
-    values = defaults(chosen, list_models(context.settings)[0].name) | given
+    preset = preset_of(given)
+    filled = texts_of(preset, gpu=_has_gpu(context)) if preset else {}
+    values = defaults(chosen, list_models(context.settings)[0].name) | filled | given
     there = {column["name"] for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
-        values |= columns_of(chosen)
-    return _form_page(request, context, values)
+        values |= task_of(chosen)
+    return _form_page(request, context, fitting(values))
 
 
 @router.post("")
@@ -61,11 +78,20 @@ def _launch(request: Request, context: Context, values: Values) -> Response:
 def _form_page(request: Request, context: Context, values: Values, problem: IsoscopeError | None = None) -> Response:
     datasets = list_datasets(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
-    shown = {
+    shown: dict[str, Any] = {
         "datasets": datasets,
         "dataset": dataset,
+        "proposal": propose_for(dataset) if dataset else None,
         "models": list_models(context.settings),
         "values": values,
+        "labels": LABELS,
+        "options": options_of(values["task"]),
+        "regularizers": METHODS,
+        "active": active_methods(values),
+        "grid_groups": GRID_GROUPS,
+        "presets": PRESETS,
+        "preset": preset_of(values),
+        "has_gpu": _has_gpu(context),
         "preview": _preview(context, values) if dataset else None,
         "problem": problem,
     }
@@ -73,10 +99,13 @@ def _form_page(request: Request, context: Context, values: Values, problem: Isos
     return templates.TemplateResponse(request, "experiment_new.html", shown, status_code=status)
 
 
+def _has_gpu(context: Context) -> bool:
+    return any(worker.alive and worker.device.startswith("cuda") for worker in list_workers(context))
+
+
 def _preview(context: Context, values: Values) -> Preview:
     try:
-        plan: SweepPlan = plan_sweep(context, parse(values), ask_hub=False)
+        plan = plan_sweep(context, parse(values), ask_hub=False)
     except IsoscopeError as error:
-        return Preview(0, [], [], [], error.message)
-    lambdas = sorted({run.lam for run in plan.runs})
-    return Preview(len(plan.runs), lambdas, sorted({run.seed for run in plan.runs}), plan.notes)
+        return Preview(0, "", [], error.message)
+    return Preview(len(plan.runs), plan.product.words(), plan.notes)

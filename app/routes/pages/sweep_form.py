@@ -1,103 +1,108 @@
-"""The sweep form: what it starts with, and what its texts mean."""
+"""The sweep form as texts: what it starts with, what a preset fills in, what was sent."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.models import Dataset
-from app.errors import InvalidError
-from app.services.experiments import SweepRequest
-from app.services.hub_tasks import TASKS, HubName
+from app.db.penalty import Regularizer
+from app.db.task import METRICS, TaskKind
+from app.services.presets import PRESETS, Preset, Stage
+from app.services.proposal import propose_for
+from app.services.regularizers import METHODS
+from app.services.sweeps import SweepRequest
 
 Values = dict[str, Any]
-"""Texts by field; ``text_columns`` is a list of them."""
+"""Texts by field; lists of them for ``MANY``, and for ``grid`` pairs of a field and the text of its values."""
 
-LISTS = ("lambdas", "seeds", "layers")
-OPTIONAL = ("name", "layers", "epochs", "max_steps", "train_rows", "validation_rows")
-
-EXPECTED = {
-    "name": "a name of at most 200 characters",
-    "dataset_id": "a data set",
-    "text_columns": "one or two text columns",
-    "label_column": "a label column",
-    "model": "a model",
-    "regularizer": "I-STAR or none",
-    "lambdas": "numbers separated by commas, such as -1, 0, 1",
-    "zeta": "a number from 0 to 1",
-    "seeds": "whole numbers from 0, separated by commas, such as 0, 1, 2",
-    "layers": "layer numbers from 1, separated by commas, or nothing for all layers",
-    "epochs": "a whole number from 1 to 1000, or steps instead",
-    "max_steps": "a whole number from 1, or epochs instead",
-    "batch_size": "a whole number from 1 to 4096",
-    "learning_rate": "a number above 0 and at most 1, such as 3e-5",
-    "weight_decay": "a number from 0 to 1",
-    "schedule": "constant or linear",
-    "metric": "accuracy, F1 or Matthews correlation",
-    "max_length": "a whole number from 8 to 4096",
-    "train_rows": "a whole number from 2, or nothing for all rows",
-    "validation_rows": "a whole number from 2, or nothing for all rows",
-    "token_fraction": "a number above 0 and at most 1, such as 0.25",
-    "shrinkage_points": "a whole number from 2",
-    "evaluation_zeta": "a number from 0 to 1",
-}
+MANY = ("text_columns", "regularizers")
+FLAGS = ("include_padding", "gradient_checkpointing", "export")
+BESIDE = {f"beside_{regularizer}": regularizer for regularizer in METHODS}
+TEXTS = tuple(name for name in SweepRequest.model_fields if name not in {*MANY, *FLAGS, "beside", "grid"}) + tuple(
+    BESIDE
+)
+DEFAULT = "default"
+"""How null is written among the values of a grid."""
 
 
 def defaults(dataset: Dataset | None, model: str) -> Values:
-    """What the form starts with: the papers' settings and the likeliest columns."""
+    """What the form starts with: the papers' settings and the likeliest task."""
     fields = SweepRequest.model_fields
-    values: Values = {name: _text(fields[name].get_default(call_default_factory=True)) for name in EXPECTED}
-    return values | {"model": model, "include_padding": ""} | columns_of(dataset)
+    values: Values = {
+        name: text_of(fields[name].get_default(call_default_factory=True)) for name in TEXTS if name in fields
+    }
+    beside = dict.fromkeys((*BESIDE, *FLAGS, "preset"), "")
+    return values | beside | {"model": model, "regularizers": [Regularizer.ISTAR.value], "grid": []} | task_of(dataset)
 
 
-def columns_of(dataset: Dataset | None) -> Values:
-    """The data set with its likeliest label column and text columns, and the metric that its task is known by."""
-    if dataset is None:
-        return {"dataset_id": "", "text_columns": [], "label_column": ""}
-    by_kind = {kind: [c["name"] for c in dataset.columns if c["kind"] == kind] for kind in ("label", "text")}
-    label = next(iter(by_kind["label"]), "")
-    values = {"dataset_id": dataset.id, "text_columns": by_kind["text"][:2], "label_column": label}
-    return values | ({"metric": TASKS[HubName(dataset.hub_name)].metric.value} if dataset.hub_name else {})
+def task_of(dataset: Dataset | None) -> Values:
+    """The data set with its likeliest task, text columns, label column and metric."""
+    values: Values = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
+    if dataset is None or (proposal := propose_for(dataset)) is None:
+        return values
+    return values | proposal.model_dump(mode="json", exclude={"n_classes"})
+
+
+def preset_of(values: Mapping[str, Any]) -> Preset | None:
+    """The preset that the form is filled in from, if there is one of that name."""
+    name = values.get("preset", "")
+    return PRESETS[Stage(name)] if name in set(Stage) else None
+
+
+def texts_of(preset: Preset, *, gpu: bool) -> Values:
+    """The settings of a preset as texts; without a GPU in float32, as half precision is slower or lacking there."""
+    settings = preset.settings | ({} if gpu else {"precision": "fp32"})
+    values: Values = {name: text_of(value) for name, value in settings.items() if name in TEXTS}
+    grid = [(name, ", ".join(map(grid_text, some))) for name, some in settings.get("grid", {}).items()]
+    return values | {"regularizers": settings["regularizers"], "grid": grid}
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
     """The fields of a submitted form or of a query string."""
-    known = {*EXPECTED, "include_padding"}
+    known = {*TEXTS, *FLAGS, "preset"}
     values: Values = {name: str(value).strip() for name, value in data.items() if name in known}
-    if "text_columns" in data:
-        values["text_columns"] = [str(column) for column in data.getlist("text_columns") if column]
+    values |= {name: [str(one) for one in data.getlist(name) if one] for name in MANY if name in data}
+    if "grid_field" in data:
+        values["grid"] = list(_rows(data))
     return values
 
 
-def parse(values: Values) -> SweepRequest:
-    """The request that the texts mean. Raises InvalidError at the first field that means nothing."""
-    given = {name: value for name, value in values.items() if value or name not in OPTIONAL}
-    given |= {name: _split(given[name]) for name in LISTS if name in given}
-    given["include_padding"] = bool(values.get("include_padding"))
-    given["epochs"] = None if given.get("max_steps") else given.get("epochs")
-    try:
-        return SweepRequest.model_validate(given)
-    except ValidationError as error:
-        raise _complaint(error, values) from error
+def fitting(values: Values) -> Values:
+    """What no longer fits the task, which was changed, set to what does."""
+    task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
+    changed: Values = {}
+    if task is not None and values["metric"] not in METRICS[task]:
+        changed["metric"] = METRICS[task][0].value
+    if task not in (None, TaskKind.CLASSIFICATION):
+        changed["entropy_by_label"] = text_of(False)
+    return values | changed
 
 
-def _split(text: str) -> list[str]:
-    return [part for part in text.replace("−", "-").replace(",", " ").split() if part]
+def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
+    """The regularizers whose settings count: those swept, and those beside every run."""
+    beside = {regularizer for name, regularizer in BESIDE.items() if values[name]}
+    return [one for one in METHODS if one in values["regularizers"] or one in beside]
 
 
-def _complaint(error: ValidationError, values: Mapping[str, Any]) -> InvalidError:
-    place = error.errors()[0]["loc"]
-    field = str(place[0]) if place else "epochs"
-    came = values.get(field) or "nothing"
-    came = ", ".join(came) if isinstance(came, list) else came
-    return InvalidError(f"Expected {EXPECTED.get(field, 'another value')}; got {came}.", field)
+def text_of(value: Any) -> str:
+    """A setting as it is typed: 3e-05 as 3e-5, a list by commas, nothing for null."""
+    if isinstance(value, list):
+        return ", ".join(text_of(one) for one in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}".replace("e-0", "e-")
+    return str(value) if isinstance(value, str | int) else ""
 
 
-def _text(default: Any) -> str:
-    """A default as it is typed: 3e-05 as 3e-5, a list by commas, nothing for null."""
-    if isinstance(default, list):
-        return ", ".join(_text(one) for one in default)
-    if isinstance(default, float):
-        return f"{default:g}".replace("e-0", "e-")
-    return str(default) if isinstance(default, str | int) else ""
+def grid_text(value: Any) -> str:
+    """One value of a grid as it is typed: layer numbers by blanks, so that commas part the values."""
+    return text_of(value).replace(",", "") or DEFAULT
+
+
+def _rows(data: ImmutableMultiDict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The rows of the grid that say something."""
+    for field, texts in zip(data.getlist("grid_field"), data.getlist("grid_values"), strict=False):
+        if field or str(texts).strip():
+            yield str(field), str(texts).strip()

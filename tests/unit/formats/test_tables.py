@@ -6,12 +6,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.db.hub_tasks import TASKS, HubName
+from app.db.task import TaskKind
 from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.columns import ColumnKind
-from app.formats.labels import label_values
 from app.formats.tables import DatasetDescription, describe_pair, describe_texts, read_columns
+from app.services.columns import check_columns
+from app.services.proposal import propose
 
+CLASSIFIED = TaskKind.CLASSIFICATION, ["sentence"], "label"
 TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'
+
+PAIR = "sentence1 + sentence2"
 
 
 @pytest.fixture
@@ -58,20 +64,20 @@ def test_two_files_are_described_by_the_columns_they_share(described):
 )
 def test_labels_are_the_same_in_every_format(described, name, content):
     found = described(TSV, content, validation_name=name)
-    assert label_values(found.columns, "label") == ["0", "1"]
+    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
 
 
 def test_what_validation_has_and_train_lacks_is_told(described):
     found = described(TSV, "sentence\tlabel\nx\t2\ny\t1\n")
     with pytest.raises(InvalidError, match="of the validation file holds '2', which the train file never does"):
-        label_values(found.columns, "label")
+        check_columns(found.columns, *CLASSIFIED)
 
 
 def test_a_label_column_of_five_thousand_values_is_refused(described):
     rows = "sentence\tlabel\n" + "".join(f"s{i}\tl{i}\n" for i in range(5000))
     found = described(rows, rows)
     with pytest.raises(InvalidError, match="has more than 1,000 different values, labels at most 200"):
-        label_values(found.columns, "label")
+        check_columns(found.columns, *CLASSIFIED)
 
 
 def test_missing_values_are_counted_in_each_file(described):
@@ -139,14 +145,29 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(write):
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
 @pytest.mark.parametrize(
-    ("task", "train", "n_train", "n_validation"),
-    [("sst2", "train.parquet", 67349, 872), ("cola", "train.tsv", 8551, 1043), ("rte", "train.tsv", 2490, 277)],
+    ("name", "train", "validation", "summary", "classes"),
+    [
+        ("sst2", "train.parquet", "validation.tsv", "classification: sentence → label, 2 classes", 2),
+        ("cola", "train.tsv", "validation.tsv", "classification: sentence → label, 2 classes", 2),
+        ("mrpc", "train.tsv", "validation.tsv", f"pair classification: {PAIR} → label, 2 classes", 2),
+        ("rte", "train.tsv", "validation.tsv", f"pair classification: {PAIR} → label, 2 classes", 2),
+        ("stsb", "train.tsv", "validation.tsv", f"pair regression: {PAIR} → label", 0),
+        ("sst5", "train.tsv", "validation.tsv", "classification: sentence → label, 5 classes", 5),
+        ("squad", "train.jsonl.gz", "validation.jsonl.gz", "span: question + context → answers", 0),
+    ],
 )
-def test_the_reference_tasks_have_their_published_sizes_and_labels(task, train, n_train, n_validation):
-    folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / task
-    found = describe_pair(folder / train, train, folder / "validation.tsv", "validation.tsv")
-    assert (found.n_train, found.n_validation) == (n_train, n_validation)
-    assert label_values(found.columns, "label") == ["0", "1"]
+def test_the_reference_tasks_are_known_by_their_files(name, train, validation, summary, classes):
+    folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
+    found = describe_pair(folder / train, train, folder / validation, validation)
+    proposal = propose(found.columns)
+    assert proposal.summary == summary
+    labels = check_columns(found.columns, proposal.task, proposal.text_columns, proposal.label_column)
+    assert labels == [str(number) for number in range(classes)]
+
+    published = TASKS[HubName(name)]
+    n_train = 7764 if name == "squad" else published.n_train  # the reference data hold a part of SQuAD's train file
+    assert (found.n_train, found.n_validation) == (n_train, published.n_validation)
+    assert (proposal.task, proposal.n_classes or 0) == (published.task, len(published.labels))
 
 
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")

@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin
 from app.routes.api.schemas.row import Row
-from app.services.hub_tasks import HubName
 
 
 class DatasetOut(Row):
@@ -25,7 +25,7 @@ class DatasetOut(Row):
 
 
 class HubRequest(BaseModel):
-    """A GLUE task by name."""
+    """A task of the Hub by its name."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,0 +1,106 @@
+"""The tasks of both papers that can be named instead of uploaded, each at a pinned revision of the Hub.
+
+Sizes and metrics are those of Wang et al. 2019, "GLUE: A Multi-Task Benchmark and Analysis Platform for Natural
+Language Understanding", of Socher et al. 2013 for SST-5, and of Rajpurkar et al. 2016 for SQuAD.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from app.db.task import Metric, TaskKind
+from app.formats.columns import Column, ColumnKind
+
+
+class HubName(StrEnum):
+    """What the tasks are called here."""
+
+    SST2 = "sst2"
+    QNLI = "qnli"
+    RTE = "rte"
+    MRPC = "mrpc"
+    QQP = "qqp"
+    COLA = "cola"
+    STSB = "stsb"
+    SST5 = "sst5"
+    SQUAD = "squad"
+
+
+class Source(NamedTuple):
+    """Where on the Hub the rows are."""
+
+    repo: str
+    config_name: str | None
+    """None where the repository has no configurations."""
+    revision: str
+    """A commit."""
+
+
+class HubTask(NamedTuple):
+    """What is published about a task."""
+
+    title: str
+    source: Source
+    text_columns: tuple[str, ...]
+    labels: tuple[str, ...]
+    """Names of the classes in the order of their numbers; empty where the task is not classification."""
+    n_train: int
+    n_validation: int
+    metric: Metric = Metric.ACCURACY
+    task: TaskKind = TaskKind.CLASSIFICATION
+    label_column: str = "label"
+
+    def columns(self) -> list[Column]:
+        """The columns, described as those of an uploaded file are."""
+        texts = [_column(name, ColumnKind.TEXT, ()) for name in self.text_columns]
+        return [*texts, _column(self.label_column, LABEL_KINDS[self.task], self.labels)]
+
+
+LABEL_KINDS = {
+    TaskKind.CLASSIFICATION: ColumnKind.LABEL,
+    TaskKind.REGRESSION: ColumnKind.NUMBER,
+    TaskKind.SPAN: ColumnKind.SPAN,
+}
+
+
+def _column(name: str, kind: ColumnKind, labels: tuple[str, ...]) -> Column:
+    return Column(
+        name=name,
+        kind=kind,
+        n_distinct=len(labels) or 1001,
+        examples=list(labels[:3]),
+        values=list(labels) or None,
+        unseen=[],
+        not_number=labels[0] if labels else None,
+        n_missing_train=0,
+        n_missing_validation=0,
+    )
+
+
+def _glue(config_name: str) -> Source:
+    return Source("nyu-mll/glue", config_name, "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c")
+
+
+SST5 = Source("SetFit/sst5", None, "e51bdcd8cd3a30da231967c1a249ba59361279a3")
+SQUAD = Source("rajpurkar/squad", "plain_text", "7b6d24c440a36b6815f21b70d25016731768db1f")
+
+SENTENCE, PAIR, QUESTIONS = ("sentence",), ("sentence1", "sentence2"), ("question1", "question2")
+SENTIMENT = ("negative", "positive")
+FIVE = ("very negative", "negative", "neutral", "positive", "very positive")
+ENTAILMENT = ("entailment", "not_entailment")
+
+TASKS = {
+    HubName.SST2: HubTask("GLUE SST-2", _glue("sst2"), SENTENCE, SENTIMENT, 67349, 872),
+    HubName.QNLI: HubTask("GLUE QNLI", _glue("qnli"), ("question", "sentence"), ENTAILMENT, 104743, 5463),
+    HubName.RTE: HubTask("GLUE RTE", _glue("rte"), PAIR, ENTAILMENT, 2490, 277),
+    HubName.MRPC: HubTask("GLUE MRPC", _glue("mrpc"), PAIR, ("not_equivalent", "equivalent"), 3668, 408),
+    HubName.QQP: HubTask("GLUE QQP", _glue("qqp"), QUESTIONS, ("not_duplicate", "duplicate"), 363846, 40430),
+    HubName.COLA: HubTask(
+        "GLUE CoLA", _glue("cola"), SENTENCE, ("unacceptable", "acceptable"), 8551, 1043, Metric.MATTHEWS
+    ),
+    HubName.STSB: HubTask("GLUE STS-B", _glue("stsb"), PAIR, (), 5749, 1500, Metric.PEARSON, TaskKind.REGRESSION),
+    # The labels of this repository are numbers, their names are in a column of texts.
+    HubName.SST5: HubTask("SST-5", SST5, ("text",), FIVE, 8544, 1101, label_column="label_text"),
+    HubName.SQUAD: HubTask(
+        "SQuAD 1.1", SQUAD, ("question", "context"), (), 87599, 10570, Metric.WORD_F1, TaskKind.SPAN, "answers"
+    ),
+}

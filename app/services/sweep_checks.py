@@ -1,0 +1,90 @@
+"""What a sweep cannot mean: settings that contradict each other, told before a run is queued that could only fail."""
+
+from collections.abc import Collection
+
+from app.db.config import RunConfig
+from app.db.penalty import Points, Regularizer
+from app.db.task import TaskKind
+from app.errors import InvalidError
+from app.services.grid import OWNERS
+from app.services.models import ModelChoice
+from app.services.regularizers import METHODS
+
+
+def check_combination(swept: Collection[Regularizer], beside: Collection[Regularizer]) -> None:
+    """Raise InvalidError where a regularizer has two lambdas in one run."""
+    if both := [METHODS[one].name for one in METHODS if one in swept and one in beside]:
+        raise InvalidError(
+            f"{both[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
+            "Take it out of one of the two.",
+            "beside",
+        )
+
+
+def check_grid(fields: Collection[str], there: Collection[Regularizer]) -> None:
+    """Raise InvalidError where a grid ranges over what no run of the sweep has, or over two lengths."""
+    if {"epochs", "max_steps"} <= set(fields):
+        raise InvalidError("Expected a grid over either epochs or max_steps, got both; take one of them out.", "grid")
+    for field in fields:
+        if field in OWNERS and not OWNERS[field] & set(there):
+            owners = " or ".join(METHODS[one].name for one in METHODS if one in OWNERS[field])
+            raise InvalidError(
+                f"The grid ranges over {field}, which is a setting of {owners}, and the sweep has none of it. "
+                "Add the regularizer, or take the field out of the grid.",
+                "grid",
+            )
+
+
+def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None:
+    """Raise InvalidError, at the field or at the grid that has it, for a run that could not do what it says."""
+    for field, sentence in (
+        ("layers", _layers_there_are(run, model)),
+        ("points", _independent_rows(run)),
+        ("entropy_by_label", _classes_to_group_by(run)),
+        ("layers" if run.layers is not None else "points", _hidden_states_to_choose(run)),
+        ("stride", _windows_that_move(run)),
+    ):
+        if sentence:
+            raise InvalidError(sentence, "grid" if field in grid else field)
+
+
+def _layers_there_are(run: RunConfig, model: ModelChoice) -> str | None:
+    beyond = (
+        [layer for layer in run.layers if layer > model.layers] if isinstance(run.layers, list) and model.layers else []
+    )
+    if not beyond:
+        return None
+    return f"Expected layers from 1 to {model.layers}, which is what {model.name} has, got {beyond[0]}."
+
+
+def _independent_rows(run: RunConfig) -> str | None:
+    if Regularizer.UNBIASED not in run.weights or run.points is not Points.TOKENS:
+        return None
+    return (
+        "Expected points as sentence or mean for bias-corrected I-STAR, got tokens: it holds for rows that do not "
+        "depend on each other, and the tokens of one text do."
+    )
+
+
+def _classes_to_group_by(run: RunConfig) -> str | None:
+    if Regularizer.ENTROPY not in run.weights or run.task is TaskKind.CLASSIFICATION or not run.entropy_by_label:
+        return None
+    return (
+        f"Persistent entropy cannot be taken within each class, because {run.task} has no classes: "
+        "set entropy_by_label to false, so that it is taken of the whole batch."
+    )
+
+
+def _hidden_states_to_choose(run: RunConfig) -> str | None:
+    if set(run.weights) != {Regularizer.SPECTRUM} or (run.layers is None and run.points is None):
+        return None
+    return (
+        "Spectrum control sees the input embedding matrix and no hidden states, so it has no layers and no points "
+        "to choose: leave both out, or add a regularizer that has them."
+    )
+
+
+def _windows_that_move(run: RunConfig) -> str | None:
+    if run.task is not TaskKind.SPAN or run.stride < run.max_length:
+        return None
+    return f"Expected a stride below the {run.max_length} tokens of a window, got {run.stride}."

@@ -1,0 +1,126 @@
+"""Sweeps: what a user asks for, and the runs that it means."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import Field, FiniteFloat, field_validator
+
+from app.context import Context
+from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Zeta
+from app.db.models import Dataset
+from app.db.penalty import Regularizer
+from app.db.types import RowId
+from app.errors import InvalidError
+from app.formats.columns import Column
+from app.services.columns import check_columns
+from app.services.datasets import find_dataset
+from app.services.grid import GRID_FIELDS, ZETA, Grid
+from app.services.models import require_model
+from app.services.product import Product, product_of
+from app.services.sweep_checks import check_combination, check_grid, check_run
+
+MAX_RUNS = 500
+LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
+
+
+class SweepRequest(TrainingOptions):
+    """A configuration, and the values that the runs differ in."""
+
+    name: str | None = Field(None, max_length=200)
+    dataset_id: RowId
+    regularizers: list[Regularizer] = Field(
+        [Regularizer.ISTAR],
+        max_length=20,
+        description="Each is swept over all lambdas on its own; none, or an empty list: the baseline alone.",
+    )
+    lambdas: list[FiniteFloat] = Field([-1.0, 0.0, 1.0], min_length=1, max_length=100)
+    zetas: list[Zeta] = Field([0.2], min_length=1, max_length=50, description="Of I-STAR alone.")
+    seeds: list[Seed] = Field([0], min_length=1, max_length=100)
+    grid: Grid = Field(
+        default_factory=dict,
+        description="Values by the name of a training option: every combination is a setting, with a baseline of its "
+        "own. A regularizer's own options are varied only in its runs. A grid over max_steps stands in for epochs.",
+    )
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _of_what_may_differ(cls, grid: Any) -> Any:
+        names = grid if isinstance(grid, Mapping) else ()
+        if shared := [name for name in TrainingOptions.model_fields if name in names and name not in GRID_FIELDS]:
+            raise ValueError(
+                f"expected a grid over options that the runs of an experiment may differ in; {shared[0]} is the same "
+                "for all of them, so that they can be compared"
+            )
+        return grid
+
+
+class SweepPlan(NamedTuple):
+    """The runs that a request means, before any is made."""
+
+    dataset: Dataset
+    config: TrainingConfig
+    grid: dict[str, list[Any]]
+    product: Product
+    runs: list[RunConfig]
+    notes: list[str]
+
+
+def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
+    """Check a request against its data set and models, and list its runs.
+
+    To compare with, every setting and seed gets a run at lambda = 0, which is training without the swept regularizers.
+    Raises InvalidError at the field that is wrong.
+    """
+    with context.sessions() as session:
+        dataset = find_dataset(session, request.dataset_id)
+    columns = [Column.model_validate(column) for column in dataset.columns]
+    names = check_columns(columns, request.task, request.text_columns, request.label_column)
+    grid = {name: _each_once(values) for name, values in request.grid.items()}
+    factors = _product(request, grid)
+    config = TrainingConfig.model_validate(_first_setting(request, grid) | {"label_names": names})
+    base = config.model_dump() | {ZETA: request.zetas[0]}
+    runs = [RunConfig.model_validate(base | coordinates) for coordinates in factors.coordinates()]
+    models = {name: require_model(context.settings, name, ask_hub=ask_hub) for name in {run.model for run in runs}}
+    for run in runs:
+        check_run(run, models[run.model], grid)
+    return SweepPlan(dataset, config, grid, factors, runs, _notes(request, factors))
+
+
+def _product(request: SweepRequest, grid: Mapping[str, list[Any]]) -> Product:
+    swept = [one for one in request.regularizers if one is not Regularizer.NONE]
+    beside = frozenset().union(request.beside, *grid.get("beside", ()))
+    check_combination(swept, beside)
+    check_grid(grid, beside.union(swept))
+    ranges = {**grid, ZETA: _each_once(request.zetas)}
+    factors = product_of(ranges, swept, beside, request.lambdas, request.seeds)
+    if factors.total > MAX_RUNS:
+        raise InvalidError(
+            f"Expected at most {MAX_RUNS} runs in one experiment, got {factors.words()}. "
+            "Take fewer lambdas, seeds or values of the grid.",
+            "grid" if grid else "lambdas",
+        )
+    return factors
+
+
+def _first_setting(request: SweepRequest, grid: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """The training options with the first value of each field of the grid."""
+    options = request.model_dump(include=set(TrainingOptions.model_fields))
+    for name, values in grid.items():
+        options[name] = values[0]
+        if name in LENGTHS:
+            options[LENGTHS[name]] = None
+    return options
+
+
+def _each_once(values: list[Any]) -> list[Any]:
+    """Values in their order without repetitions, of which lists and objects are recognised by what they hold."""
+    return list({json.dumps(value, sort_keys=True): value for value in values}.values())
+
+
+def _notes(request: SweepRequest, factors: Product) -> list[str]:
+    if not factors.methods or not factors.lambdas:
+        return ["There is no regularizer to sweep, so these are baselines alone."]
+    if 0.0 not in request.lambdas:
+        return ["The λ = 0 baseline was added, one run for each seed and setting."]
+    return []

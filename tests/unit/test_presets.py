@@ -1,0 +1,55 @@
+"""The papers' settings are requests as they stand, and mean as many runs as the papers had."""
+
+import pytest
+
+from app.db.penalty import Regularizer
+from app.services.presets import PRESETS, Stage
+from app.services.product import product_of
+from app.services.sweeps import SweepRequest
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        (Stage.ISTAR_SEARCH, "3 numbers of epochs × 3 batch sizes × 3 rates × 1 baseline × 1 seed = 27 runs"),
+        (Stage.ISTAR_TUNING, "(1 baseline + I-STAR × 7 λ × 4 ζ) × 1 seed = 29 runs"),
+        (Stage.ISTAR_SEEDS, "(1 baseline + I-STAR × 1 λ) × 5 seeds = 10 runs"),
+        (Stage.ISTAR_COSREG, "(1 baseline + CosReg × 1 λ) × 5 seeds = 10 runs"),
+        (Stage.SHRINK_MRPC, "(1 baseline + persistent entropy × 1 λ × 2 kinds of bars) × 5 seeds = 15 runs"),
+        (Stage.SHRINK_COLA, "(1 baseline + persistent entropy × 1 λ × 2 kinds of bars) × 5 seeds = 15 runs"),
+    ],
+)
+def test_a_preset_is_a_request_of_so_many_runs(stage, words):
+    needed = {"model": "m", "dataset_id": "d", "text_columns": ["a", "b"], "label_column": "c"}
+    asked = SweepRequest.model_validate(needed | PRESETS[stage].settings)
+    swept = [one for one in asked.regularizers if one is not Regularizer.NONE]
+    ranges = {**asked.grid, "zeta": asked.zetas}
+    assert product_of(ranges, swept, frozenset(), asked.lambdas, asked.seeds).words() == words
+
+
+def test_the_numbers_are_those_of_the_papers():
+    settings = {stage: preset.settings for stage, preset in PRESETS.items()}
+    tuned = settings[Stage.ISTAR_TUNING]
+    assert (tuned["lambdas"], tuned["zetas"]) == ([-5, -3, -1, 0.5, 1, 3, 5], [0.2, 0.4, 0.6, 0.8])
+    assert (tuned["accumulation"], tuned["precision"], tuned["schedule"], tuned["weight_decay"]) == (
+        2,
+        "fp16",
+        "constant",
+        0,
+    )
+    assert settings[Stage.ISTAR_SEARCH]["grid"] == {
+        "batch_size": [8, 16, 32],
+        "epochs": [3, 4, 5],
+        "learning_rate": [1e-5, 3e-5, 5e-5],
+    }
+    rates = {
+        stage: (settings[stage]["learning_rate"], settings[stage]["weight_decay"])
+        for stage in (Stage.SHRINK_MRPC, Stage.SHRINK_COLA)
+    }
+    assert rates == {Stage.SHRINK_MRPC: (8e-5, 8e-6), Stage.SHRINK_COLA: (5e-5, 5e-6)}
+    shrink = settings[Stage.SHRINK_MRPC]
+    assert (shrink["batch_size"], shrink["epochs"], shrink["optimizer"], shrink["warmup"]) == (64, 10, "adam", 0.1)
+
+
+def test_presets_that_disagree_with_a_published_text_or_code_say_so():
+    assert all(preset.differs and preset.models for preset in PRESETS.values())

@@ -1,0 +1,129 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.db.hub_tasks import TASKS, HubName
+from app.db.models import Dataset, DatasetOrigin
+from app.db.task import METRICS, Metric, TaskKind
+from app.formats.tables import describe_pair
+from app.services.columns import check_columns
+from app.services.proposal import propose, propose_for
+
+ROWS = 240
+CONTENTS = {
+    "texts": [f"a text, number {i}" for i in range(ROWS)],
+    "yes or no": ["yes", "no"] * (ROWS // 2),
+    "zero or one": [0, 1] * (ROWS // 2),
+    "scores": [i / 10 for i in range(ROWS)],
+    "half points": [i % 9 / 2 for i in range(ROWS)],
+    "five ratings": list(range(1, 6)) * (ROWS // 5),
+    "counts": list(range(ROWS)),
+    "answers": [{"text": ["here"], "answer_start": [i]} for i in range(ROWS)],
+}
+NAMES = ("sentence", "sentence1", "sentence2", "question", "context", "label", "score", "idx", "review", "grade")
+
+
+@pytest.fixture(scope="session")
+def described(tmp_path_factory):
+    """Columns of a file, by name, each of which holds one of ``CONTENTS``."""
+    path = tmp_path_factory.mktemp("proposal") / "rows.jsonl"
+
+    def of(columns):
+        rows = [{name: CONTENTS[held][i] for name, held in columns.items()} for i in range(ROWS)]
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        return describe_pair(path, path.name, path, path.name).columns
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("columns", "summary"),
+    [
+        ({"sentence": "texts", "label": "zero or one"}, "classification: sentence → label, 2 classes"),
+        (
+            {"idx": "counts", "question": "texts", "sentence": "texts", "label": "yes or no"},
+            "pair classification: question + sentence → label, 2 classes",
+        ),
+        (
+            {"id": "counts", "question1": "texts", "question2": "texts", "label": "zero or one"},
+            "pair classification: question1 + question2 → label, 2 classes",
+        ),
+        (
+            {"hypothesis": "texts", "premise": "texts", "label": "five ratings"},
+            "pair classification: premise + hypothesis → label, 5 classes",
+        ),
+        (
+            {"sentence1": "texts", "sentence2": "texts", "score": "half points"},
+            "pair regression: sentence1 + sentence2 → score",
+        ),
+        ({"Text": "texts", "Label": "scores"}, "regression: Text → Label"),
+        ({"text": "texts", "label": "counts"}, "regression: text → label"),
+        (
+            {"text": "texts", "label": "zero or one", "label_text": "yes or no"},
+            "classification: text → label, 2 classes",
+        ),
+        (
+            {"title": "yes or no", "context": "texts", "question": "texts", "answers": "answers"},
+            "span: question + context → answers",
+        ),
+        ({"passage": "texts", "query": "texts", "found": "answers"}, "span: passage + query → found"),
+        ({"review": "texts", "stars": "five ratings"}, "classification: review → stars, 5 classes"),
+        ({"id": "texts", "review": "texts", "grade": "scores"}, "regression: review → grade"),
+        (
+            {"a": "texts", "b": "texts", "c": "texts", "kind": "yes or no"},
+            "pair classification: a + b → kind, 2 classes",
+        ),
+    ],
+)
+def test_a_task_is_known_by_the_names_and_contents_of_its_columns(described, columns, summary):
+    assert propose(described(columns)).summary == summary
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"sentence": "texts"},
+        {"sentence": "texts", "idx": "counts"},
+        {"label": "zero or one", "idx": "counts"},
+        {"question": "texts", "answers": "answers"},
+    ],
+)
+def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, columns):
+    assert propose(described(columns)) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(columns=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(CONTENTS)), min_size=1))
+def test_whatever_is_proposed_can_be_trained_on(described, columns):
+    found = described(columns)
+    if proposal := propose(found):
+        names = check_columns(found, proposal.task, proposal.text_columns, proposal.label_column)
+        assert len(names) == (proposal.n_classes or 0)
+        assert proposal.metric is METRICS[proposal.task][0]
+
+
+@pytest.mark.parametrize("name", HubName)
+def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(name):
+    task = TASKS[name]
+    columns = task.columns()
+    dataset = Dataset(origin=DatasetOrigin.HUB, hub_name=name.value, columns=[each.model_dump() for each in columns])
+    proposal = propose_for(dataset)
+    names = check_columns(columns, proposal.task, proposal.text_columns, proposal.label_column)
+    assert names == list(task.labels)
+    assert (proposal.task, proposal.metric) == (task.task, task.metric)
+    guessed = propose(columns)
+    assert (guessed.task, guessed.text_columns) == (task.task, proposal.text_columns)
+
+
+def test_an_uploaded_data_set_is_proposed_by_its_columns(described):
+    columns = [each.model_dump(mode="json") for each in described({"sentence": "texts", "score": "scores"})]
+    proposal = propose_for(Dataset(origin=DatasetOrigin.UPLOAD, columns=columns))
+    assert proposal.model_dump() == {
+        "task": TaskKind.REGRESSION,
+        "text_columns": ["sentence"],
+        "label_column": "score",
+        "metric": Metric.PEARSON,
+        "n_classes": None,
+    }
