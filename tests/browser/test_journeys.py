@@ -112,9 +112,8 @@ def test_a_sweep_is_launched_from_the_form_and_watched_to_its_scatter(serving, p
     page.get_by_role("button", name="Upload both").click()
     page.get_by_role("button", name="Launch a sweep").click()
 
-    page.get_by_label("Model").fill("tiny-bert")
+    page.get_by_label("Model", exact=True).fill("tiny-bert")
     page.get_by_label("Seeds").fill("0, 1")
-    page.get_by_text("All other settings").click()
     page.get_by_label("Or steps").fill("20")
     expect(page.locator("#plan strong")).to_have_text("6 runs")
     page.get_by_role("button", name="Launch").click()
@@ -141,6 +140,26 @@ def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(servin
     field = page.get_by_label("Tuning parameters λ")
     expect(field).to_have_value("abc")
     expect(field).to_have_attribute("aria-invalid", "true")
+
+
+def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(serving, page, rows):
+    server = serving()
+    files = {name: (f"{name}.tsv", path.read_bytes()) for name, path in zip(("train", "validation"), rows, strict=True)}
+    server.post("/api/datasets", files=files)
+    page.goto(f"{server.url}/experiments/new")
+    page.get_by_role("checkbox", name="Persistent entropy").check()
+    page.get_by_text("Its settings: prominent bars").click()
+    page.get_by_label("Bars", exact=True).select_option("all")
+    page.get_by_label("Setting", exact=True).last.select_option("batch_size")
+    expect(page.get_by_label("Setting", exact=True)).to_have_count(2)
+    page.get_by_label("Values, by commas").first.fill("8, 16")
+    expect(page.locator("#plan strong")).to_have_text("10 runs")
+    page.get_by_label("Setting", exact=True).last.select_option("learning_rate")
+    expect(page.get_by_label("Setting", exact=True)).to_have_count(3)
+    assert page.get_by_label("Setting", exact=True).nth(0).input_value() == "batch_size"
+    page.reload()
+    expect(page.get_by_label("Bars", exact=True)).to_have_value("all")
+    expect(page.get_by_label("Values, by commas").first).to_have_value("8, 16")
 
 
 @pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")

@@ -200,6 +200,15 @@ def scored(client):
     return client.post("/api/datasets", files={"train": tsv(rows), "validation": tsv(rows, "v.tsv")}).json()["id"]
 
 
+def test_the_papers_settings_are_listed_and_launch_as_they_are(client, request_body):
+    presets = {preset["slug"]: preset for preset in client.get("/api/presets").json()}
+    assert list(presets)[:3] == ["istar-1-search", "istar-2-tuning", "istar-3-seeds"]
+    body = {name: request_body[name] for name in ("model", "dataset_id", "text_columns", "label_column")}
+    created = client.post("/api/experiments", json=body | presets["shrink-mrpc"]["settings"])
+    assert (created.status_code, len(created.json()["runs"])) == (201, 15)
+    assert created.json()["grid"] == {"entropy_bars": ["prominent", "all"]}
+
+
 def test_persistent_entropy_by_label_needs_labels(client, request_body, scored):
     columns = {"dataset_id": scored, "text_columns": ["premise", "hypothesis"], "label_column": "score"}
     task = columns | {"task": "regression", "metric": "pearson", "regularizers": ["entropy"]}

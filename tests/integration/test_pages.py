@@ -252,6 +252,64 @@ def test_each_wrong_setting_is_told_at_its_field(client, dataset, field, text):
     assert f'id="{field}-error"' in answer.text
 
 
+def test_only_what_is_chosen_shows_its_settings(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset)).text
+    assert 'name="shrinkage_points"' in page
+    assert 'name="entropy_bars"' not in page
+    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none", "entropy", "spectrum"])).text
+    assert 'name="entropy_bars"' in page
+    assert 'name="shrinkage_points"' not in page
+    assert 'name="zetas"' not in page
+    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none", "spectrum"])).text
+    assert 'name="layers"' not in page
+    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], beside_entropy="0.1")).text
+    assert 'name="entropy_bars"' in page
+    assert "Beside every run: persistent entropy with λ = 0.1" in page
+
+
+def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
+    rows = {"grid_field": ["learning_rate", "batch_size"], "grid_values": ["1e-5, 3e-5", "8"]}
+    page = client.get("/experiments/new", params=sweep(dataset, **rows)).text
+    assert page.count('name="grid_field"') == 3
+    assert 'value="1e-5, 3e-5"' in page
+    assert "2 rates × (1 baseline + I-STAR × 2 λ) × 2 seeds." in page
+    assert "12 runs" in page
+
+
+def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
+    rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
+    answer = client.post("/experiments", data=sweep(dataset, **rows))
+    assert answer.status_code == 422
+    assert 'id="grid-error">Expected of each value of epochs in the grid: a whole number' in answer.text
+    assert 'value="1, x"' in answer.text
+
+
+def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client, dataset):
+    chosen = {"preset": "istar-2-tuning", "dataset_id": dataset.rsplit("/", 1)[-1]}
+    page = client.get("/experiments/new", params=chosen).text
+    assert 'value="-5, -3, -1, 0.5, 1, 3, 5"' in page
+    assert 'value="0.2, 0.4, 0.6, 0.8"' in page
+    assert "29 runs" in page
+    assert "Algorithm 1, the poster and the code" in page
+    assert "No worker here has a GPU, so float32 is filled in" in page
+    assert '<option value="fp32" selected>' in page
+    changed = client.get("/experiments/new", params=sweep(dataset, preset="istar-2-tuning", lambdas="1")).text
+    assert 'id="lambdas" name="lambdas" aria-describedby="lambdas-help" value="1"' in changed
+    assert "Algorithm 1, the poster and the code" in changed
+
+
+def test_a_preset_that_there_is_not_is_as_none(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset, preset="nonsense")).text
+    assert "Start from a paper’s settings" in page
+
+
+def test_a_task_that_was_changed_brings_its_metrics(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset, task="span", metric="accuracy")).text
+    assert '<option value="word_f1" selected>' in page
+    assert 'name="stride"' in page
+    assert "question and the context" in page
+
+
 def test_a_sweep_launches_is_watched_and_is_cancelled(client, dataset):
     answer = client.post("/experiments", data=sweep(dataset, epochs="", max_steps="2"))
     assert answer.status_code == 303

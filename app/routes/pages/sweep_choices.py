@@ -79,7 +79,7 @@ WORDS: dict[str, dict[str, str]] = {
         Refresh.STEPS: "anew every so many steps",
         Refresh.AVERAGE: "moving average of the batches",
     },
-    "entropy_bars": {Bars.PROMINENT: "prominent: those of separate groups", Bars.ALL: "all"},
+    "entropy_bars": {Bars.PROMINENT: "prominent, of separate groups", Bars.ALL: "all"},
     "entropy_by_label": {"true": "each class of a batch", "false": "the whole batch"},
     "optimizer": {Optimizer.ADAMW: "AdamW", Optimizer.ADAM: "Adam"},
     "schedule": {
