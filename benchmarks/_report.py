@@ -55,7 +55,7 @@ class Report:
             "### Cost",
             "From the start of a run to its end: loading and evaluation are in both, so that the difference is the "
             "penalty's, for I-STAR with the pass over training rows for its shrinkage covariance. Times of single runs "
-            "on a machine with other work scatter.",
+            "on a machine with other work scatter, and one that was interrupted counts its pause.",
             cost_table(self.results),
             "### Anisotropy by method",
             "Shares of the k-th direction in the last layer's tokens of the probe rows, averaged over the looks in the "
@@ -91,7 +91,12 @@ class Report:
     def _failed(self) -> str:
         if not self.failures:
             return ""
-        return "\n".join([f"{len(self.failures)} runs did not finish and are left out:", "", *_items(self.failures)])
+        how_many = (
+            "One run did not finish and is"
+            if len(self.failures) == 1
+            else f"{len(self.failures)} runs did not finish and are"
+        )
+        return "\n".join([f"{how_many} left out:", "", *(f"- {failure}" for failure in self.failures)])
 
     def _sweeps(self) -> list[str]:
         pairs, equal = repeated(self.results)
@@ -101,6 +106,9 @@ class Report:
             "training. The last columns are how far the mean moves from λ = −1 to λ = 1, and at how many of the steps "
             "from one λ to the next it rises.",
             sweep_table(self.results, self.tasks, lambda one: one.isoscore_star),
+            "The bias-corrected IsoScore of the same runs, of the mean vector of each text and then averaged over "
+            "layers, is what the second form asks for:",
+            sweep_table(self.results, self.tasks, lambda one: one.isoscore_unbiased),
             "Performance of the same runs:",
             sweep_table(self.results, self.tasks, lambda one: one.performance),
         ]
@@ -142,7 +150,3 @@ def _told(environment: Mapping[str, Any]) -> str:
 
 def _digits(value: float | None) -> str:
     return "–" if value is None else f"{value:.6f}".replace("-", "−")
-
-
-def _items(lines: list[str]) -> list[str]:
-    return [f"- {line}" for line in lines]

@@ -41,6 +41,8 @@ class Result(NamedTuple):
     seed: int
     performance: float | None
     isoscore_star: float | None
+    isoscore_unbiased: float | None
+    """Of one vector a text, the mean over layers: what the bias-corrected form steers."""
     seconds: float
     steps: int
     anisotropy: Mapping[str, float | None]
@@ -59,6 +61,7 @@ def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
         seed=run["seed"],
         performance=run["performance"],
         isoscore_star=run["isoscore_star"],
+        isoscore_unbiased=_mean(run["results"]["by_layer"]["isoscore_unbiased"]["values"]),
         seconds=(ended - began).total_seconds(),
         steps=run["steps"][-1]["step"],
         anisotropy={measure: late_mean(run["steps"], measure) for measure in measures},
@@ -125,7 +128,7 @@ def cost_table(results: Sequence[Result]) -> str:
         if pairs:
             added = statistics.median((one.seconds - base.seconds) / one.steps for one, base in pairs)
             ratio = statistics.median(one.seconds / base.seconds for one, base in pairs)
-            rows.append([NAMES[regularizer], str(len(pairs)), f"{1e3 * added:.0f}", f"{ratio:.2f}"])
+            rows.append([NAMES[regularizer], str(len(pairs)), _signed(f"{1e3 * added:.0f}"), f"{ratio:.2f}"])
     return table(["method", "runs", "ms more a step", "time of a run, plain = 1"], rows)
 
 

@@ -95,6 +95,7 @@ def requests_for(name: str, budget: Budget) -> dict[str, dict[str, Any]]:
         "train_rows": budget.train_rows,
         "validation_rows": budget.validation_rows,
         "max_length": budget.span_length if spans else budget.max_length,
+        "stride": budget.span_length // 3,
         "zetas": [ZETA],
         "entropy_by_label": task.kind is TaskKind.CLASSIFICATION,
     }

@@ -31,7 +31,8 @@ def _answering(name: str, module: list[str], folder: str) -> Iterator[str]:
         port = probe.getsockname()[1]
     environment = os.environ | {"ISOSCOPE_DATA_DIR": folder, "ISOSCOPE_PORT": str(port), "ISOSCOPE_SAMPLE": "false"}
     url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen([sys.executable, "-m", *module], env=environment)
+    # What it prints is no part of a benchmark's tables.
+    process = subprocess.Popen([sys.executable, "-m", *module], env=environment, stdout=sys.stderr)
     try:
         while not _answers(url):
             if process.poll() is not None:
