@@ -1,4 +1,4 @@
-"""The web process on a data folder of its own, as a process that answers."""
+"""The dashboard on a data folder of its own, as a process that answers."""
 
 import os
 import socket
@@ -13,16 +13,30 @@ from contextlib import contextmanager
 @contextmanager
 def web_process(folder: str) -> Iterator[str]:
     """Start the web process without a worker, wait for its first answer, yield its URL, and end it."""
+    with _answering("the web process", ["app"], folder) as url:
+        yield url
+
+
+@contextmanager
+def dashboard(folder: str) -> Iterator[str]:
+    """Make the databases, start web process and worker, wait for the first answer, yield the URL, and end both."""
+    with _answering("the dashboard", ["isoscope", "serve"], folder) as url:
+        yield url
+
+
+@contextmanager
+def _answering(name: str, module: list[str], folder: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = os.environ | {"ISOSCOPE_DATA_DIR": folder, "ISOSCOPE_PORT": str(port), "ISOSCOPE_SAMPLE": "false"}
     url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen([sys.executable, "-m", "app"], env=environment)
+    # What it prints is no part of a benchmark's tables.
+    process = subprocess.Popen([sys.executable, "-m", *module], env=environment, stdout=sys.stderr)
     try:
         while not _answers(url):
             if process.poll() is not None:
-                raise RuntimeError(f"the web process ended with {process.returncode}")
+                raise RuntimeError(f"{name} ended with {process.returncode}")
             time.sleep(0.005)
         yield url
     finally:

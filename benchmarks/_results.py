@@ -1,0 +1,201 @@
+"""What a reproduction's runs came to, and its tables in Markdown: pure."""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise, product
+from typing import Any, NamedTuple
+
+from app.db.penalty import Regularizer
+from benchmarks._tasks import CHECK
+
+LAST_PART = 0.3
+"""Of the steps, over which anisotropy is averaged, as in Kudriashov, Karpik & Klyshinsky (2025)."""
+DIRECTIONS = (1, 2, 3)
+NAMES = {
+    Regularizer.NONE: "none",
+    Regularizer.ISTAR: "I-STAR",
+    Regularizer.UNBIASED: "bias-corrected I-STAR",
+    Regularizer.COSREG: "CosReg",
+    Regularizer.ENTROPY: "persistent entropy",
+}
+METHODS = (
+    (Regularizer.NONE, 0.0),
+    (Regularizer.ISTAR, -1.0),
+    (Regularizer.ISTAR, 1.0),
+    (Regularizer.UNBIASED, 1.0),
+    (Regularizer.COSREG, 1.0),
+    (Regularizer.ENTROPY, 1.0),
+)
+"""What is compared over all tasks."""
+STEERED = (Regularizer.ISTAR, Regularizer.UNBIASED)
+
+
+class Result(NamedTuple):
+    """One finished run."""
+
+    task: str
+    part: str
+    regularizer: Regularizer
+    lam: float
+    seed: int
+    performance: float | None
+    isoscore_star: float | None
+    isoscore_unbiased: float | None
+    """Of one vector a text, the mean over layers: what the bias-corrected form steers."""
+    seconds: float
+    steps: int
+    anisotropy: Mapping[str, float | None]
+    """Of the last layer's tokens, by measure."""
+
+
+def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
+    """Read a finished run as the API shows it."""
+    began, ended = (datetime.fromisoformat(run[name]) for name in ("started_at", "finished_at"))
+    measures = [f"anisotropy_{kind}_{k}" for kind in ("raw", "centred") for k in DIRECTIONS]
+    return Result(
+        task=task,
+        part=part,
+        regularizer=Regularizer(run["regularizer"]),
+        lam=run["lam"],
+        seed=run["seed"],
+        performance=run["performance"],
+        isoscore_star=run["isoscore_star"],
+        isoscore_unbiased=_mean(run["results"]["by_layer"]["isoscore_unbiased"]["values"]),
+        seconds=(ended - began).total_seconds(),
+        steps=run["steps"][-1]["step"],
+        anisotropy={measure: late_mean(run["steps"], measure) for measure in measures},
+    )
+
+
+def late_mean(steps: Sequence[Mapping[str, Any]], measure: str) -> float | None:
+    """Return the mean over the looks in the last 30 % of the steps of a measure of the last layer."""
+    late = (1 - LAST_PART) * steps[-1]["step"]
+    looks = [row["layers"][measure][-1] for row in steps if row["step"] >= late and row["layers"]]
+    return _mean(looks)
+
+
+def method_table(results: Sequence[Result], metrics: Mapping[str, str]) -> str:
+    """Performance and IsoScore* of every task and method."""
+    rows = [
+        [
+            f"{task} ({metrics[task]})",
+            _method(*method),
+            str(len(of)),
+            _told(one.performance for one in of),
+            _told(one.isoscore_star for one in of),
+        ]
+        for task, method, of in _compared(results)
+    ]
+    return table(["task", "method", "n", "performance", "IsoScore★"], rows)
+
+
+def anisotropy_table(results: Sequence[Result]) -> str:
+    """The k-th anisotropies of every task and method, raw and centred."""
+    rows = [
+        [task, _method(*method), str(len(of)), *(_triple(of, kind) for kind in ("raw", "centred"))]
+        for task, method, of in _compared(results)
+    ]
+    ks = " / ".join(map(str, DIRECTIONS))
+    return table(["task", "method", "n", f"raw, k = {ks}", f"centred, k = {ks}"], rows)
+
+
+def sweep_table(results: Sequence[Result], tasks: Iterable[str], value: Callable[[Result], float | None]) -> str:
+    """A value along lambda for each task and form of I-STAR: how far it moves, and at how many steps it rises."""
+    lambdas = sorted({one.lam for one in results if one.regularizer in STEERED} | {0.0})
+    rows = []
+    for task, regularizer in product(tasks, STEERED):
+        along = {lam: [value(one) for one in _of(results, task, regularizer, lam)] for lam in lambdas}
+        means = {lam: mean for lam, values in along.items() if (mean := _mean(values)) is not None}
+        moved = _signed(f"{means[1.0] - means[-1.0]:+.3f}") if {-1.0, 1.0} <= means.keys() else "–"
+        rises = [later > earlier for earlier, later in pairwise(means.values())]
+        n = min((len(values) for values in along.values() if values), default=0)
+        told = [_told(values) for values in along.values()]
+        rows.append([task, NAMES[regularizer], str(n), *told, moved, f"{sum(rises)} of {len(rises)}"])
+    return table(["task", "method", "n", *(f"λ = {_signed(f'{lam:g}')}" for lam in lambdas), "−1 to 1", "rises"], rows)
+
+
+def cost_table(results: Sequence[Result]) -> str:
+    """What a method adds to the time of plain training of the same task, sweep and seed: medians over runs."""
+    plain = {(one.task, one.part, one.seed): one for one in results if one.regularizer is Regularizer.NONE}
+    rows = []
+    for regularizer in dict.fromkeys(regularizer for regularizer, _ in METHODS[1:]):
+        pairs = [
+            (one, base)
+            for one in results
+            if one.regularizer is regularizer and (base := plain.get((one.task, one.part, one.seed)))
+        ]
+        if pairs:
+            added = statistics.median((one.seconds - base.seconds) / one.steps for one, base in pairs)
+            ratio = statistics.median(one.seconds / base.seconds for one, base in pairs)
+            rows.append([NAMES[regularizer], str(len(pairs)), _signed(f"{1e3 * added:.0f}"), f"{ratio:.2f}"])
+    return table(["method", "runs", "ms more a step", "time of a run, plain = 1"], rows)
+
+
+def repeated(results: Sequence[Result]) -> tuple[int, int]:
+    """Return how many plain runs were trained twice, once in each sweep, and how many pairs have equal numbers."""
+    pairs: dict[tuple[str, int], set[tuple[float | None, float | None]]] = {}
+    counts: dict[tuple[str, int], int] = {}
+    for one in results:
+        if one.regularizer is Regularizer.NONE and one.part != CHECK:
+            key = one.task, one.seed
+            pairs.setdefault(key, set()).add((one.performance, one.isoscore_star))
+            counts[key] = counts.get(key, 0) + 1
+    twice = [key for key, count in counts.items() if count == 2]
+    return len(twice), sum(len(pairs[key]) == 1 for key in twice)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _once(results: Sequence[Result]) -> list[Result]:
+    """Return results of the comparison without repetitions: plain runs are in both sweeps of a task."""
+    first: dict[tuple[str, Regularizer, float, int], Result] = {}
+    for one in results:
+        if one.part != CHECK:
+            first.setdefault((one.task, one.regularizer, one.lam, one.seed), one)
+    return list(first.values())
+
+
+def _of(results: Sequence[Result], task: str, regularizer: Regularizer, lam: float) -> list[Result]:
+    """Return the runs of all seeds; at lambda = 0, where every method is plain training, the plain ones."""
+    wanted = (task, regularizer if lam else Regularizer.NONE, lam)
+    return [one for one in _once(results) if (one.task, one.regularizer, one.lam) == wanted]
+
+
+def _compared(results: Sequence[Result]) -> Iterable[tuple[str, tuple[Regularizer, float], list[Result]]]:
+    """Yield what there is of each task and method."""
+    for task in dict.fromkeys(one.task for one in results):
+        for method in METHODS:
+            if of := _of(results, task, *method):
+                yield task, method, of
+
+
+def _method(regularizer: Regularizer, lam: float) -> str:
+    return f"{NAMES[regularizer]}, λ = {_signed(f'{lam:g}')}" if lam else NAMES[regularizer]
+
+
+def _signed(number: str) -> str:
+    return number.replace("-", "−")
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _told(values: Iterable[float | None]) -> str:
+    """Return the mean, with the standard deviation of two values or more; a dash where there is none."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    spread = f" ± {statistics.stdev(known):.3f}" if len(known) > 1 else ""
+    return _signed(f"{statistics.fmean(known):.3f}{spread}")
+
+
+def _triple(of: Sequence[Result], kind: str) -> str:
+    means = [_mean(one.anisotropy[f"anisotropy_{kind}_{k}"] for one in of) for k in DIRECTIONS]
+    return " / ".join("–" if mean is None else f"{mean:.3f}" for mean in means)

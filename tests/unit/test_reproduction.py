@@ -1,0 +1,163 @@
+from pathlib import Path
+
+import pytest
+
+from app.db.penalty import Regularizer
+from app.services.sweeps import SweepRequest
+from benchmarks._report import BEGIN, END, Check, Report, between_markers
+from benchmarks._results import (
+    Result,
+    anisotropy_table,
+    cost_table,
+    late_mean,
+    method_table,
+    repeated,
+    result_of,
+    sweep_table,
+)
+from benchmarks._tasks import CHECK, OTHERS, STEERING, TASKS, Budget, requests_for
+from benchmarks.reproduction import budget_of, parse
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduction.md"
+NONE, ISTAR, UNBIASED, COSREG = Regularizer.NONE, Regularizer.ISTAR, Regularizer.UNBIASED, Regularizer.COSREG
+
+
+def result(regularizer, lam, star, *, task="sst2", part=STEERING, seed=0, performance=0.5, seconds=10.0, shares=0.25):
+    measures = [f"anisotropy_{kind}_{k}" for kind in ("raw", "centred") for k in (1, 2, 3)]
+    return Result(
+        task, part, regularizer, lam, seed, performance, star, star, seconds, 10, dict.fromkeys(measures, shares)
+    )
+
+
+SWEEP = [
+    result(NONE, 0.0, 0.2),
+    result(NONE, 0.0, 0.2, part=OTHERS, seconds=8.0),
+    result(ISTAR, -1.0, 0.1, seconds=15.0),
+    result(ISTAR, 1.0, 0.4, seconds=13.0),
+    result(UNBIASED, -1.0, 0.3, seconds=12.0),
+    result(UNBIASED, 1.0, None, seconds=11.0),
+    result(COSREG, 1.0, 0.25, part=OTHERS, seconds=8.5),
+    result(NONE, 0.0, 0.9, part=CHECK, performance=0.9),
+]
+
+
+def test_methods_are_means_over_seeds_and_plain_runs_count_once():
+    rows = method_table([*SWEEP, result(ISTAR, 1.0, 0.6, seed=1, performance=0.7)], {"sst2": "accuracy"}).splitlines()
+    assert rows == [
+        "| task | method | n | performance | IsoScore★ |",
+        "| --- | --- | --- | --- | --- |",
+        "| sst2 (accuracy) | none | 1 | 0.500 | 0.200 |",
+        "| sst2 (accuracy) | I-STAR, λ = −1 | 1 | 0.500 | 0.100 |",
+        "| sst2 (accuracy) | I-STAR, λ = 1 | 2 | 0.600 ± 0.141 | 0.500 ± 0.141 |",
+        "| sst2 (accuracy) | bias-corrected I-STAR, λ = 1 | 1 | 0.500 | – |",
+        "| sst2 (accuracy) | CosReg, λ = 1 | 1 | 0.500 | 0.250 |",
+    ]
+
+
+def test_a_sweep_counts_the_steps_at_which_it_rises_and_leaves_out_what_is_undefined():
+    assert sweep_table(SWEEP, ["sst2"], lambda one: one.isoscore_star).splitlines() == [
+        "| task | method | n | λ = −1 | λ = 0 | λ = 1 | −1 to 1 | rises |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| sst2 | I-STAR | 1 | 0.100 | 0.200 | 0.400 | +0.300 | 2 of 2 |",
+        "| sst2 | bias-corrected I-STAR | 1 | 0.300 | 0.200 | – | – | 0 of 1 |",
+    ]
+
+
+def test_cost_is_that_beside_the_plain_run_of_the_same_sweep():
+    assert cost_table(SWEEP).splitlines()[2:] == [
+        "| I-STAR | 2 | 400 | 1.40 |",
+        "| bias-corrected I-STAR | 2 | 150 | 1.15 |",
+        "| CosReg | 1 | 50 | 1.06 |",
+    ]
+
+
+def test_anisotropies_are_told_raw_and_centred():
+    assert (
+        anisotropy_table(SWEEP).splitlines()[2] == "| sst2 | none | 1 | 0.250 / 0.250 / 0.250 | 0.250 / 0.250 / 0.250 |"
+    )
+
+
+def test_a_late_mean_is_of_the_last_layer_in_the_last_three_tenths_of_the_steps():
+    looks = {0: [9.0, 9.0], 69: [9.0, 9.0], 70: [9.0, 1.0], 80: None, 90: [9.0, None], 100: [9.0, 2.0]}
+    steps = [{"step": step, "layers": None if of is None else {"m": of}} for step, of in looks.items()]
+    assert late_mean(steps, "m") == 1.5
+
+
+def test_plain_runs_of_both_sweeps_are_compared():
+    assert repeated(SWEEP) == (1, 1)
+    assert repeated([*SWEEP, result(NONE, 0.0, 0.2, seed=1), result(NONE, 0.0, 0.3, seed=1, part=OTHERS)]) == (2, 1)
+
+
+def test_a_run_of_the_api_is_read():
+    layers = {f"anisotropy_{kind}_{k}": [0.9, k / 10] for kind in ("raw", "centred") for k in (1, 2, 3)}
+    run = {
+        "regularizer": "cosreg",
+        "lam": 1.0,
+        "seed": 3,
+        "performance": None,
+        "isoscore_star": 0.5,
+        "results": {"by_layer": {"isoscore_unbiased": {"values": [0.25, None, 0.5]}}},
+        "started_at": "2026-01-01T00:00:59.500000Z",
+        "finished_at": "2026-01-01T00:01:02Z",
+        "steps": [{"step": 0, "layers": layers}, {"step": 4, "layers": layers}],
+    }
+    read = result_of("rte", OTHERS, run)
+    assert (read.regularizer, read.seed, read.performance, read.seconds, read.steps) == (COSREG, 3, None, 2.5, 4)
+    assert (read.isoscore_unbiased, read.anisotropy["anisotropy_centred_3"]) == (0.375, 0.3)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_what_is_asked_for_is_a_sweep_and_other_settings_have_another_name(name):
+    asked, more = requests_for(name, Budget()), requests_for(name, Budget(max_steps=61))
+    assert set(asked) == ({STEERING, OTHERS} if name == "squad" else {STEERING, OTHERS, CHECK})
+    for part, request in asked.items():
+        sweep = SweepRequest.model_validate(request | {"dataset_id": "0" * 32})
+        assert sweep.lambdas == {STEERING: [-3, -1, 1, 3] if name in Budget().sweeps else [-1, 1]}.get(
+            part, [1] if part == OTHERS else [0]
+        )
+        assert request["name"] != more[part]["name"]
+        assert request["name"] == requests_for(name, Budget())[part]["name"]
+
+
+def test_the_command_of_a_report_asks_for_the_same_budget():
+    budget = Budget(seeds=(0, 1), sweeps=(), lambdas=(-3.0, 0.5), learning_rate=3e-5)
+    command = Report(budget, ["rte", "squad"]).command()
+    arguments = parse(command.split()[4:])
+    assert budget_of(arguments) == budget
+    assert arguments.tasks == ["rte", "squad"]
+
+
+def test_a_report_tells_what_failed_and_what_was_recomputed():
+    environment = {
+        "device_name": "a processor",
+        "threads": 1,
+        "platform": "Linux",
+        "python": "3.11.7",
+        "packages": {"torch": "2.13.0"},
+    }
+    text = Report(
+        Budget(),
+        ["sst2"],
+        SWEEP,
+        [Check("sst2", "accuracy", 872, 0.75, 0.75)],
+        ["sst2, entropy, λ = 1, seed 0: failed. Out of memory."],
+        [environment, environment],
+    ).markdown()
+    assert "1 runs did not finish" not in text
+    assert "One run did not finish and is left out:\n\n- sst2, entropy, λ = 1, seed 0: failed. Out of memory." in text
+    assert "| sst2 | accuracy | 872 | 0.750000 | 0.750000 |" in text
+    assert text.count("Trained on a processor, 1 threads, Linux, Python 3.11.7, torch 2.13.0.") == 1
+    assert "1 of 1 pairs are equal" in text
+
+
+def test_results_are_written_between_the_markers_of_the_document_as_often_as_wanted():
+    document = DOCUMENT.read_text("utf-8")
+    once = between_markers(document, "first")
+    assert once.split(BEGIN)[0] == document.split(BEGIN)[0]
+    assert once.split(BEGIN)[1] == f"\n\nfirst\n\n{END}\n"
+    assert between_markers(once, "second") == between_markers(document, "second")
+
+
+def test_a_document_without_markers_is_refused():
+    with pytest.raises(ValueError, match="expected a document with one line <!-- results"):
+        between_markers("# Nothing", "text")
