@@ -104,7 +104,7 @@ def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
             for place, (one, end) in enumerate(zip(found, ends, strict=True))
         ],
         xaxis={"title": {"text": f"{scale.title} ({scale.range})"},
-               "range": [min(0.0, *lows) * 1.1, max(0.0, *ends) * 1.18 or 1.0]},
+               "range": [min(0.0, *lows) * 1.1, max(0.0, *ends) * 1.25 or 1.0]},
         yaxis={"tickvals": list(range(len(bars))), "ticktext": [_tick(sweep, bar) for bar in bars],
                "autorange": "reversed", "ticks": "", "showgrid": False},
     )  # fmt: skip

@@ -1,18 +1,21 @@
 """What runs log as they train: task loss and penalty over optimizer steps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import plotly.graph_objects as go
 
 from app.db.config import RunConfig
-from app.db.models import Run, Step
+from app.db.models import Run
 from app.db.task import TaskKind
 from app.figures import palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.methods import penalty_words
 from app.figures.sweep import Sweep
 from app.numerals import plural
+
+Curve = Sequence[tuple[int, float]]
+"""A value at every step at which it was logged."""
 
 AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"
 STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
@@ -23,10 +26,9 @@ LOSSES = {
 }
 
 
-def losses(sweep: Sweep, steps: dict[str, list[Step]]) -> Figure:
-    """Task loss of every run of a sweep, coloured as its settings are. ``steps`` are by the id of their run."""
-    lines = [(run, [step for step in steps.get(run.id, []) if step.task_loss is not None]) for run in sweep.runs]
-    lines = [(run, logged) for run, logged in lines if logged]
+def losses(sweep: Sweep, logged: Mapping[str, Curve]) -> Figure:
+    """Task loss of every run of a sweep, coloured as its settings are. ``logged`` are curves by run."""
+    lines = [(run, logged[run.id]) for run in sweep.runs if logged.get(run.id)]
     return Figure(
         slug="learning",
         title="Learning curves",
@@ -34,10 +36,10 @@ def losses(sweep: Sweep, steps: dict[str, list[Step]]) -> Figure:
         table=Table(
             [*sweep.columns, "seed", "step", "task_loss"],
             [
-                [*cells, run.seed, step.step, step.task_loss]
-                for run, logged in lines
+                [*cells, run.seed, step, value]
+                for run, curve in lines
                 for cells in [sweep.cells(sweep.setting(run))]
-                for step in logged
+                for step, value in curve
             ],
         ),
         draw=partial(_draw_losses, sweep, lines),
@@ -91,17 +93,17 @@ def _draw_curve(points: list[tuple[int, float]], title: str, colour: str) -> go.
     return plot([line], xaxis=STEP_AXIS, yaxis={"title": {"text": title}})
 
 
-def _draw_losses(sweep: Sweep, lines: Sequence[tuple[Run, list[Step]]]) -> go.Figure:
+def _draw_losses(sweep: Sweep, lines: Sequence[tuple[Run, Curve]]) -> go.Figure:
     named: set[str] = set()
     traces = []
-    for run, logged in sorted(lines, key=lambda line: (sweep.settings.index(sweep.setting(line[0])), line[0].seed)):
+    for run, curve in sorted(lines, key=lambda line: (sweep.settings.index(sweep.setting(line[0])), line[0].seed)):
         setting = sweep.setting(run)
         name = sweep.group(setting)
         traces.append(
             go.Scatter(
-                x=[step.step for step in logged],
-                y=[step.task_loss for step in logged],
-                mode="lines" if len(logged) > 1 else "markers",
+                x=[step for step, _ in curve],
+                y=[value for _, value in curve],
+                mode="lines" if len(curve) > 1 else "markers",
                 line={"color": sweep.colour(setting), "width": 1.3},
                 opacity=0.8,
                 name=name,

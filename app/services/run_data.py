@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.orm import defer
 
 from app.context import Context
 from app.db.models import Run, RunFigure, Step
@@ -16,14 +15,15 @@ Looks = list[tuple[int, dict[str, list[float | None] | None]]]
 """The steps at which a run's layers were looked at, and what some measures were then."""
 
 
-def list_steps(context: Context, experiment_id: str) -> dict[str, list[Step]]:
-    """What all runs of an experiment have logged so far but their layers, by run, in the order of the steps."""
-    whole = select(Step).join(Run).where(Run.experiment_id == experiment_id).order_by(Step.run_id, Step.step)
-    steps: dict[str, list[Step]] = {}
+def list_losses(context: Context, experiment_id: str) -> dict[str, list[tuple[int, float]]]:
+    """The task loss at every step at which a run has logged it, by run, in the order of the steps."""
+    logged = select(Step.run_id, Step.step, Step.task_loss).join(Run).where(Run.experiment_id == experiment_id)
+    losses: dict[str, list[tuple[int, float]]] = {}
     with context.sessions() as session:
-        for step in session.scalars(whole.options(defer(Step.layers, raiseload=True))):
-            steps.setdefault(step.run_id, []).append(step)
-    return steps
+        for run_id, step, loss in session.execute(logged.order_by(Step.run_id, Step.step)):
+            if loss is not None:
+                losses.setdefault(run_id, []).append((step, loss))
+    return losses
 
 
 def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) -> dict[str, Looks]:

@@ -21,7 +21,7 @@ from app.figures.profiles import profiles
 from app.figures.scatter import isotropy_performance, lambda_performance
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
-from app.services.run_data import ACTIVATION, list_by_layer, list_looks, list_run_figures, list_steps
+from app.services.run_data import ACTIVATION, list_by_layer, list_looks, list_losses, list_run_figures
 
 
 class SweepQuery(NamedTuple):
@@ -60,7 +60,7 @@ class Asked(NamedTuple):
 FIGURES: dict[str, Callable[[Asked], Figure]] = {
     "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
     "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
-    "learning": lambda asked: losses(asked.sweep, list_steps(asked.context, asked.experiment.id)),
+    "learning": lambda asked: losses(asked.sweep, list_losses(asked.context, asked.experiment.id)),
     "methods": lambda asked: method_bars(asked.sweep, asked.metric),
     SILHOUETTE: lambda asked: isotropy_silhouette(
         asked.sweep, list_by_layer(asked.context, asked.experiment.id, SILHOUETTE)

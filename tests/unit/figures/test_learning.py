@@ -14,7 +14,7 @@ LOGGED = [
 
 def test_each_run_is_a_line_in_the_colour_of_its_lambda():
     runs = [run(-1.0, 0), run(-1.0, 1), run(0.0, 0)]
-    plot = learning.losses(sweep(*runs), {one.id: LOGGED for one in runs}).draw()
+    plot = learning.losses(sweep(*runs), {one.id: [(10, 0.7), (20, 0.5)] for one in runs}).draw()
     assert [trace.line.color for trace in plot.data] == [of_lambda(-1), of_lambda(-1), of_lambda(0)]
     assert [list(trace.y) for trace in plot.data] == [[0.7, 0.5]] * 3
     assert [trace.showlegend for trace in plot.data] == [True, False, True]
@@ -37,7 +37,7 @@ def test_a_run_that_has_not_begun_says_what_will_appear(make):
 
 def test_of_several_methods_a_colour_is_a_method_and_a_curve_says_its_setting():
     runs = [run(0.0), run(1.0), run(-1.0, regularizer=Regularizer.COSREG), run(1.0, regularizer=Regularizer.COSREG)]
-    plot = learning.losses(sweep(*runs), {one.id: LOGGED for one in runs}).draw()
+    plot = learning.losses(sweep(*runs), {one.id: [(10, 0.7), (20, 0.5)] for one in runs}).draw()
     assert [trace.name for trace in plot.data if trace.showlegend] == ["CosReg", "none", "I-STAR"]
     assert "CosReg, λ = −1, seed 0" in plot.data[0].hovertemplate
 
