@@ -53,6 +53,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
     shown = {
         "run": run,
         "scale": SCALES[config.metric],
+        "scales": SCALES,
         "methods": {NAMES[name]: lam for name, lam in weights(config)},
         "curves": [learning.loss(run), *([learning.penalty(run)] if config.weights else [])],
         "layers": probe(run, measure),
