@@ -61,8 +61,10 @@ def _draw(looks: Sequence[Look], depth: int, measure: str) -> go.Figure:
         hovertemplate="layer %{y}, step %{x:,}: %{z:.4~g}<extra></extra>",
     )
     bare = {"showline": False, "showgrid": False}
+    # A cell reaches half of the way to the looks beside it, but no run has steps before 0 or after its last.
+    ends = {"range": [looks[0][0], looks[-1][0]]} if len(looks) > 1 else {}
     return plot(
         [cells],
-        xaxis={"title": {"text": "Optimizer step"}, **bare},
+        xaxis={"title": {"text": "Optimizer step"}, **bare, **ends},
         yaxis={"title": {"text": "Layer"}, "dtick": max(1, -(-depth // 12)), "tick0": 1, **bare},
     )
