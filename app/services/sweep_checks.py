@@ -3,12 +3,11 @@
 from collections.abc import Collection
 
 from app.db.config import RunConfig
-from app.db.penalty import Points, Regularizer
+from app.db.penalty import READERS, Points, Regularizer
 from app.db.task import TaskKind
 from app.errors import InvalidError
-from app.services.grid import OWNERS
+from app.regularizers import METHODS
 from app.services.models import ModelChoice
-from app.services.regularizers import METHODS
 
 
 def check_combination(swept: Collection[Regularizer], beside: Collection[Regularizer]) -> None:
@@ -26,10 +25,10 @@ def check_grid(fields: Collection[str], there: Collection[Regularizer]) -> None:
     if {"epochs", "max_steps"} <= set(fields):
         raise InvalidError("Expected a grid over either epochs or max_steps, got both; take one of them out.", "grid")
     for field in fields:
-        if field in OWNERS and not OWNERS[field] & set(there):
-            owners = " or ".join(METHODS[one].name for one in METHODS if one in OWNERS[field])
+        if field in READERS and not READERS[field] & set(there):
+            readers = " or ".join(METHODS[one].name for one in METHODS if one in READERS[field])
             raise InvalidError(
-                f"The grid ranges over {field}, which is a setting of {owners}, and the sweep has none of it. "
+                f"The grid ranges over {field}, which is a setting of {readers}, and the sweep has none of it. "
                 "Add the regularizer, or take the field out of the grid.",
                 "grid",
             )

@@ -10,6 +10,7 @@ from app.db.models import DryRun
 from app.dependencies import ContextDep
 from app.errors import IsoscopeError
 from app.problems import status_of
+from app.regularizers import METHODS
 from app.routes.pages.answers import see
 from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, options_of
 from app.routes.pages.sweep_form import (
@@ -30,7 +31,6 @@ from app.services.experiments import create_experiment
 from app.services.models import list_models
 from app.services.presets import PRESETS
 from app.services.proposal import propose_for
-from app.services.regularizers import METHODS
 from app.services.sweeps import plan_sweep
 from app.services.workers import list_workers
 from app.templating import templates
