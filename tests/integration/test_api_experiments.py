@@ -7,6 +7,7 @@ import pytest
 
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
+from app.services.sweeps import SweepRequest, plan_sweep
 from app.services.workers import LOST_AFTER
 
 ROWS = "sentence\tother\tlabel\n" + "".join(f"text {i}\tmore {i}\t{i % 2}\n" for i in range(20))
@@ -100,7 +101,9 @@ def test_what_stands_beside_every_run_is_in_the_baseline_too(client, request_bod
     assert {config["beside"]["entropy"] for config in configs} == {0.5}
 
 
-def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_a_setting(client, request_body):
+def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_a_setting(
+    client, context, request_body
+):
     change = {
         "regularizers": ["cosreg"],
         "lambdas": [1],
@@ -108,6 +111,11 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
         "seeds": [0],
         "grid": {"beside": [{}, {"istar": 0.5}]},
     }
+    assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes == [
+        "The λ = 0 baseline was added, one run for each seed and setting.",
+        "2 of them would repeat another, because nothing in it reads what they differ in, and are left out: "
+        "6 runs in all.",
+    ]
     runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
     configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
     assert [(config["beside"], config["zeta"], config["lam"]) for config in configs] == [
@@ -158,6 +166,16 @@ def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, conte
     assert client.post("/api/experiments", json=request_body | {"precision": "bf16"}).status_code == 201
     beat("a", "cuda:0", utcnow())
     assert client.post("/api/experiments", json=half).status_code == 201
+
+
+def test_an_experiment_over_models_is_not_named_after_one_of_them(client, context, request_body):
+    folder = context.settings.models / "another"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    names = {"all-MiniLM-L6-v2 on": ["all-MiniLM-L6-v2"], "2 models on": ["all-MiniLM-L6-v2", "another"]}
+    for name, models in names.items():
+        created = client.post("/api/experiments", json=request_body | {"grid": {"model": models}}).json()
+        assert created["name"].startswith(name)
 
 
 def test_a_grid_over_steps_stands_in_for_epochs(client, request_body):

@@ -143,6 +143,7 @@ def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(c
     runs = [make_run(1.0, 0, model=model) for model in grid["model"]]
     page = words(client.get(f"/experiments/{launch(*runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
     assert "tiny-bert, tiny-gpt on" in page
+    assert "tiny-bert, tiny-gpt on Tiny" in words(client.get("/"))
     assert "1, 3 epochs, batch 16, rate 1e−5, 3e−5, launched" in page
     assert "Weights evaluated: last, best; selection rows: held out; patience: default." in page
 
