@@ -60,7 +60,8 @@ def _caption(sweep: Sweep, points: Sequence[Point], first: str, where: str) -> s
 
 def _left_out(sweep: Sweep) -> str:
     """Which finished runs have no place on one of the axes, and the reason of the first."""
-    left_out = [run for run in scored(sweep) if run.isoscore_star is None]
+    by_setting = sweep.by_setting(scored(sweep))
+    left_out = [run for runs in by_setting.values() for run in runs if run.isoscore_star is None]
     if not left_out:
         return unscored(sweep)
     named = ", ".join(f"{sweep.label(sweep.setting(run))} seed {run.seed}" for run in left_out[:MAX_NAMED])
