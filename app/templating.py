@@ -13,6 +13,7 @@ from starlette.templating import Jinja2Templates
 from app import numerals
 from app.db.types import utcnow
 from app.figures.palette import of_lambda
+from app.regularizers import added_words
 from app.services.names import file_name
 from app.services.positions import described
 from isotropy.catalog import MEASURES, METHODS
@@ -62,6 +63,7 @@ def create_environment() -> Environment:
         "filename": file_name,
         "subscripted": subscripted,
         "starred": numerals.starred,
+        "added": added_words,
     }
     environment.globals |= {
         "static": static,

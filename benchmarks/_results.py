@@ -7,18 +7,11 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from app.db.penalty import Regularizer
+from app.figures.late import late_mean
+from app.regularizers import NAMES
 from benchmarks._tasks import CHECK
 
-LAST_PART = 0.3
-"""Of the steps, over which anisotropy is averaged, as in Kudriashov, Karpik & Klyshinsky (2025)."""
 DIRECTIONS = (1, 2, 3)
-NAMES = {
-    Regularizer.NONE: "none",
-    Regularizer.ISTAR: "I-STAR",
-    Regularizer.UNBIASED: "bias-corrected I-STAR",
-    Regularizer.COSREG: "CosReg",
-    Regularizer.ENTROPY: "persistent entropy",
-}
 METHODS = (
     (Regularizer.NONE, 0.0),
     (Regularizer.ISTAR, -1.0),
@@ -53,6 +46,7 @@ def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
     """Read a finished run as the API shows it."""
     began, ended = (datetime.fromisoformat(run[name]) for name in ("started_at", "finished_at"))
     measures = [f"anisotropy_{kind}_{k}" for kind in ("raw", "centred") for k in DIRECTIONS]
+    last_step = run["steps"][-1]["step"]
     return Result(
         task=task,
         part=part,
@@ -63,16 +57,9 @@ def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
         isoscore_star=run["isoscore_star"],
         isoscore_unbiased=_mean(run["results"]["by_layer"]["isoscore_unbiased"]["values"]),
         seconds=(ended - began).total_seconds(),
-        steps=run["steps"][-1]["step"],
-        anisotropy={measure: late_mean(run["steps"], measure) for measure in measures},
+        steps=last_step,
+        anisotropy={measure: late_mean(_last_layer(run["steps"], measure), last_step) for measure in measures},
     )
-
-
-def late_mean(steps: Sequence[Mapping[str, Any]], measure: str) -> float | None:
-    """Return the mean over the looks in the last 30 % of the steps of a measure of the last layer."""
-    late = (1 - LAST_PART) * steps[-1]["step"]
-    looks = [row["layers"][measure][-1] for row in steps if row["step"] >= late and row["layers"]]
-    return _mean(looks)
 
 
 def method_table(results: Sequence[Result], metrics: Mapping[str, str]) -> str:
@@ -149,6 +136,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _last_layer(steps: Sequence[Mapping[str, Any]], measure: str) -> list[tuple[int, float | None]]:
+    """Return a measure of the last layer at each step at which it was looked at."""
+    return [(row["step"], row["layers"][measure][-1]) for row in steps if row["layers"]]
 
 
 def _once(results: Sequence[Result]) -> list[Result]:

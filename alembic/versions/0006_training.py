@@ -51,6 +51,7 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("grid", JSON, nullable=False, server_default="{}"))
     with op.batch_alter_table("runs") as batch_op:
         batch_op.add_column(sa.Column("notes", JSON, nullable=False, server_default="[]"))
+        batch_op.add_column(sa.Column("performance_reason", sa.Text()))
         batch_op.add_column(sa.Column("log", sa.Text()))
         batch_op.add_column(sa.Column("model_sha256", sa.String(64)))
         batch_op.create_foreign_key("fk_runs_model_sha256", "files", ["model_sha256"], ["sha256"])
@@ -63,7 +64,7 @@ def downgrade() -> None:
     with op.batch_alter_table("runs") as batch_op:
         batch_op.drop_index("ix_runs_model_sha256")
         batch_op.drop_constraint("fk_runs_model_sha256", type_="foreignkey")
-        for column in ("model_sha256", "log", "notes"):
+        for column in ("model_sha256", "log", "performance_reason", "notes"):
             batch_op.drop_column(column)
     with op.batch_alter_table("experiments") as batch_op:
         batch_op.drop_column("grid")

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer
+from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer, is_read
 from app.db.task import METRICS, Metric, TaskKind
 
 
@@ -95,9 +95,11 @@ class TrainingOptions(BaseModel):
         None, description="Which vectors of a layer a regularizer sees; null means those of its paper."
     )
     token_fraction: FiniteFloat = Field(
-        1.0, gt=0, le=1, description="Part of a batch's tokens that a regularizer sees, drawn anew for each step."
+        1.0, gt=0, le=1, description="Part of a batch's tokens that regularizers of tokens see, drawn anew each step."
     )
-    include_padding: bool = Field(False, description="As the reference code does; only for reproduction.")
+    include_padding: bool = Field(
+        False, description="Padding counts among the tokens a regularizer sees, as in I-STAR's code; to reproduce it."
+    )
     shrinkage_points: int = Field(250_000, ge=2, lt=2**31, description="Layer-tokens behind the shrinkage covariance.")
     shrinkage_refresh: Refresh = Field(Refresh.EPOCH, description="When the shrinkage covariance is estimated anew.")
     shrinkage_every: int = Field(500, ge=1, le=10_000_000, description="Steps between two estimates, for 'steps'.")
@@ -193,3 +195,7 @@ class RunConfig(TrainingConfig):
         if self.regularizer is not Regularizer.NONE and self.lam != 0:
             weights[self.regularizer] = self.lam
         return weights
+
+    def reads(self, field: str) -> bool:
+        """Whether anything in this run depends on a setting."""
+        return is_read(field, self.weights, self.points)

@@ -1,5 +1,6 @@
 """Regularizers, and what a fine-tune can choose of them. For each, lambda above zero asks for more isotropy."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
@@ -50,3 +51,47 @@ class Layers(StrEnum):
 
     ALL = "all"
     LAST = "last"
+
+
+OF_ITS_PAPER: Mapping[Regularizer, tuple[Layers, Points]] = {
+    Regularizer.ISTAR: (Layers.ALL, Points.TOKENS),
+    # Not tokens: those of one text are not independent, which its correction for few points rests on.
+    Regularizer.UNBIASED: (Layers.ALL, Points.MEAN),
+    Regularizer.COSREG: (Layers.LAST, Points.TOKENS),
+    Regularizer.ENTROPY: (Layers.LAST, Points.SENTENCE),
+}
+"""What a regularizer sees unless a run chooses; those not named look at no hidden states."""
+
+_SEEING = frozenset(OF_ITS_PAPER)
+_SEEING_TOKENS = _SEEING - {Regularizer.UNBIASED}
+_ISTAR = frozenset({Regularizer.ISTAR})
+_ENTROPY = frozenset({Regularizer.ENTROPY})
+READERS: Mapping[str, frozenset[Regularizer]] = {
+    "layers": _SEEING,
+    "points": _SEEING,
+    "include_padding": _SEEING_TOKENS,
+    "token_fraction": _SEEING_TOKENS,
+    "shrinkage_points": _ISTAR,
+    "shrinkage_refresh": _ISTAR,
+    "shrinkage_every": _ISTAR,
+    "shrinkage_momentum": _ISTAR,
+    "entropy_bars": _ENTROPY,
+    "entropy_by_label": _ENTROPY,
+    "entropy_cluster_weight": _ENTROPY,
+    "zeta": _ISTAR,
+}
+"""The regularizers that read a setting; to the others, and to plain training, it means nothing. Those not named here
+are read by every run."""
+
+OF_TOKENS = frozenset({"include_padding", "token_fraction"})
+"""Settings that are read of tokens alone."""
+
+
+def is_read(field: str, regularizers: Iterable[Regularizer], points: Points | None) -> bool:
+    """Whether a setting means anything to a run with these regularizers that sees these points, None its paper's."""
+    if field not in READERS:
+        return True
+    readers = READERS[field].intersection(regularizers)
+    if field in OF_TOKENS:
+        return any((points or OF_ITS_PAPER[one][1]) is Points.TOKENS for one in readers)
+    return bool(readers)

@@ -1,4 +1,4 @@
-"""Logarithmic axes that can be read however many decades they span."""
+"""Axes that several figures share: steps of training, and logarithms that can be read over few and many decades."""
 
 from collections.abc import Iterable
 from math import ceil, floor, log10
@@ -13,6 +13,8 @@ MOST_DECADES = 6
 """Decades with a tick each; of more, every second, third ..."""
 ROOM = 0.04
 """Of the axis, beyond either end."""
+
+STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
 
 
 def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:

@@ -7,15 +7,14 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from app.db.penalty import Regularizer
-from app.figures import palette
+from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
-from app.figures.methods import NAMES
 from app.figures.metrics import SCALES
-from app.figures.points import Point, cells, finished, how_many, points_of
-from app.figures.scatter import empty
+from app.figures.points import Point, cells, empty, how_many, points_of, scored, unscored
 from app.figures.sweep import Sweep
 from app.numerals import count, number
+from app.regularizers import NAMES
 
 LONGEST_NAME = 40
 
@@ -30,12 +29,12 @@ class Bar(NamedTuple):
 
 def method_bars(sweep: Sweep, metric: str) -> Figure:
     """Performance of each method at the setting with the greatest mean."""
-    bars = list(_bars(points_of(sweep, finished(sweep))))
+    bars = list(_bars(points_of(sweep, scored(sweep))))
     chosen = any(bar.among > 1 for bar in bars)
     return Figure(
         slug="methods",
         title="Performance by method",
-        caption=_caption(bars, chosen) if bars else "",
+        caption=_caption(bars, chosen) + unscored(sweep) if bars else "",
         table=Table(
             ["method", *sweep.columns, "settings", "runs", "performance_mean", "performance_ci95_half_width"],
             [
@@ -50,7 +49,7 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
             ],
         ),
         draw=partial(_draw, sweep, bars, metric),
-        empty=None if bars else empty(sweep.runs),
+        empty=None if bars else empty(sweep),
     )
 
 
@@ -92,7 +91,7 @@ def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
                 orientation="h",
                 width=0.6,
                 error_x=error_bar(bar.best.performance) | {"color": palette.QUIET},
-                marker={"color": sweep.colour(bar.best.setting)},
+                marker={"color": legend.colour(sweep, bar.best.setting)},
                 hovertext=f"{plain(sweep.label(bar.best.setting), 120)}<br>best of {count(bar.among)}"
                 f"<br>{number(bar.best.performance.mean, 4)}",
                 hoverinfo="text",

@@ -8,12 +8,13 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.db.models import Run
-from app.figures import palette
+from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.layer_measures import slug_of, title_of
 from app.figures.points import cells, how_many
+from app.figures.setting import Setting
 from app.figures.stats import Estimate, estimate
-from app.figures.sweep import Setting, Sweep
+from app.figures.sweep import Sweep
 from app.numerals import count
 from isotropy.catalog import MEASURES
 
@@ -78,7 +79,7 @@ def _draw(sweep: Sweep, lines: Mapping[Setting, Sequence[Estimate | None]], titl
 
 
 def _line(sweep: Sweep, setting: Setting, layers: Sequence[Estimate | None], drawn: Sequence[Setting]) -> go.Scatter:
-    colour = sweep.colour(setting)
+    colour = legend.colour(sweep, setting)
     return go.Scatter(
         x=list(range(1, len(layers) + 1)),
         y=[one.mean if one else None for one in layers],
@@ -89,8 +90,8 @@ def _line(sweep: Sweep, setting: Setting, layers: Sequence[Estimate | None], dra
             "width": 3,
         },
         mode="lines+markers",
-        line={"color": colour, "dash": sweep.dash(setting), "width": 1.8},
-        marker={"symbol": sweep.symbol(setting), "size": 6},
-        **sweep.entry(setting, drawn),
+        line={"color": colour, "dash": legend.dash(sweep, setting), "width": 1.8},
+        marker={"symbol": legend.symbol(sweep, setting), "size": 6},
+        **legend.entry(sweep, setting, drawn),
         hovertemplate=f"{plain(sweep.label(setting), 120)}<br>layer %{{x}}: %{{y:.4~g}}<extra></extra>",
     )

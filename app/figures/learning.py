@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 from app.db.config import RunConfig
 from app.db.models import Run
 from app.db.task import TaskKind
-from app.figures import palette
+from app.figures import legend, palette
+from app.figures.axes import STEP_AXIS
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.methods import penalty_words
 from app.figures.sweep import Sweep
@@ -18,7 +19,6 @@ Curve = Sequence[tuple[int, float]]
 """A value at every step at which it was logged."""
 
 AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"
-STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
 LOSSES = {
     TaskKind.CLASSIFICATION: "Cross-entropy",
     TaskKind.REGRESSION: "Squared error",
@@ -98,13 +98,13 @@ def _draw_losses(sweep: Sweep, lines: Sequence[tuple[Run, Curve]]) -> go.Figure:
     traces = []
     for run, curve in sorted(lines, key=lambda line: (sweep.settings.index(sweep.setting(line[0])), line[0].seed)):
         setting = sweep.setting(run)
-        name = sweep.group(setting)
+        name = legend.group(sweep, setting)
         traces.append(
             go.Scatter(
                 x=[step for step, _ in curve],
                 y=[value for _, value in curve],
                 mode="lines" if len(curve) > 1 else "markers",
-                line={"color": sweep.colour(setting), "width": 1.3},
+                line={"color": legend.colour(sweep, setting), "width": 1.3},
                 opacity=0.8,
                 name=name,
                 legendgroup=name,

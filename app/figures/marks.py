@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.figures import palette
+from app.figures import legend, palette
 from app.figures.figure import plain
+from app.figures.setting import Family, Setting
 from app.figures.stats import Estimate
-from app.figures.sweep import Family, Setting, Sweep
+from app.figures.sweep import Sweep
 from app.numerals import number, short
 
 MOST_NAMED = 14
@@ -33,7 +34,7 @@ def traces(sweep: Sweep, marks: Sequence[Mark]) -> list[go.Scatter]:
              for family in sweep.families]  # fmt: skip
     return [
         *lines,
-        *(_seeds(mark, sweep.colour(mark.setting)) for mark in marks if mark.seeds),
+        *(_seeds(mark, legend.colour(sweep, mark.setting)) for mark in marks if mark.seeds),
         *(_mean(mark, sweep) for mark in marks),
         *(_name(mark, sweep) for mark in marks if len(marks) <= MOST_NAMED),
         *_legend(sweep),
@@ -79,7 +80,7 @@ def _mean(mark: Mark, sweep: Sweep) -> go.Scatter:
         error_x=error_bar(mark.x),
         error_y=error_bar(mark.y),
         mode="markers",
-        marker={"color": sweep.colour(mark.setting), "size": 11, "symbol": sweep.symbol(mark.setting)},
+        marker={"color": legend.colour(sweep, mark.setting), "size": 11, "symbol": legend.symbol(sweep, mark.setting)},
         showlegend=False,
         hovertext=f"{plain(sweep.label(mark.setting), 120)}<br>{mark.words}",
         hoverinfo="text",
@@ -124,7 +125,7 @@ def _legend(sweep: Sweep) -> list[go.Scatter]:
             mode="markers",
             marker={
                 "color": palette.METHODS[family.regularizer] if several else palette.QUIET,
-                "symbol": sweep.symbol(Setting(family.regularizer, 0.0, family.zeta, family.values)),
+                "symbol": legend.symbol(sweep, Setting(family.regularizer, 0.0, family.zeta, family.values)),
                 "size": 9,
             },
             name=plain(sweep.family_label(family), LONGEST_NAME),

@@ -1,34 +1,15 @@
-"""How regularizers are called, and what each adds to the loss."""
-
-from collections.abc import Mapping
+"""What a run adds to its task loss, in words."""
 
 from app.db.config import RunConfig
 from app.db.penalty import Bars, Regularizer
 from app.numerals import short
-
-NAMES: Mapping[Regularizer, str] = {
-    Regularizer.NONE: "none",
-    Regularizer.ISTAR: "I-STAR",
-    Regularizer.UNBIASED: "bias-corrected I-STAR",
-    Regularizer.COSREG: "CosReg",
-    Regularizer.ENTROPY: "persistent entropy",
-    Regularizer.SPECTRUM: "spectrum control",
-}
-
-ADDED: Mapping[Regularizer, str] = {
-    Regularizer.ISTAR: "λ (1 − IsoScore★) of the batches",
-    Regularizer.UNBIASED: "λ (1 − bias-corrected IsoScore) of the batches, averaged over layers",
-    Regularizer.COSREG: "λ times the mean cosine of the batches",
-    Regularizer.ENTROPY: "−λ times the persistent entropy of the batches",
-    Regularizer.SPECTRUM: "λ times the spectrum penalty of the input embedding matrix",
-}
-"""What is added; of each more isotropy makes it less."""
+from app.regularizers import METHODS
 
 
 def penalty_words(config: RunConfig) -> str:
     """What a run adds to its task loss, with the settings that matter; of several, each with its λ."""
     return ", and ".join(
-        f"{ADDED[name]} at λ = {short(lam)}{_settings(name, config)}"
+        f"{METHODS[name].formula} {METHODS[name].of} at λ = {short(lam)}{_settings(name, config)}"
         + (" (beside it)" if name is not config.regularizer else "")
         for name, lam in weights(config)
     )

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from app.db.models import Run, RunStatus
 from app.figures.figure import Table
+from app.figures.setting import Setting
 from app.figures.stats import Estimate, estimate
-from app.figures.sweep import Setting, Sweep
+from app.figures.sweep import Sweep
+from app.numerals import plural
 
 COLUMNS = [
     "runs",
@@ -15,7 +17,7 @@ COLUMNS = [
     "isoscore_star_mean",
     "isoscore_star_ci95_half_width",
 ]
-SEED_COLUMNS = ["seed", "performance", "isoscore_star", "isoscore_star_reason"]
+SEED_COLUMNS = ["seed", "performance", "performance_reason", "isoscore_star", "isoscore_star_reason"]
 
 
 @dataclass(frozen=True)
@@ -29,24 +31,47 @@ class Point:
 
 
 def points_of(sweep: Sweep, runs: Sequence[Run]) -> list[Point]:
-    """Finished runs, one point for all that varies but the seed, by λ."""
+    """Runs that have a performance, one point for all that varies but the seed, by λ."""
     return [_point(setting, alike) for setting, alike in sweep.by_setting(runs).items()]
 
 
 def finished(sweep: Sweep) -> list[Run]:
-    """The runs that have a performance."""
-    return [run for run in sweep.runs if run.status is RunStatus.FINISHED and run.performance is not None]
+    """The runs that have finished, whatever came out."""
+    return [run for run in sweep.runs if run.status is RunStatus.FINISHED]
+
+
+def scored(sweep: Sweep) -> list[Run]:
+    """The finished runs that have a performance."""
+    return [run for run in finished(sweep) if run.performance is not None]
+
+
+def unscored(sweep: Sweep) -> str:
+    """How many finished runs have no performance, and the reason of the first; empty where all have one."""
+    left_out = [run for run in finished(sweep) if run.performance is None]
+    if not left_out:
+        return ""
+    reason = f" {left_out[0].performance_reason}" if left_out[0].performance_reason else ""
+    return f" Not drawn, because performance is undefined: {plural(len(left_out), 'run')}.{reason}"
+
+
+def empty(sweep: Sweep) -> str:
+    """What there is to say while there is no point."""
+    if told := unscored(sweep):
+        return told.strip()
+    if all(run.status.final for run in sweep.runs):
+        return "No run has finished, so there is nothing to plot."
+    return "The first point appears here when the first run has finished."
 
 
 def table(sweep: Sweep, points: Sequence[Point], *, seeds: bool) -> Table:
-    """The means with their intervals, or with ``seeds`` the runs behind them."""
+    """The means with their intervals, or with ``seeds`` all finished runs, and why a value is missing."""
     if seeds:
         return Table(
             [*sweep.columns, *SEED_COLUMNS],
             [
-                [*sweep.cells(p.setting), run.seed, run.performance, run.isoscore_star, run.isoscore_star_reason]
-                for p in points
-                for run in p.runs
+                [*sweep.cells(setting), *(getattr(run, column) for column in SEED_COLUMNS)]
+                for setting, runs in sweep.by_setting(finished(sweep)).items()
+                for run in runs
             ],
         )
     return Table(

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from app.figures import palette
+from app.figures import legend, palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
 from app.figures.points import how_many
-from app.figures.sweep import Setting, Sweep
+from app.figures.setting import Setting
+from app.figures.sweep import Sweep
 from app.numerals import count
 
 MOST_BANDS = 1
@@ -45,7 +46,7 @@ def profiles(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> Figure:
 
 
 def _averaged(known: Sequence[Mapping[str, Any]]) -> Profile:
-    """Means over runs; of standard deviations the root of the mean square."""
+    """Means over runs of a setting, so of one width; of standard deviations the root of the mean square."""
     return Profile(
         [fmean(values) for values in zip(*(one["mean"] for one in known), strict=True)],
         [sqrt(fmean(value * value for value in values)) for values in zip(*(one["std"] for one in known), strict=True)],
@@ -80,8 +81,15 @@ def _table(sweep: Sweep, lines: Mapping[Setting, Profile]) -> Table:
         for setting in lines
         for head in ("mean", "standard_deviation")
     ]
-    columns: list[Sequence[Cell]] = [column for one in lines.values() for column in (one.mean, one.std)]
-    return Table(["dimension", *heads], Columns(range(len(columns[0])), *columns))
+    widest = _widest(lines)
+    columns: list[Sequence[Cell]] = [
+        [*column, *[None] * (widest - len(column))] for one in lines.values() for column in (one.mean, one.std)
+    ]
+    return Table(["dimension", *heads], Columns(range(widest), *columns))
+
+
+def _widest(lines: Mapping[Setting, Profile]) -> int:
+    return max(len(one.mean) for one in lines.values())
 
 
 def _draw(sweep: Sweep, lines: Mapping[Setting, Profile]) -> go.Figure:
@@ -93,7 +101,7 @@ def _draw(sweep: Sweep, lines: Mapping[Setting, Profile]) -> go.Figure:
             for trace in (*(_band(sweep, setting, one) if banded else ()), _line(sweep, setting, one, list(lines)))
         ],
         showlegend=not banded,
-        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, max(len(one.mean) for one in lines.values()) - 0.5]},
+        xaxis={"title": {"text": "Dimension"}, "range": [-0.5, _widest(lines) - 0.5]},
         yaxis={"title": {"text": "Activation, mean ± 1 sd" if banded else "Mean activation"}},
     )
 
@@ -103,7 +111,7 @@ def _band(sweep: Sweep, setting: Setting, one: Profile) -> list[go.Scatter]:
     edge = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
     low, high = ([mean + sign * std for mean, std in zip(one.mean, one.std, strict=True)] for sign in (-1, 1))
     x = list(range(len(one.mean)))
-    fill = palette.faded(sweep.colour(setting), 0.22)
+    fill = palette.faded(legend.colour(sweep, setting), 0.22)
     return [go.Scatter(x=x, y=low, **edge), go.Scatter(x=x, y=high, fill="tonexty", fillcolor=fill, **edge)]
 
 
@@ -112,9 +120,9 @@ def _line(sweep: Sweep, setting: Setting, one: Profile, drawn: Sequence[Setting]
         x=list(range(len(one.mean))),
         y=one.mean,
         mode="lines",
-        line={"color": sweep.colour(setting), "width": 1.1},
+        line={"color": legend.colour(sweep, setting), "width": 1.1},
         opacity=1 if len(drawn) <= MOST_BANDS else 0.75,
-        **sweep.entry(setting, drawn),
+        **legend.entry(sweep, setting, drawn),
         customdata=one.std,
         hovertemplate=f"{plain(sweep.label(setting), 120)}<br>dimension %{{x:,}}"
         "<br>mean %{y:.3g}, sd %{customdata:.3g}<extra></extra>",

@@ -5,12 +5,11 @@ from functools import partial
 
 import plotly.graph_objects as go
 
-from app.db.models import Run
 from app.figures import marks, palette
 from app.figures.figure import Figure, plain, plot
 from app.figures.marks import Mark, interval
 from app.figures.metrics import SCALES
-from app.figures.points import Point, finished, how_many, points_of, table
+from app.figures.points import Point, empty, how_many, points_of, scored, table, unscored
 from app.figures.stats import Estimate
 from app.figures.sweep import Sweep
 from app.numerals import count, number, plural, short
@@ -22,35 +21,28 @@ WIDEST_STEP = 0.5
 
 def isotropy_performance(sweep: Sweep, metric: str, *, seeds: bool = False) -> Figure:
     """Performance over IsoScore*, one point for each setting; with ``seeds``, one for each run too."""
-    points = points_of(sweep, [run for run in finished(sweep) if run.isoscore_star is not None])
+    points = points_of(sweep, [run for run in scored(sweep) if run.isoscore_star is not None])
     return Figure(
         slug="isotropy",
         title="Performance by isotropy",
         caption=_caption(sweep, points, "IsoScore★ is of the validation tokens. ", "on both axes ") + _left_out(sweep),
         table=table(sweep, points, seeds=seeds),
         draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, seeds),
-        empty=None if points else _left_out(sweep).strip() or empty(sweep.runs),
+        empty=None if points else _left_out(sweep).strip() or empty(sweep),
     )
 
 
 def lambda_performance(sweep: Sweep, metric: str, *, seeds: bool = False) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
-    points = points_of(sweep, finished(sweep))
+    points = points_of(sweep, scored(sweep))
     return Figure(
         slug="lambda",
         title="Performance by λ",
-        caption=_caption(sweep, points, "λ stands at equal steps. ", ""),
+        caption=_caption(sweep, points, "λ stands at equal steps. ", "") + unscored(sweep),
         table=table(sweep, points, seeds=seeds),
         draw=partial(_draw_lambda, sweep, points, SCALES[metric].title, seeds),
-        empty=None if points else empty(sweep.runs),
+        empty=None if points else empty(sweep),
     )
-
-
-def empty(runs: Sequence[Run]) -> str:
-    """What there is to say while no run has finished."""
-    if all(run.status.final for run in runs):
-        return "No run has finished, so there is nothing to plot."
-    return "The first point appears here when the first run has finished."
 
 
 def _caption(sweep: Sweep, points: Sequence[Point], first: str, where: str) -> str:
@@ -67,13 +59,17 @@ def _caption(sweep: Sweep, points: Sequence[Point], first: str, where: str) -> s
 
 
 def _left_out(sweep: Sweep) -> str:
-    """Which finished runs have no place on the axis of IsoScore*, and the reason of the first."""
-    left_out = [run for run in sweep.runs if run.performance is not None and run.isoscore_star is None]
+    """Which finished runs have no place on one of the axes, and the reason of the first."""
+    by_setting = sweep.by_setting(scored(sweep))
+    left_out = [run for runs in by_setting.values() for run in runs if run.isoscore_star is None]
     if not left_out:
-        return ""
+        return unscored(sweep)
     named = ", ".join(f"{sweep.label(sweep.setting(run))} seed {run.seed}" for run in left_out[:MAX_NAMED])
     more = f" and {count(len(left_out) - MAX_NAMED)} more" if len(left_out) > MAX_NAMED else ""
-    return f" Not drawn, because IsoScore★ is undefined: {named}{more}. {left_out[0].isoscore_star_reason}"
+    return (
+        f"{unscored(sweep)} Not drawn, because IsoScore★ is undefined: {named}{more}. "
+        f"{left_out[0].isoscore_star_reason}"
+    )
 
 
 def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, seeds: bool) -> go.Figure:

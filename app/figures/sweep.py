@@ -1,66 +1,16 @@
-"""What the runs of an experiment differ in, and how a figure names, colours and tells them apart."""
+"""A sweep for figures: its runs gathered by setting, and what settings and families are called."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.db.models import Experiment, Run
 from app.db.penalty import Regularizer
-from app.figures import palette
-from app.figures.figure import Cell, plain
-from app.figures.methods import NAMES
+from app.figures.figure import Cell
+from app.figures.setting import Family, Setting, cell, setting_of, words
 from app.numerals import short
-
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "bowtie")
-
-MOST_ENTRIES = 8
-"""Lines that a legend has room for."""
-LONGEST_NAME = 44
-
-EVERY = frozenset(Regularizer)
-SHRUNK = frozenset({Regularizer.ISTAR})
-BARS = frozenset({Regularizer.ENTROPY})
-ON_POINTS = EVERY - {Regularizer.NONE, Regularizer.SPECTRUM}
-READ_BY: Mapping[str, frozenset[Regularizer]] = {
-    "layers": ON_POINTS,
-    "points": ON_POINTS,
-    "zeta": SHRUNK,
-    "token_fraction": SHRUNK,
-    "include_padding": SHRUNK,
-    "shrinkage_points": SHRUNK,
-    "shrinkage_refresh": SHRUNK,
-    "shrinkage_every": SHRUNK,
-    "shrinkage_momentum": SHRUNK,
-    "entropy_bars": BARS,
-    "entropy_by_label": BARS,
-    "entropy_cluster_weight": BARS,
-}
-"""Settings that only some regularizers read; to the others, and to plain training, they mean nothing."""
-
-
-class Setting(NamedTuple):
-    """All that runs differ in but the seed; None where a setting means nothing."""
-
-    regularizer: Regularizer
-    lam: float
-    zeta: float | None
-    values: tuple[Cell, ...]
-    """Of the grid's fields, in their order."""
-
-    @property
-    def baseline(self) -> bool:
-        """Whether it is plain training, but for what accompanies every run."""
-        return self.regularizer is Regularizer.NONE
-
-
-class Family(NamedTuple):
-    """Settings that differ in λ alone: what a line of a figure joins."""
-
-    regularizer: Regularizer
-    zeta: float | None
-    values: tuple[Cell, ...]
+from app.regularizers import NAMES
 
 
 @dataclass(frozen=True)
@@ -104,16 +54,7 @@ class Sweep:
 
     def setting(self, run: Run) -> Setting:
         """What a run is one of; the same for all its seeds."""
-        baseline = run.lam == 0 or run.regularizer is Regularizer.NONE
-        active = _active(run)
-        return Setting(
-            Regularizer.NONE if baseline else run.regularizer,
-            0.0 if baseline else run.lam,
-            run.zeta if READ_BY["zeta"] & active else None,
-            tuple(
-                _cell(run.config.get(field)) if READ_BY.get(field, EVERY) & active else None for field in self.fields
-            ),
-        )
+        return setting_of(run, self.fields)
 
     def family(self, setting: Setting) -> Family:
         """The line that a setting lies on."""
@@ -123,7 +64,8 @@ class Sweep:
         """Whether a setting is a point of that line: its own, or the baseline that it starts from."""
         if not setting.baseline:
             return self.family(setting) == family
-        return all(mine in (None, theirs) for mine, theirs in zip(setting.values, family.values, strict=True))
+        mine, theirs = ((one.zeta, *one.values) for one in (setting, family))
+        return all(of_one in (None, of_other) for of_one, of_other in zip(mine, theirs, strict=True))
 
     def label(self, setting: Setting) -> str:
         """A setting by what varies: λ = 1; CosReg, λ = 1, batch size 16."""
@@ -137,34 +79,6 @@ class Sweep:
         """A line by what varies from line to line; empty where there is but one."""
         method = [NAMES[family.regularizer]] if len(self.methods) > 1 else []
         return ", ".join([*method, *self._rest(family.zeta, family.values)])
-
-    def colour(self, setting: Setting) -> str:
-        """By λ where there is one regularizer, else by the regularizer."""
-        if setting.baseline or len(self.methods) < 2:
-            return palette.of_lambda(setting.lam)
-        return palette.METHODS[setting.regularizer]
-
-    def dash(self, setting: Setting) -> str:
-        """Tells apart the lines of settings that share a colour."""
-        alike = [other for other in self.settings if self.colour(other) == self.colour(setting)]
-        return DASHES[alike.index(setting) % len(DASHES)]
-
-    def entry(self, setting: Setting, drawn: Sequence[Setting]) -> dict[str, Any]:
-        """A line's place in the legend of those drawn: its own, or of many one for each colour."""
-        if len(drawn) <= MOST_ENTRIES:
-            return {"name": plain(self.label(setting), LONGEST_NAME)}
-        name = self.group(setting)
-        first = next(other for other in drawn if self.group(other) == name)
-        return {"name": name, "legendgroup": name, "showlegend": setting == first}
-
-    def group(self, setting: Setting) -> str:
-        """What its colour stands for."""
-        return NAMES[setting.regularizer] if len(self.methods) > 1 else f"λ = {short(setting.lam)}"
-
-    def symbol(self, setting: Setting) -> str:
-        """Tells families apart; a baseline, which belongs to several, is a circle."""
-        family = self.family(setting)
-        return SYMBOLS[self.families.index(family) % len(SYMBOLS)] if family in self.families else SYMBOLS[0]
 
     @cached_property
     def columns(self) -> list[str]:
@@ -194,30 +108,8 @@ class Sweep:
 
     def _by_family(self, setting: Setting) -> tuple[Any, ...]:
         places = [
-            [_cell(one) for one in self.grid[field]].index(value) if value is not None else -1
+            [cell(one) for one in self.grid[field]].index(value) if value is not None else -1
             for field, value in zip(self.fields, setting.values, strict=True)
         ]
         zeta = -1.0 if setting.zeta is None else setting.zeta
         return (list(Regularizer).index(setting.regularizer), places, zeta)
-
-
-def words(value: Cell) -> str:
-    """A value of a setting as a label shows it."""
-    return value if isinstance(value, str) else short(value)
-
-
-def _active(run: Run) -> set[Regularizer]:
-    """The regularizers of a run, or none."""
-    swept = [run.regularizer] if run.lam else []
-    return {*swept, *map(Regularizer, run.config.get("beside") or {})} or {Regularizer.NONE}
-
-
-def _cell(value: Any) -> Cell:
-    """A setting's value as tables hold it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if value is None:
-        return "default"
-    return float(value) if isinstance(value, float) else value

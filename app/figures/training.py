@@ -8,19 +8,17 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.db.models import Run
+from app.db.models.runs import Looks
+from app.figures import legend
+from app.figures.axes import STEP_AXIS
 from app.figures.figure import Cell, Figure, Table, plain, plot
+from app.figures.late import LAST_PART, late_mean
 from app.figures.layer_measures import SHARES, slug_of, title_of
 from app.figures.points import cells, finished, how_many
+from app.figures.setting import Setting
 from app.figures.stats import Estimate, estimate
-from app.figures.sweep import Setting, Sweep
+from app.figures.sweep import Sweep
 from isotropy.catalog import MEASURES
-
-LATE = 0.3
-"""The last part of training that the mean is taken over, as in "Shrink the longest"."""
-STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
-
-Looks = Sequence[tuple[int, Mapping[str, Sequence[float | None] | None]]]
-"""What was measured by layer, at each step at which a run was looked at."""
 
 
 def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str) -> Figure:
@@ -61,8 +59,8 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks]) -> Figure:
     return Figure(
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
-        caption=f"Of the last layer, averaged over the looks at it in the last {100 * LATE:.0f} % of training and then "
-        f"over seeds ({how_many(sizes)}); bars are 95 % confidence intervals. Raw: with the mean of the points."
+        caption=f"Of the last layer, averaged over the looks at it in the last {100 * LAST_PART:.0f} % of training and "
+        f"then over seeds ({how_many(sizes)}); bars are 95 % confidence intervals. Raw: with the mean of the points."
         if found
         else "",
         table=Table(
@@ -93,12 +91,10 @@ def _means(runs: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, Estim
 def _late(runs: Sequence[Run], looks: Mapping[str, Looks]) -> dict[str, Estimate]:
     """Each share of the last layer: the mean over a run's late looks, and of these means over runs."""
     means: dict[str, list[float]] = {}
-    for run in runs:
+    for seen in (looks[run.id] for run in runs if looks.get(run.id)):
         for share in SHARES:
-            values = _last(looks.get(run.id, ()), share)
-            late = [value for step, value in values if step >= (1 - LATE) * values[-1][0]]
-            if late:
-                means.setdefault(share, []).append(sum(late) / len(late))
+            if (late := late_mean(_last(seen, share), seen[-1][0])) is not None:
+                means.setdefault(share, []).append(late)
     return {share: estimate(values) for share, values in means.items()}
 
 
@@ -109,8 +105,8 @@ def _draw_lines(sweep: Sweep, lines: Mapping[Setting, Sequence[tuple[int, Estima
                 x=[step for step, _ in points],
                 y=[found.mean for _, found in points],
                 mode="lines" if len(points) > 1 else "markers",
-                line={"color": sweep.colour(setting), "dash": sweep.dash(setting), "width": 1.8},
-                **sweep.entry(setting, list(lines)),
+                line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.8},
+                **legend.entry(sweep, setting, list(lines)),
                 hovertemplate=f"{plain(sweep.label(setting), 120)}<br>step %{{x:,}}: %{{y:.4~g}}<extra></extra>",
             )
             for setting, points in lines.items()
@@ -138,10 +134,10 @@ def _draw_shares(sweep: Sweep, found: Mapping[Setting, Mapping[str, Estimate]]) 
             go.Scatter(
                 _line_of([shares.get(share) for share in side]),
                 xaxis=axis,
-                line={"color": sweep.colour(setting), "dash": sweep.dash(setting), "width": 1.6},
-                marker={"symbol": sweep.symbol(setting), "size": 7},
+                line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.6},
+                marker={"symbol": legend.symbol(sweep, setting), "size": 7},
                 hovertemplate=f"{plain(sweep.label(setting), 120)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
-                **sweep.entry(setting, list(found)) | ({} if axis == "x" else {"showlegend": False}),
+                **legend.entry(sweep, setting, list(found)) | ({} if axis == "x" else {"showlegend": False}),
             )
             for setting, shares in found.items()
             for axis, side in sides

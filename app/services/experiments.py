@@ -8,10 +8,11 @@ from sqlalchemy.orm import Session, defer, joinedload, selectinload
 from app.context import Context
 from app.db.models import UNFINISHED, Experiment, Run
 from app.errors import ConflictError, NotFoundError
+from app.numerals import plural
 from app.queue import DEFAULT_PRIORITY, Job, JobKind
 from app.services.names import clean_name
 from app.services.runs import mark_cancelled
-from app.services.sweeps import SweepRequest, plan_sweep
+from app.services.sweeps import SweepPlan, SweepRequest, plan_sweep
 
 NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
 IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes))
@@ -23,7 +24,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
     plan = plan_sweep(context, request)
     with context.sessions.begin() as session:
         experiment = Experiment(
-            name=clean_name(request.name, f"{request.model} on {plan.dataset.name}"),
+            name=clean_name(request.name, f"{_models(plan)} on {plan.dataset.name}"),
             dataset_id=plan.dataset.id,
             config=plan.config.model_dump(mode="json"),
             grid=plan.grid,
@@ -43,6 +44,11 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
     for run in experiment.runs:
         context.queue.enqueue(Job(JobKind.FINETUNE, run.id), DEFAULT_PRIORITY)
     return get_experiment(context, experiment.id)
+
+
+def _models(plan: SweepPlan) -> str:
+    names = plan.grid.get("model", [plan.config.model])
+    return names[0] if len(names) == 1 else plural(len(names), "model")
 
 
 def list_experiments(context: Context) -> list[Experiment]:

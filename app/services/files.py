@@ -99,7 +99,7 @@ def get_model(context: Context, run_id: str) -> Download:
             f"This run is {run.status} and has kept no model: only a finished run of an experiment that was launched "
             "with export has one."
         )
-    name = f"{run.experiment.name}, lambda {run.lam:g}, seed {run.seed}.zip"
+    name = f"{run.experiment.name}, {run.regularizer}, lambda {run.lam:g}, seed {run.seed}, {run.id[:8]}.zip"
     return Download(context.storage.local(run.model_sha256), name)
 
 

@@ -6,7 +6,6 @@ from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from app.db.config import TrainingOptions
-from app.db.penalty import Regularizer
 
 MAX_VALUES = 50
 ZETA = "zeta"
@@ -48,25 +47,6 @@ NOUNS = {
     ZETA: "ζ",
 }
 """The training options that a grid may range over, and how several values of each are called."""
-
-_OF_POINTS = frozenset({Regularizer.ISTAR, Regularizer.UNBIASED, Regularizer.COSREG, Regularizer.ENTROPY})
-_OF_ISTAR = frozenset({Regularizer.ISTAR})
-_OF_ENTROPY = frozenset({Regularizer.ENTROPY})
-OWNERS = {
-    "layers": _OF_POINTS,
-    "points": _OF_POINTS,
-    "include_padding": _OF_POINTS,
-    "token_fraction": _OF_ISTAR,
-    "shrinkage_points": _OF_ISTAR,
-    "shrinkage_refresh": _OF_ISTAR,
-    "shrinkage_every": _OF_ISTAR,
-    "shrinkage_momentum": _OF_ISTAR,
-    "entropy_bars": _OF_ENTROPY,
-    "entropy_by_label": _OF_ENTROPY,
-    "entropy_cluster_weight": _OF_ENTROPY,
-    ZETA: _OF_ISTAR,
-}
-"""The regularizers that a setting is of. Runs of others, and the baseline, are not repeated for its values."""
 
 GRID_FIELDS = tuple(name for name in NOUNS if name != ZETA)
 """All training options but those that an experiment's runs share so that they can be compared."""

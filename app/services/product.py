@@ -5,10 +5,10 @@ from itertools import groupby, product
 from math import prod
 from typing import Any, NamedTuple
 
-from app.db.penalty import Regularizer
+from app.db.penalty import READERS, Regularizer
 from app.numerals import plural
-from app.services.grid import NOUNS, OWNERS
-from app.services.regularizers import METHODS
+from app.regularizers import METHODS
+from app.services.grid import NOUNS
 
 Ranges = Mapping[str, Sequence[Any]]
 """Values by field."""
@@ -63,11 +63,11 @@ def product_of(
 
     A setting of a regularizer that stands beside every run makes one to the baseline as well.
     """
-    own = {name: OWNERS[name] for name in ranges if name in OWNERS and not OWNERS[name] & beside}
+    own = {name: READERS[name] for name in ranges if name in READERS and not READERS[name] & beside}
     return Product(
         settings={name: values for name, values in ranges.items() if name not in own},
         methods={
-            regularizer: {name: ranges[name] for name, owners in own.items() if regularizer in owners}
+            regularizer: {name: ranges[name] for name, readers in own.items() if regularizer in readers}
             for regularizer in METHODS
             if regularizer in regularizers
         },

@@ -1,18 +1,16 @@
 """What figures of runs read beside their rows: each with one query, however many runs there are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import Run, RunFigure, Step
+from app.db.models.runs import Looks
 from app.errors import NotFoundError
 
 ACTIVATION = "activation"
-
-Looks = list[tuple[int, dict[str, list[float | None] | None]]]
-"""The steps at which a run's layers were looked at, and what some measures were then."""
 
 
 def list_losses(context: Context, experiment_id: str) -> dict[str, list[tuple[int, float]]]:
@@ -26,11 +24,11 @@ def list_losses(context: Context, experiment_id: str) -> dict[str, list[tuple[in
     return losses
 
 
-def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) -> dict[str, Looks]:
+def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) -> Mapping[str, Looks]:
     """Some measures by layer at every step at which a run was looked at, by run, in the order of the steps."""
     picked = select(Step.run_id, Step.step, *(Step.layers[measure] for measure in measures)).join(Run)
     looked = picked.where(Run.experiment_id == experiment_id, Step.layers.is_not(None))
-    looks: dict[str, Looks] = {}
+    looks: dict[str, list[tuple[int, dict[str, list[float | None] | None]]]] = {}
     with context.sessions() as session:
         for run_id, step, *values in session.execute(looked.order_by(Step.run_id, Step.step)):
             looks.setdefault(run_id, []).append((step, dict(zip(measures, values, strict=True))))

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from app.db.config import RunConfig
-from app.db.penalty import Points, Regularizer
+from app.db.config import Precision, RunConfig, TrainingOptions
+from app.db.penalty import OF_TOKENS, READERS, Points, Regularizer, is_read
 from app.db.task import TaskKind
 from app.errors import InvalidError
-from app.services.grid import OWNERS
+from app.regularizers import METHODS
 from app.services.models import ModelChoice
-from app.services.regularizers import METHODS
+from app.services.workers import WorkerState, has_gpu
 
 
 def check_combination(swept: Collection[Regularizer], beside: Collection[Regularizer]) -> None:
@@ -21,18 +21,44 @@ def check_combination(swept: Collection[Regularizer], beside: Collection[Regular
         )
 
 
-def check_grid(fields: Collection[str], there: Collection[Regularizer]) -> None:
-    """Raise InvalidError where a grid ranges over what no run of the sweep has, or over two lengths."""
+def check_grid(fields: Collection[str], there: Collection[Regularizer], points: Collection[Points | None]) -> None:
+    """Raise InvalidError where a grid ranges over what no run of the sweep reads, or over two lengths.
+
+    ``points`` are all that runs of the sweep may see, None for those of a regularizer's paper.
+    """
     if {"epochs", "max_steps"} <= set(fields):
         raise InvalidError("Expected a grid over either epochs or max_steps, got both; take one of them out.", "grid")
     for field in fields:
-        if field in OWNERS and not OWNERS[field] & set(there):
-            owners = " or ".join(METHODS[one].name for one in METHODS if one in OWNERS[field])
+        if not any(is_read(field, there, one) for one in points):
+            readers = " or ".join(METHODS[one].name for one in METHODS if one in READERS[field])
+            tokens = ", where it sees tokens" if field in OF_TOKENS else ""
             raise InvalidError(
-                f"The grid ranges over {field}, which is a setting of {owners}, and the sweep has none of it. "
+                f"The grid ranges over {field}, which is a setting of {readers}{tokens}, and the sweep has none of it. "
                 "Add the regularizer, or take the field out of the grid.",
                 "grid",
             )
+
+
+def check_hidden_states(options: TrainingOptions, there: Collection[Regularizer]) -> None:
+    """Raise InvalidError where layers or points are chosen and no regularizer of the sweep sees any."""
+    chosen = [field for field in ("layers", "points") if getattr(options, field) is not None]
+    if chosen and there and not READERS[chosen[0]].intersection(there):
+        raise InvalidError(
+            "Spectrum control sees the input embedding matrix and no hidden states, so it has no layers and no points "
+            "to choose: leave both out, or add a regularizer that has them.",
+            chosen[0],
+        )
+
+
+def check_precision(runs: Collection[RunConfig], workers: Collection[WorkerState], grid: Collection[str]) -> None:
+    """Raise InvalidError where runs are to train in fp16 and no worker that lives can; of none nothing is known."""
+    alive = [worker.device for worker in workers if worker.alive]
+    if alive and not has_gpu(workers) and any(run.precision is Precision.FP16 for run in runs):
+        raise InvalidError(
+            f"Expected a worker with a GPU to train in fp16, got {', '.join(sorted(set(alive)))} alone. "
+            "Choose bf16 or fp32.",
+            "grid" if "precision" in grid else "precision",
+        )
 
 
 def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None:
@@ -41,7 +67,6 @@ def check_run(run: RunConfig, model: ModelChoice, grid: Collection[str]) -> None
         ("layers", _layers_there_are(run, model)),
         ("points", _independent_rows(run)),
         ("entropy_by_label", _classes_to_group_by(run)),
-        ("layers" if run.layers is not None else "points", _hidden_states_to_choose(run)),
         ("stride", _windows_that_move(run)),
     ):
         if sentence:
@@ -62,7 +87,7 @@ def _independent_rows(run: RunConfig) -> str | None:
         return None
     return (
         "Expected points as sentence or mean for bias-corrected I-STAR, got tokens: it holds for rows that do not "
-        "depend on each other, and the tokens of one text do."
+        "depend on each other, and the tokens of one text do. Sweep it apart from regularizers that are to see tokens."
     )
 
 
@@ -72,15 +97,6 @@ def _classes_to_group_by(run: RunConfig) -> str | None:
     return (
         f"Persistent entropy cannot be taken within each class, because {run.task} has no classes: "
         "set entropy_by_label to false, so that it is taken of the whole batch."
-    )
-
-
-def _hidden_states_to_choose(run: RunConfig) -> str | None:
-    if set(run.weights) != {Regularizer.SPECTRUM} or (run.layers is None and run.points is None):
-        return None
-    return (
-        "Spectrum control sees the input embedding matrix and no hidden states, so it has no layers and no points "
-        "to choose: leave both out, or add a regularizer that has them."
     )
 
 

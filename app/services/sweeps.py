@@ -1,7 +1,7 @@
 """Sweeps: what a user asks for, and the runs that it means."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import Field, FiniteFloat, field_validator
@@ -13,12 +13,20 @@ from app.db.penalty import Regularizer
 from app.db.types import RowId
 from app.errors import InvalidError
 from app.formats.columns import Column
+from app.numerals import count, plural
 from app.services.columns import check_columns
 from app.services.datasets import find_dataset
 from app.services.grid import GRID_FIELDS, ZETA, Grid
 from app.services.models import require_model
 from app.services.product import Product, product_of
-from app.services.sweep_checks import check_combination, check_grid, check_run
+from app.services.sweep_checks import (
+    check_combination,
+    check_grid,
+    check_hidden_states,
+    check_precision,
+    check_run,
+)
+from app.services.workers import list_workers
 
 MAX_RUNS = 500
 LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
@@ -84,14 +92,18 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     models = {name: require_model(context.settings, name, ask_hub=ask_hub) for name in {run.model for run in runs}}
     for run in runs:
         check_run(run, models[run.model], grid)
-    return SweepPlan(dataset, config, grid, factors, runs, _notes(request, factors))
+    check_precision(runs, list_workers(context), grid)
+    different = _different(runs)
+    return SweepPlan(dataset, config, grid, factors, different, _notes(request, factors, len(different)))
 
 
 def _product(request: SweepRequest, grid: Mapping[str, list[Any]]) -> Product:
     swept = [one for one in request.regularizers if one is not Regularizer.NONE]
     beside = frozenset().union(request.beside, *grid.get("beside", ()))
     check_combination(swept, beside)
-    check_grid(grid, beside.union(swept))
+    there = beside.union(swept)
+    check_grid(grid, there, grid.get("points", [request.points]))
+    check_hidden_states(request, there)
     ranges = {**grid, ZETA: _each_once(request.zetas)}
     factors = product_of(ranges, swept, beside, request.lambdas, request.seeds)
     if factors.total > MAX_RUNS:
@@ -118,9 +130,25 @@ def _each_once(values: list[Any]) -> list[Any]:
     return list({json.dumps(value, sort_keys=True): value for value in values}.values())
 
 
-def _notes(request: SweepRequest, factors: Product) -> list[str]:
+def _different(runs: Sequence[RunConfig]) -> list[RunConfig]:
+    """Runs without those that differ from an earlier one in nothing that they read."""
+    first: dict[str, RunConfig] = {}
+    for run in runs:
+        read = {field: value for field, value in run.model_dump(mode="json").items() if run.reads(field)}
+        first.setdefault(json.dumps(read, sort_keys=True), run)
+    return list(first.values())
+
+
+def _notes(request: SweepRequest, factors: Product, n_different: int) -> list[str]:
     if not factors.methods or not factors.lambdas:
-        return ["There is no regularizer to sweep, so these are baselines alone."]
-    if 0.0 not in request.lambdas:
-        return ["The λ = 0 baseline was added, one run for each seed and setting."]
-    return []
+        notes = ["There is no regularizer to sweep, so these are baselines alone."]
+    elif 0.0 not in request.lambdas:
+        notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
+    else:
+        notes = []
+    if again := factors.total - n_different:
+        notes.append(
+            f"{count(again)} of them would repeat another, because nothing in it reads what they differ in, and "
+            f"{'is' if again == 1 else 'are'} left out: {plural(n_different, 'run')} in all."
+        )
+    return notes

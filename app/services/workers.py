@@ -1,5 +1,6 @@
 """Workers: which there are, and which of them still live."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -32,6 +33,11 @@ def list_workers(context: Context) -> list[WorkerState]:
         for row in rows
     ]
     return sorted(states, key=lambda state: not state.alive)
+
+
+def has_gpu(workers: Iterable[WorkerState]) -> bool:
+    """Whether one that lives has a GPU that trains in half precision."""
+    return any(worker.alive and worker.device.startswith("cuda") for worker in workers)
 
 
 def worker_lost(run: Run, workers: list[WorkerState]) -> bool:

@@ -5,7 +5,10 @@ import json
 
 import pytest
 
-from app.db.models import Run, RunStatus
+from app.db.models import Run, RunStatus, Worker
+from app.db.types import utcnow
+from app.services.sweeps import SweepRequest, plan_sweep
+from app.services.workers import LOST_AFTER
 
 ROWS = "sentence\tother\tlabel\n" + "".join(f"text {i}\tmore {i}\t{i % 2}\n" for i in range(20))
 
@@ -98,6 +101,83 @@ def test_what_stands_beside_every_run_is_in_the_baseline_too(client, request_bod
     assert {config["beside"]["entropy"] for config in configs} == {0.5}
 
 
+def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_a_setting(
+    client, context, request_body
+):
+    change = {
+        "regularizers": ["cosreg"],
+        "lambdas": [1],
+        "zetas": [0.2, 0.4],
+        "seeds": [0],
+        "grid": {"beside": [{}, {"istar": 0.5}]},
+    }
+    assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes == [
+        "The λ = 0 baseline was added, one run for each seed and setting.",
+        "2 of them would repeat another, because nothing in it reads what they differ in, and are left out: "
+        "6 runs in all.",
+    ]
+    runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
+    configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
+    assert [(config["beside"], config["zeta"], config["lam"]) for config in configs] == [
+        *[({}, 0.2, lam) for lam in (0, 1)],
+        *[({"istar": 0.5}, zeta, lam) for zeta in (0.2, 0.4) for lam in (0, 1)],
+    ]
+
+
+def test_padding_is_varied_where_points_are_tokens(client, request_body):
+    grid = {"points": ["tokens", "mean"], "include_padding": [False, True]}
+    change = {"regularizers": ["cosreg"], "lambdas": [1], "seeds": [0], "grid": grid}
+    runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
+    configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
+    assert [(config["lam"], config["points"], config["include_padding"]) for config in configs] == [
+        (0, "tokens", False),
+        (1, "tokens", False),
+        (1, "tokens", True),
+        (1, "mean", False),
+    ]
+
+
+@pytest.mark.parametrize(("field", "value"), [("layers", "last"), ("points", "tokens")])
+def test_what_one_regularizer_of_a_sweep_reads_can_be_chosen_beside_one_that_does_not(
+    client, request_body, field, value
+):
+    change = {"regularizers": ["cosreg", "spectrum"], "lambdas": [1], "seeds": [0], field: value}
+    created = client.post("/api/experiments", json=request_body | change)
+    assert created.status_code == 201
+    assert [run["regularizer"] for run in created.json()["runs"]] == ["none", "cosreg", "spectrum"]
+
+
+def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, context, request_body):
+    half = request_body | {"precision": "fp16"}
+
+    def beat(slot, device, at):
+        with context.sessions.begin() as session:
+            session.merge(Worker(slot=slot, device=device, pid=1, heartbeat_at=at))
+
+    assert client.post("/api/experiments", json=half).status_code == 201
+    beat("a", "cuda:0", utcnow() - 2 * LOST_AFTER)
+    assert client.post("/api/experiments", json=half).status_code == 201
+    beat("b", "cpu", utcnow())
+    refused = client.post("/api/experiments", json=half)
+    assert (refused.status_code, refused.json()["field"]) == (422, "precision")
+    assert "a GPU to train in fp16, got cpu alone. Choose bf16 or fp32." in refused.json()["detail"]
+    varied = request_body | {"grid": {"precision": ["bf16", "fp16"]}}
+    assert client.post("/api/experiments", json=varied).json()["field"] == "grid"
+    assert client.post("/api/experiments", json=request_body | {"precision": "bf16"}).status_code == 201
+    beat("a", "cuda:0", utcnow())
+    assert client.post("/api/experiments", json=half).status_code == 201
+
+
+def test_an_experiment_over_models_is_not_named_after_one_of_them(client, context, request_body):
+    folder = context.settings.models / "another"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    names = {"all-MiniLM-L6-v2 on": ["all-MiniLM-L6-v2"], "2 models on": ["all-MiniLM-L6-v2", "another"]}
+    for name, models in names.items():
+        created = client.post("/api/experiments", json=request_body | {"grid": {"model": models}}).json()
+        assert created["name"].startswith(name)
+
+
 def test_a_grid_over_steps_stands_in_for_epochs(client, request_body):
     change = {"regularizers": [], "seeds": [0], "grid": {"max_steps": [5, 10]}}
     runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
@@ -162,6 +242,16 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         ({"regularizers": ["istar_unbiased"], "points": "tokens"}, "points", "the tokens of one text do"),
         ({"regularizers": ["spectrum"], "layers": "last"}, "layers", "sees the input embedding matrix"),
         ({"regularizers": ["spectrum"], "points": "mean"}, "points", "sees the input embedding matrix"),
+        (
+            {"regularizers": ["istar_unbiased", "cosreg"], "points": "tokens"},
+            "points",
+            "Sweep it apart from regularizers",
+        ),
+        (
+            {"regularizers": ["cosreg"], "points": "mean", "grid": {"include_padding": [True, False]}},
+            "grid",
+            "which is a setting of I-STAR or CosReg or persistent entropy, where it sees tokens",
+        ),
         ({"task": "regression", "metric": "accuracy"}, "metric", "Expected a metric of regression, one of pearson"),
         ({"task": "regression"}, "metric", "got accuracy."),
         ({"seeds": [-1]}, "seeds", "of at least 0"),

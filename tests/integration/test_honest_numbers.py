@@ -108,9 +108,9 @@ def test_a_run_without_isoscore_is_named_beside_the_plot_and_stands_in_its_numbe
     drawn = strict(client.get(f"{figures}.json").text)
     assert "λ = −1" not in json.dumps(drawn, ensure_ascii=False)
     lines = client.get(f"{figures}.csv?seeds=on").text.splitlines()
-    assert lines[0] == "lambda,seed,performance,isoscore_star,isoscore_star_reason"
-    assert lines[1] == f"-1.0,0,0.4,,{REASON}"
-    assert lines[2] == "0.0,0,0.5,0.2,"
+    assert lines[0] == "lambda,seed,performance,performance_reason,isoscore_star,isoscore_star_reason"
+    assert lines[1] == f"-1.0,0,0.4,,,{REASON}"
+    assert lines[2] == "0.0,0,0.5,,0.2,"
 
 
 def test_a_sweep_of_which_no_run_has_isoscore_says_why_its_plot_is_empty(client, context, experiment):

@@ -114,7 +114,49 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
     assert "Regularizers: I-STAR (ζ = 0.2), CosReg, none. Every run adds spectrum control at λ = 0.5." in page
     assert 'aria-label="Details of CosReg, λ = 1, batch size 32, seed 0"' in page
     assert "Accuracy, 0 to 1, is on the validation rows" in page
-    assert "batch 8," not in page
+    assert "batch 8, 32, rate 3e−5" in page
+
+
+def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, launch):
+    grid = {"beside": [{}, {"cosreg": 1.0, "istar": 0.5}]}
+    runs = [
+        make_run(lam, 0, regularizer=Regularizer.ENTROPY, beside=beside)
+        for lam in (0.0, 1.0)
+        for beside in grid["beside"]
+    ]
+    experiment = launch(*runs, grid=grid, beside=grid["beside"][0])
+    page = words(client.get(f"/experiments/{experiment}"))
+    assert 'aria-label="Details of λ = 1, beside I-STAR 0.5; CosReg 1, seed 0"' in page
+    assert "Every run adds" not in page
+    for slug in FIGURES:
+        assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug
+    assert "<dt>beside</dt><dd>I-STAR 0.5; CosReg 1</dd>" in words(client.get(f"/runs/{runs[1].id}"))
+
+
+def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(client, launch):
+    grid = {
+        "model": ["tiny-bert", "tiny-gpt"],
+        "epochs": [1, 3],
+        "learning_rate": [1e-5, 3e-5],
+        "checkpoint": ["last", "best"],
+    }
+    runs = [make_run(1.0, 0, model=model) for model in grid["model"]]
+    page = words(client.get(f"/experiments/{launch(*runs, grid=grid, epochs=1, learning_rate=1e-5)}"))
+    assert "tiny-bert, tiny-gpt on" in page
+    assert "tiny-bert, tiny-gpt on Tiny" in words(client.get("/"))
+    assert "1, 3 epochs, batch 16, rate 1e−5, 3e−5, launched" in page
+    assert "Weights evaluated: last, best; selection rows: held out; patience: default." in page
+
+
+def test_a_run_tells_why_it_has_no_performance_beside_its_range_and_n(client, launch):
+    run = make_run(1.0, 0)
+    run.performance, run.performance_reason = None, "All predictions are equal."
+    run.isoscore_star, run.isoscore_star_reason = None, "All points are one."
+    experiment = launch(run)
+    page = words(client.get(f"/runs/{run.id}"))
+    assert "0 to 1, n = 40 validation rows. All predictions are equal." in page
+    assert "n = 800 points of all layers. All points are one." in page
+    assert 'title="All predictions are equal."' in words(client.get(f"/experiments/{experiment}"))
 
 
 def test_every_figure_of_an_experiment_has_a_page_and_files(client, launch):

@@ -9,7 +9,6 @@ from benchmarks._results import (
     Result,
     anisotropy_table,
     cost_table,
-    late_mean,
     method_table,
     repeated,
     result_of,
@@ -77,12 +76,6 @@ def test_anisotropies_are_told_raw_and_centred():
     )
 
 
-def test_a_late_mean_is_of_the_last_layer_in_the_last_three_tenths_of_the_steps():
-    looks = {0: [9.0, 9.0], 69: [9.0, 9.0], 70: [9.0, 1.0], 80: None, 90: [9.0, None], 100: [9.0, 2.0]}
-    steps = [{"step": step, "layers": None if of is None else {"m": of}} for step, of in looks.items()]
-    assert late_mean(steps, "m") == 1.5
-
-
 def test_plain_runs_of_both_sweeps_are_compared():
     assert repeated(SWEEP) == (1, 1)
     assert repeated([*SWEEP, result(NONE, 0.0, 0.2, seed=1), result(NONE, 0.0, 0.3, seed=1, part=OTHERS)]) == (2, 1)
@@ -99,7 +92,11 @@ def test_a_run_of_the_api_is_read():
         "results": {"by_layer": {"isoscore_unbiased": {"values": [0.25, None, 0.5]}}},
         "started_at": "2026-01-01T00:00:59.500000Z",
         "finished_at": "2026-01-01T00:01:02Z",
-        "steps": [{"step": 0, "layers": layers}, {"step": 4, "layers": layers}],
+        "steps": [
+            {"step": 0, "layers": {measure: [0.0, 0.0] for measure in layers}},
+            {"step": 3, "layers": layers},
+            {"step": 4, "layers": None},
+        ],
     }
     read = result_of("rte", OTHERS, run)
     assert (read.regularizer, read.seed, read.performance, read.seconds, read.steps) == (COSREG, 3, None, 2.5, 4)

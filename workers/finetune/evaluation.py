@@ -32,8 +32,7 @@ SHRINKAGE_SEED = 0
 class Evaluation:
     """The numbers of a run's row, and what its figures show."""
 
-    performance: float | None
-    """None where the metric is undefined; ``results["performance_reason"]`` says why."""
+    performance: Score
     isoscore_star: Score
     results: dict[str, Any]
     figures: dict[str, dict[str, Any]]
@@ -89,7 +88,6 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
     results = {
         "metrics": {name: score.value for name, score in metrics.items()},
         "metric_reasons": {name: score.reason for name, score in metrics.items() if score.reason is not None},
-        "performance_reason": performance.reason,
         **task.details(train, validation),
         "loss": seen.loss / len(validation),
         "n_validation": validation.examples,
@@ -104,7 +102,7 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
     }
     activation = seen.sentences.activation()
     figures = {} if activation is None else {"activation": activation}
-    return Evaluation(performance.value, isoscore_star(union, zeta, towards.union()), results, figures)
+    return Evaluation(performance, isoscore_star(union, zeta, towards.union()), results, figures)
 
 
 def observe(

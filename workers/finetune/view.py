@@ -9,19 +9,10 @@ from transformers import PreTrainedModel
 
 from app.db.config import RunConfig
 from app.db.models import Pooling
-from app.db.penalty import Layers, Points, Regularizer
+from app.db.penalty import OF_ITS_PAPER, Layers, Points, Regularizer
 from isotropy.points import union_of_layers
 from workers.hidden_states import depth
 from workers.pooling import pool, sentence_pooling
-
-OF_ITS_PAPER: dict[Regularizer, tuple[Layers, Points]] = {
-    Regularizer.ISTAR: (Layers.ALL, Points.TOKENS),
-    # Not tokens: those of one text are not independent, which its correction for few points rests on.
-    Regularizer.UNBIASED: (Layers.ALL, Points.MEAN),
-    Regularizer.COSREG: (Layers.LAST, Points.TOKENS),
-    Regularizer.ENTROPY: (Layers.LAST, Points.SENTENCE),
-}
-"""What a regularizer sees unless a run chooses; those not named look at no hidden states."""
 
 
 @dataclass(frozen=True)

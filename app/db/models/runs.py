@@ -1,5 +1,6 @@
 """Runs, what they logged and what their figures show, and the workers that work on them."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +43,7 @@ class Run(Base):
     finished_at: Mapped[datetime | None]
 
     performance: Mapped[float | None]
+    performance_reason: Mapped[str | None] = mapped_column(Text)
     isoscore_star: Mapped[float | None]
     isoscore_star_reason: Mapped[str | None] = mapped_column(Text)
     results: Mapped[dict[str, Any] | None]
@@ -50,7 +52,7 @@ class Run(Base):
     ``by_layer`` is ``{measure: {"values": [first layer first], "reasons": [null where there is a value]}}``, with the
     points behind each in ``by_layer_n``: tokens, texts (``isoscore_unbiased``), or sentence vectors of texts (the last
     three). ``sentences`` tells how these are pooled, and of those of the last layer the value, reason and n of each
-    measure. ``performance_reason`` says why there is no performance.
+    measure.
     """
     notes: Mapped[list[str]] = mapped_column(default=list)
     """What happened on the way and has to be known, such as a batch that had to be halved."""
@@ -77,6 +79,10 @@ class Step(Base):
     """lambda * (1 - IsoScore*) of the batch, as added to the task loss."""
     layers: Mapped[dict[str, list[float | None]] | None]
     """Measures of the probe rows by layer, first transformer layer first; null where undefined."""
+
+
+Looks = Sequence[tuple[int, Mapping[str, Sequence[float | None] | None]]]
+"""The steps at which a run's layers were looked at, and what some measures were then, first layer first."""
 
 
 class RunFigure(Base):

@@ -8,9 +8,11 @@ from fastapi import APIRouter, Request, Response
 from app.db.config import TrainingConfig
 from app.dependencies import ContextDep
 from app.figures.layer_measures import WATCHED, title_of
-from app.figures.methods import NAMES
+from app.figures.legend import colour
 from app.figures.metrics import SCALES
+from app.figures.setting import cell, words
 from app.figures.sweep import Sweep
+from app.regularizers import NAMES
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.services.experiments import cancel_experiment, delete_experiment, get_experiment, list_experiments
@@ -44,7 +46,9 @@ def show_experiment(
     shown = {
         "experiment": experiment,
         "sweep": sweep,
+        "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
         "settings": [sweep.setting(run) for run in experiment.runs],
+        "colours": {setting: colour(sweep, setting) for setting in sweep.settings},
         "scale": SCALES[config.metric],
         "view": view,
         "query": query,

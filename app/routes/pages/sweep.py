@@ -10,6 +10,7 @@ from app.db.models import DryRun
 from app.dependencies import ContextDep
 from app.errors import IsoscopeError
 from app.problems import status_of
+from app.regularizers import METHODS
 from app.routes.pages.answers import see
 from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, options_of
 from app.routes.pages.sweep_form import (
@@ -30,9 +31,8 @@ from app.services.experiments import create_experiment
 from app.services.models import list_models
 from app.services.presets import PRESETS
 from app.services.proposal import propose_for
-from app.services.regularizers import METHODS
 from app.services.sweeps import plan_sweep
-from app.services.workers import list_workers
+from app.services.workers import has_gpu, list_workers
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")
@@ -120,7 +120,7 @@ def _form_page(request: Request, context: Context, values: Values, problem: Isos
 
 
 def _has_gpu(context: Context) -> bool:
-    return any(worker.alive and worker.device.startswith("cuda") for worker in list_workers(context))
+    return has_gpu(list_workers(context))
 
 
 def _preview(context: Context, values: Values) -> Preview:

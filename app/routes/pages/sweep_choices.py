@@ -1,9 +1,9 @@
 """The words of the sweep form: what its fields are called, and the options of those that are chosen from."""
 
 from app.db.config import Checkpoint, Optimizer, Precision, Schedule, Selection
-from app.db.penalty import Bars, Points, Refresh
+from app.db.penalty import READERS, Bars, Points, Refresh
 from app.db.task import METRICS, Metric, TaskKind
-from app.services.grid import GRID_FIELDS, OWNERS
+from app.services.grid import GRID_FIELDS
 
 LABELS = {
     "dataset_id": "Data set",
@@ -108,7 +108,7 @@ def options_of(task: str) -> dict[str, dict[str, str]]:
 
 
 GRID_GROUPS = {
-    "Training": [name for name in GRID_FIELDS if name not in OWNERS and name in LABELS],
-    "Regularizers": [name for name in GRID_FIELDS if name in OWNERS],
+    "Training": [name for name in GRID_FIELDS if name not in READERS and name in LABELS],
+    "Regularizers": [name for name in GRID_FIELDS if name in READERS],
 }
 """Settings that the form offers for a grid; sets of regularizers beside every run are for the API."""

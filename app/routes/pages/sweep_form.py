@@ -9,9 +9,9 @@ from starlette.datastructures import ImmutableMultiDict
 from app.db.models import Dataset
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, TaskKind
+from app.regularizers import METHODS
 from app.services.presets import PRESETS, Preset, Stage
 from app.services.proposal import propose_for
-from app.services.regularizers import METHODS
 from app.services.sweeps import SweepRequest
 
 Values = dict[str, Any]

@@ -108,6 +108,7 @@ def test_numbers_that_do_not_vary_have_no_performance_but_a_reason(make_run, fin
     columns = {"text_columns": ["first"], "label_column": "score", "label_names": []}
     run = finished(make_run(task="regression", metric="pearson", **columns, **STEPS))
     assert (run.performance, run.results["metrics"]) == (None, {"pearson": None, "spearman": None})
+    assert run.performance_reason == run.results["metric_reasons"]["pearson"]
     assert run.results["metric_reasons"]["pearson"].startswith("All validation rows have the same number")
     assert run.isoscore_star is not None
 

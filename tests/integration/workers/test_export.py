@@ -21,7 +21,7 @@ def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_
     run = get_run(run_id)
     answer = client.get(f"/runs/{run_id}/model.zip")
     assert answer.headers["content-disposition"] == (
-        "attachment; filename*=utf-8''sweep%2C%20lambda%201%2C%20seed%200.zip"
+        f"attachment; filename*=utf-8''sweep%2C%20istar%2C%20lambda%201%2C%20seed%200%2C%20{run_id[:8]}.zip"
     )
     assert client.get(f"/api/runs/{run_id}/model").content == answer.content
     assert client.get(f"/api/runs/{run_id}").json()["model_sha256"] == run.model_sha256

@@ -18,6 +18,7 @@ def run(
     *,
     regularizer=Regularizer.ISTAR,
     zeta=0.2,
+    performance_reason=None,
     **options,
 ):
     chosen = regularizer if lam else Regularizer.NONE
@@ -31,6 +32,7 @@ def run(
         seed=seed,
         status=status,
         performance=performance,
+        performance_reason=performance_reason,
         isoscore_star=isoscore_star,
         steps=list(steps),
     )

@@ -46,3 +46,10 @@ def test_bars_begin_at_zero_and_a_negative_one_has_room():
 
 def test_without_a_finished_run_there_is_no_bar():
     assert "first run has finished" in method_bars(sweep(run(performance=None, status=RunStatus.QUEUED)), "f1").empty
+
+
+def test_runs_without_a_performance_are_counted_and_are_no_reason_to_say_that_none_has_finished():
+    undefined = run(1.0, performance=None, performance_reason="All predictions are equal.")
+    told = "Not drawn, because performance is undefined: 1 run. All predictions are equal."
+    assert method_bars(sweep(run(0.0), undefined), "accuracy").caption.endswith(told)
+    assert method_bars(sweep(undefined), "accuracy").empty == told

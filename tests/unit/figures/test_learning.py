@@ -46,11 +46,11 @@ def test_of_several_methods_a_colour_is_a_method_and_a_curve_says_its_setting():
     ("options", "words"),
     [
         ({"lam": 1.0}, "λ (1 − IsoScore★) of the batches at λ = 1 and ζ = 0.2, as"),
-        ({"lam": -1.0, "regularizer": Regularizer.COSREG}, "λ times the mean cosine of the batches at λ = −1, as"),
+        ({"lam": -1.0, "regularizer": Regularizer.COSREG}, "λ · mean cosine of the batches at λ = −1, as"),
         ({"lam": 2.0, "regularizer": Regularizer.UNBIASED}, "bias-corrected IsoScore) of the batches, averaged"),
         (
             {"lam": 1.0, "regularizer": Regularizer.ENTROPY, "entropy_cluster_weight": 0.5},
-            "persistent entropy of the batches at λ = 1, over the prominent bars, and 0.5 times the mean length",
+            "−λ · H of the bars of the batches at λ = 1, over the prominent bars, and 0.5 times the mean length",
         ),
         (
             {"lam": 1.0, "regularizer": Regularizer.ENTROPY, "entropy_bars": "all"},
@@ -58,11 +58,11 @@ def test_of_several_methods_a_colour_is_a_method_and_a_curve_says_its_setting():
         ),
         (
             {"lam": 0.0, "beside": {"spectrum": 0.1}},
-            "λ times the spectrum penalty of the input embedding matrix at λ = 0.1 (beside it), as",
+            "λ (1 − evenness of the singular values) of the input embedding matrix at λ = 0.1 (beside it), as",
         ),
         (
             {"lam": 1.0, "beside": {"cosreg": 0.1}},
-            "ζ = 0.2, and λ times the mean cosine of the batches at λ = 0.1 (beside it), as",
+            "ζ = 0.2, and λ · mean cosine of the batches at λ = 0.1 (beside it), as",
         ),
     ],
 )

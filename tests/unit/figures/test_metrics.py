@@ -1,7 +1,7 @@
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, Metric
-from app.figures.methods import ADDED, NAMES
 from app.figures.metrics import SCALES
+from app.regularizers import METHODS, NAMES
 
 
 def test_every_metric_of_a_task_has_a_name_and_a_range():
@@ -15,4 +15,4 @@ def test_every_metric_of_a_task_has_a_name_and_a_range():
 def test_every_regularizer_has_a_name_and_all_but_none_what_they_add():
     assert set(NAMES) == set(Regularizer)
     assert len(set(NAMES.values())) == len(NAMES)
-    assert set(ADDED) == set(Regularizer) - {Regularizer.NONE}
+    assert set(METHODS) == set(Regularizer) - {Regularizer.NONE}

@@ -31,6 +31,14 @@ def test_seeds_are_averaged_and_settings_overlaid_without_bands():
     assert "n = 30 validation rows; averaged over seeds (n = 1 to 2). The numbers" in figure.caption
 
 
+def test_models_of_unequal_width_stand_beside_each_other():
+    runs = sweep(run(0.0, model="narrow"), run(0.0, model="wide"), model=["narrow", "wide"])
+    found = [of(1.0), of(2.0, 3.0)]
+    figure = profiles(runs, {one.id: data for one, data in zip(runs.runs, found, strict=True)})
+    assert list(figure.table.rows) == [[0, 1.0, 1.0, 2.0, 1.0], [1, None, None, 3.0, 1.0]]
+    assert figure.draw().layout.xaxis.range == (-0.5, 1.5)
+
+
 def test_without_data_it_says_whether_some_will_come():
     assert "first run has finished" in profiles(sweep(run(status=RunStatus.RUNNING)), {}).empty
     figure = profiles(sweep(run()), {})

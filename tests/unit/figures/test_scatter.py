@@ -54,7 +54,8 @@ def test_seeds_are_drawn_and_tabled_on_demand():
     figure = isotropy_performance(sweep(*SWEEP), "accuracy", seeds=True)
     rings = [trace for trace in figure.draw().data if trace.marker.symbol == "circle-open"]
     assert sum(len(trace.x) for trace in rings) == 6
-    assert figure.table.columns == ["lambda", "seed", "performance", "isoscore_star", "isoscore_star_reason"]
+    reasons = ["performance_reason", "isoscore_star", "isoscore_star_reason"]
+    assert figure.table.columns == ["lambda", "seed", "performance", *reasons]
     assert len(figure.table.rows) == 6
 
 
@@ -69,6 +70,21 @@ def test_a_run_without_isotropy_is_left_out_of_that_view_only():
     (point,) = isotropy_performance(sweep(*runs, run(0.0, 1, isoscore_star=None)), "accuracy").table.rows
     assert point[:3] == [0.0, 1, 0.8]
     assert len(lambda_performance(sweep(*runs), "accuracy").table.rows) == 2
+
+
+UNDEFINED = [run(1.0, seed, performance=None, performance_reason="All predictions are equal.") for seed in (2, 3)]
+
+
+@pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
+def test_runs_without_a_performance_are_counted_with_their_reason_and_stay_among_the_seeds(figure_of):
+    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", seeds=True)
+    told = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
+    assert figure.caption.endswith(told)
+    assert [row[:4] for row in figure.table.rows if row[2] is None] == [
+        [1.0, seed, None, "All predictions are equal."] for seed in (2, 3)
+    ]
+    assert [row[1] for row in figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy").table.rows] == [2, 2, 2]
+    assert figure_of(sweep(*UNDEFINED), "accuracy").empty == told
 
 
 def test_an_empty_figure_says_what_will_come_or_that_nothing_will():

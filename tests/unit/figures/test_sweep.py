@@ -1,8 +1,5 @@
-import pytest
-
 from app.db.penalty import Regularizer
-from app.figures.palette import METHODS, of_lambda
-from app.figures.sweep import DASHES, Setting
+from app.figures.setting import Setting
 from tests.unit.figures.rows import run, sweep
 
 ISTAR, COSREG, ENTROPY = Regularizer.ISTAR, Regularizer.COSREG, Regularizer.ENTROPY
@@ -90,28 +87,6 @@ def test_a_family_is_what_differs_in_lambda_with_the_baseline_of_its_grid():
     assert found == {"batch size 8": [-1, 0, 1], "batch size 32": [-1, 0, 1]}
     plain = sweep(*(run(0.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
     assert [plain.family_label(family) for family in plain.families] == ["batch size 8", "batch size 32"]
-    assert [plain.symbol(setting) for setting in plain.settings] == ["circle", "square"]
-
-
-def test_one_regularizer_is_coloured_by_lambda_and_several_by_method():
-    alone = sweep(run(0.0), run(1.0))
-    assert [alone.colour(setting) for setting in alone.settings] == [of_lambda(0), of_lambda(1)]
-    several = sweep(run(0.0), run(-1.0), run(1.0), run(1.0, regularizer=COSREG))
-    assert [several.colour(setting) for setting in several.settings] == [
-        METHODS[ISTAR],
-        of_lambda(0),
-        METHODS[ISTAR],
-        METHODS[COSREG],
-    ]
-    assert [several.dash(setting) for setting in several.settings] == [DASHES[0], DASHES[0], DASHES[1], DASHES[0]]
-    assert [several.symbol(setting) for setting in several.settings] == ["circle", "circle", "circle", "square"]
-
-
-@pytest.mark.parametrize(("n", "names"), [(8, [f"λ = 1, epochs {i}" for i in range(1, 9)]), (9, ["λ = 1"])])
-def test_many_lines_share_an_entry_of_the_legend_by_colour(n, names):
-    one = sweep(*(run(1.0, epochs=i) for i in range(1, n + 1)), epochs=list(range(1, n + 1)))
-    entries = [one.entry(setting, one.settings) for setting in one.settings]
-    assert [entry["name"] for entry in entries if entry.get("showlegend", True)] == names
 
 
 def test_a_run_at_lambda_zero_is_the_baseline_whatever_its_regularizer():
@@ -119,3 +94,42 @@ def test_a_run_at_lambda_zero_is_the_baseline_whatever_its_regularizer():
     row.regularizer = COSREG
     assert sweep(row).settings == [Setting(Regularizer.NONE, 0.0, None, ())]
     assert sweep(row).settings[0].baseline
+
+
+def test_what_is_read_of_tokens_alone_splits_the_runs_of_every_regularizer_that_sees_them():
+    runs = [
+        run(1.0, regularizer=method, points=points, **{field: value})
+        for field, value in (("include_padding", True), ("include_padding", False))
+        for method, points in ((ISTAR, None), (COSREG, None), (COSREG, "mean"), (ENTROPY, None), (ENTROPY, "tokens"))
+    ]
+    one = sweep(*runs, points=[None, "mean", "tokens"], include_padding=[True, False])
+    assert {(setting.regularizer, *setting.values) for setting in one.settings} == {
+        (ISTAR, "default", "yes"), (ISTAR, "default", "no"),
+        (COSREG, "default", "yes"), (COSREG, "default", "no"),
+        (COSREG, "mean", None),
+        (ENTROPY, "default", None),
+        (ENTROPY, "tokens", "yes"), (ENTROPY, "tokens", "no"),
+    }  # fmt: skip
+
+
+def test_sets_of_further_regularizers_are_told_by_their_names_and_lambda():
+    grid = {"beside": [{}, {"istar": 0.5, "cosreg": 1.0}]}
+    one = sweep(
+        *(run(lam, regularizer=ENTROPY, beside=beside) for lam in (0.0, 1.0) for beside in grid["beside"]), **grid
+    )
+    assert labels(one) == [
+        "λ = 0, beside none",
+        "λ = 0, beside I-STAR 0.5; CosReg 1",
+        "λ = 1, beside none",
+        "λ = 1, beside I-STAR 0.5; CosReg 1",
+    ]
+
+
+def test_a_baseline_that_i_star_accompanies_is_on_the_lines_of_its_zeta_alone():
+    runs = [run(lam, regularizer=COSREG, zeta=zeta, beside={"istar": 0.5}) for lam in (0.0, 1.0) for zeta in (0.2, 0.8)]
+    one = sweep(*runs)
+    found = {
+        one.family_label(family): [setting.zeta for setting in one.settings if one.belongs(setting, family)]
+        for family in one.families
+    }
+    assert found == {"ζ = 0.2": [0.2, 0.2], "ζ = 0.8": [0.8, 0.8]}

@@ -65,3 +65,11 @@ def test_late_anisotropy_is_of_finished_runs_alone_and_a_share_may_be_missing():
     found = {one.id: looks(0.4, 0.5, measure=SHARES[0]) for one in runs.runs}
     assert late_anisotropy(runs, found).table.rows == [[0, 1, 0.5, *[None] * 11]]
     assert "first run has ended" in late_anisotropy(sweep(running), found).empty
+
+
+def test_late_anisotropy_asks_for_no_performance_and_ends_with_the_run():
+    undefined = sweep(run(1.0, performance=None))
+    (one,) = undefined.runs
+    seen = looks(0.4, 0.5, measure=SHARES[0])
+    assert late_anisotropy(undefined, {one.id: seen}).table.rows == [[1.0, 1, 0.5, *[None] * 11]]
+    assert late_anisotropy(undefined, {one.id: [*seen, (20, {SHARES[0]: [0.9, None]})]}).table.rows == []

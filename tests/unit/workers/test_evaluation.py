@@ -127,7 +127,7 @@ def test_all_validation_rows_are_scored_without_their_padding():
     }
     assert (found.results["tokens"], found.results["points"]) == (rows.tokens.sum(), 2 * rows.tokens.sum())
     assert found.results["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), rel=1e-5)
-    assert found.performance == float((logits.argmax(1) == labels).double().mean())
+    assert found.performance.value == float((logits.argmax(1) == labels).double().mean())
 
 
 def test_shrinkage_goes_towards_training_tokens():
@@ -143,7 +143,7 @@ def test_the_metric_asked_for_is_the_performance(n_labels, average):
     model, rows = make_model(n_labels), make_rows(60, n_labels)
     found = evaluate(model, make_rows(10), rows, make_task(n_labels, metric="f1"), Progress())
     predictions = clouds(model, rows)[2].argmax(1).tolist()
-    assert found.performance == f1_score(rows.dataset["labels"], predictions, average=average, zero_division=0)
+    assert found.performance.value == f1_score(rows.dataset["labels"], predictions, average=average, zero_division=0)
     assert found.results["f1_average"] == average
 
 
@@ -266,6 +266,6 @@ def test_a_metric_that_is_undefined_says_why():
             return {"accuracy": Score.undefined("There is no answer."), "f1": Score(0.5)}
 
     found = evaluate(make_model(), make_rows(5), make_rows(5), Silent(make_task().config), Progress())
-    assert (found.performance, found.results["performance_reason"]) == (None, "There is no answer.")
+    assert (found.performance.value, found.performance.reason) == (None, "There is no answer.")
     assert found.results["metrics"] == {"accuracy": None, "f1": 0.5}
     assert found.results["metric_reasons"] == {"accuracy": "There is no answer."}

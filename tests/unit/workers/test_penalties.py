@@ -5,7 +5,9 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from app.db.config import RunConfig
+from app.db.penalty import READERS, Points, Regularizer, is_read
 from app.errors import InvalidError
+from app.regularizers import METHODS
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
@@ -182,6 +184,43 @@ def test_of_a_part_of_the_tokens_the_penalty_is_drawn_by_seed_and_step(see):
     of_seed_0 = {penalty(step) for step in range(5)}
     assert len(of_seed_0) == 5
     assert of_seed_0.isdisjoint(penalty(step, seed=1) for step in range(5))
+
+
+CHANGES = {
+    "layers": [1],
+    "points": "mean",
+    "include_padding": True,
+    "token_fraction": 0.5,
+    "entropy_bars": "all",
+    "entropy_by_label": False,
+    "entropy_cluster_weight": 1.0,
+    "zeta": 0.3,
+}
+"""A value of each setting that is not its default; the shrinkage covariance is estimated beside the penalties."""
+
+
+@pytest.mark.parametrize("field", CHANGES)
+@pytest.mark.parametrize("points", [None, "tokens", "sentence"])
+@pytest.mark.parametrize("regularizer", METHODS)
+def test_the_table_of_what_is_read_is_true(see, regularizer, points, field):
+    if regularizer is Regularizer.UNBIASED and (points == "tokens" or field == "points"):
+        points = "sentence"  # it is refused tokens, and its own are means
+    chosen = {"regularizer": regularizer, "points": points}
+    plain, changed = see(**chosen)[0], see(**chosen | {field: CHANGES[field]})[0]
+    differs = plain.item() != pytest.approx(changed.item(), abs=1e-6)
+    assert differs == is_read(field, {regularizer}, points and Points(points))
+
+
+@pytest.mark.parametrize("regularizer", METHODS)
+def test_a_shrinkage_covariance_is_estimated_for_those_that_read_its_settings(regularizer):
+    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
+    penalties = make_penalties(make_config(regularizer=regularizer, zeta=0.3), model)
+    read = {is_read(field, {regularizer}, None) for field in READERS if field.startswith("shrinkage")}
+    assert read == {penalties.shrunk is not None}
+
+
+def test_the_table_is_of_settings_that_there_are():
+    assert set(READERS) == {*CHANGES, *(field for field in RunConfig.model_fields if field.startswith("shrinkage"))}
 
 
 def test_to_draw_a_part_of_the_tokens_leaves_the_training_s_random_state(batch):

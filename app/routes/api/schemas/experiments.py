@@ -25,6 +25,7 @@ class RunSummary(Row):
     worker: str | None
     error: str | None
     performance: float | None
+    performance_reason: str | None
     isoscore_star: float | None
     isoscore_star_reason: str | None
     queued_at: datetime

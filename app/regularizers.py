@@ -1,8 +1,10 @@
 """What each regularizer is called, what it adds to the loss, and where it is from."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.db.penalty import Regularizer
+from app.numerals import short
 
 
 class Method(NamedTuple):
@@ -10,6 +12,8 @@ class Method(NamedTuple):
 
     name: str
     formula: str
+    of: str
+    """What the formula is taken of."""
     help: str
     citation: str
 
@@ -18,32 +22,48 @@ METHODS = {
     Regularizer.ISTAR: Method(
         "I-STAR",
         "λ (1 − IsoScore★)",
+        "of the batches",
         "Of the tokens of all layers, their covariance drawn by ζ to one of many more tokens.",
         "Rudman and Eickhoff 2024",
     ),
     Regularizer.UNBIASED: Method(
         "bias-corrected I-STAR",
-        "λ (1 − unbiased IsoScore)",
+        "λ (1 − bias-corrected IsoScore)",
+        "of the batches, averaged over layers",
         "Of one vector for each text and layer, averaged over layers; no ζ and no shrinkage covariance.",
         "in neither paper",
     ),
     Regularizer.COSREG: Method(
         "CosReg",
         "λ · mean cosine",
+        "of the batches",
         "Of the tokens of the last layer. It moves their mean more than their covariance.",
         "Gao et al. 2019, on the tokens of a batch as in Rudman and Eickhoff 2024",
     ),
     Regularizer.ENTROPY: Method(
         "persistent entropy",
         "−λ · H of the bars",
+        "of the batches",
         "Of the last layer’s text vectors in a batch: groups of them are drawn to equal distances.",
         "Kudriashov et al. 2025",
     ),
     Regularizer.SPECTRUM: Method(
         "spectrum control",
         "λ (1 − evenness of the singular values)",
+        "of the input embedding matrix",
         "Of the input embedding matrix, whatever the texts. The paper trains factors of it instead.",
         "after Wang et al. 2020",
     ),
 }
 """All regularizers but none, in the order in which they are offered."""
+
+NAMES: Mapping[Regularizer, str] = {
+    Regularizer.NONE: "none",
+    **{regularizer: method.name for regularizer, method in METHODS.items()},
+}
+
+
+def added_words(weights: Mapping[str, float]) -> str:
+    """Regularizers with their λ: CosReg 1; I-STAR 0.5; none."""
+    named = [f"{NAMES[one]} {short(weights[one])}" for one in Regularizer if one in weights]
+    return "; ".join(named) or NAMES[Regularizer.NONE]

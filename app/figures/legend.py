@@ -1,0 +1,51 @@
+"""How settings are told apart where they are drawn: colours, dashes, symbols, and entries of a legend."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.figures import palette
+from app.figures.figure import plain
+from app.figures.setting import Setting
+from app.figures.sweep import Sweep
+from app.numerals import short
+from app.regularizers import NAMES
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "bowtie")
+
+MOST_ENTRIES = 8
+"""Lines that a legend has room for."""
+LONGEST_NAME = 44
+
+
+def colour(sweep: Sweep, setting: Setting) -> str:
+    """By λ where there is one regularizer, else by the regularizer."""
+    if setting.baseline or len(sweep.methods) < 2:
+        return palette.of_lambda(setting.lam)
+    return palette.METHODS[setting.regularizer]
+
+
+def dash(sweep: Sweep, setting: Setting) -> str:
+    """Tells apart the lines of settings that share a colour."""
+    alike = [other for other in sweep.settings if colour(sweep, other) == colour(sweep, setting)]
+    return DASHES[alike.index(setting) % len(DASHES)]
+
+
+def symbol(sweep: Sweep, setting: Setting) -> str:
+    """Tells families apart; a baseline, which belongs to several, is a circle."""
+    family = sweep.family(setting)
+    return SYMBOLS[sweep.families.index(family) % len(SYMBOLS)] if family in sweep.families else SYMBOLS[0]
+
+
+def group(sweep: Sweep, setting: Setting) -> str:
+    """What its colour stands for."""
+    return NAMES[setting.regularizer] if len(sweep.methods) > 1 else f"λ = {short(setting.lam)}"
+
+
+def entry(sweep: Sweep, setting: Setting, drawn: Sequence[Setting]) -> dict[str, Any]:
+    """A line's place in the legend of those drawn: its own, or of many one for each colour."""
+    if len(drawn) <= MOST_ENTRIES:
+        return {"name": plain(sweep.label(setting), LONGEST_NAME)}
+    name = group(sweep, setting)
+    first = next(other for other in drawn if group(sweep, other) == name)
+    return {"name": name, "legendgroup": name, "showlegend": setting == first}

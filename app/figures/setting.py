@@ -1,0 +1,65 @@
+"""What runs differ in: a setting is all but the seed, a family all but the seed and λ."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from app.db.models import Run
+from app.db.penalty import Points, Regularizer, is_read
+from app.figures.figure import Cell
+from app.numerals import short
+from app.regularizers import added_words
+
+
+class Setting(NamedTuple):
+    """All that runs differ in but the seed; None where a setting means nothing."""
+
+    regularizer: Regularizer
+    lam: float
+    zeta: float | None
+    values: tuple[Cell, ...]
+    """Of the grid's fields, in their order."""
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is plain training, but for what accompanies every run."""
+        return self.regularizer is Regularizer.NONE
+
+
+class Family(NamedTuple):
+    """Settings that differ in λ alone: what a line of a figure joins."""
+
+    regularizer: Regularizer
+    zeta: float | None
+    values: tuple[Cell, ...]
+
+
+def setting_of(run: Run, fields: Sequence[str]) -> Setting:
+    """What a run is one of, by these fields of its configuration; the same for all its seeds."""
+    baseline = run.lam == 0 or run.regularizer is Regularizer.NONE
+    swept = [] if baseline else [run.regularizer]
+    active = [*swept, *map(Regularizer, run.config.get("beside") or {})]
+    points = Points(run.config["points"]) if run.config.get("points") else None
+    return Setting(
+        Regularizer.NONE if baseline else run.regularizer,
+        0.0 if baseline else run.lam,
+        run.zeta if is_read("zeta", active, points) else None,
+        tuple(cell(run.config.get(field)) if is_read(field, active, points) else None for field in fields),
+    )
+
+
+def cell(value: Any) -> Cell:
+    """A setting's value as tables hold it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        return added_words(value)
+    if value is None:
+        return "default"
+    return float(value) if isinstance(value, float) else value
+
+
+def words(value: Cell) -> str:
+    """A value of a setting as a label shows it."""
+    return value if isinstance(value, str) else short(value)

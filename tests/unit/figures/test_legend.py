@@ -1,0 +1,40 @@
+import pytest
+
+from app.db.penalty import Regularizer
+from app.figures import legend
+from app.figures.legend import DASHES
+from app.figures.palette import METHODS, of_lambda
+from tests.unit.figures.rows import run, sweep
+
+ISTAR, COSREG = Regularizer.ISTAR, Regularizer.COSREG
+
+
+def test_one_regularizer_is_coloured_by_lambda_and_several_by_method():
+    alone = sweep(run(0.0), run(1.0))
+    assert [legend.colour(alone, setting) for setting in alone.settings] == [of_lambda(0), of_lambda(1)]
+    several = sweep(run(0.0), run(-1.0), run(1.0), run(1.0, regularizer=COSREG))
+    assert [legend.colour(several, setting) for setting in several.settings] == [
+        METHODS[ISTAR],
+        of_lambda(0),
+        METHODS[ISTAR],
+        METHODS[COSREG],
+    ]
+    assert [legend.dash(several, setting) for setting in several.settings] == [
+        DASHES[0],
+        DASHES[0],
+        DASHES[1],
+        DASHES[0],
+    ]
+    assert [legend.symbol(several, setting) for setting in several.settings] == ["circle", "circle", "circle", "square"]
+
+
+@pytest.mark.parametrize(("n", "names"), [(8, [f"λ = 1, epochs {i}" for i in range(1, 9)]), (9, ["λ = 1"])])
+def test_many_lines_share_an_entry_of_the_legend_by_colour(n, names):
+    one = sweep(*(run(1.0, epochs=i) for i in range(1, n + 1)), epochs=list(range(1, n + 1)))
+    entries = [legend.entry(one, setting, one.settings) for setting in one.settings]
+    assert [entry["name"] for entry in entries if entry.get("showlegend", True)] == names
+
+
+def test_plain_training_alone_has_a_symbol_for_each_setting():
+    plain = sweep(*(run(0.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
+    assert [legend.symbol(plain, setting) for setting in plain.settings] == ["circle", "square"]
