@@ -11,7 +11,7 @@ from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
 from app.figures.metrics import SCALES
-from app.figures.points import Point, cells, empty, how_many, points_of, scored, unscored
+from app.figures.points import Point, averaged, cells, empty, points_of, scored, unscored
 from app.figures.sweep import Sweep
 from app.numerals import count, number
 from app.regularizers import NAMES
@@ -67,8 +67,7 @@ def _sign(lam: float) -> int:
 
 
 def _caption(bars: Sequence[Bar], chosen: bool) -> str:
-    sizes = how_many([len(bar.best.runs) for bar in bars])
-    means = f"Means over seeds ({sizes}) with their 95 % confidence intervals."
+    means = averaged([len(bar.best.runs) for bar in bars])
     if not chosen:
         return means
     most = max(bar.among for bar in bars)

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.figures import marks
 from app.figures.figure import Figure, Table, plot
 from app.figures.marks import Mark, interval
-from app.figures.points import cells, how_many
+from app.figures.points import averaged, cells
 from app.figures.stats import estimate
 from app.figures.sweep import Sweep
 from app.numerals import plural
@@ -56,8 +56,8 @@ def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None) -> str:
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
     return (
         "IsoScore★ is of the validation tokens of all layers; the silhouette, from −1 to 1, of the last layer’s "
-        f"sentence vectors{of} by their labels: high where classes lie apart. Means over seeds "
-        f"({how_many([mark.y.n for mark in drawn])}) with 95 % confidence intervals.{lines}"
+        f"sentence vectors{of} by their labels: high where classes lie apart. "
+        f"{averaged([mark.y.n for mark in drawn])}{lines}"
     )
 
 

@@ -11,7 +11,7 @@ from app.db.models import Run
 from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.layer_measures import slug_of, title_of
-from app.figures.points import cells, how_many
+from app.figures.points import averaged, cells
 from app.figures.setting import Setting
 from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
@@ -55,7 +55,7 @@ def _caption(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str,
     of = f"Of the sentence vectors{f' of {behind}' if behind else ''}. Range: {MEASURES[slug_of(measure)].range}."
     if len(sweep.runs) == 1:
         return of
-    return f"{of} Means over seeds ({how_many(sizes)}); bars are their 95 % confidence intervals."
+    return f"{of} {averaged(sizes)}"
 
 
 def _empty(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> str:

@@ -117,5 +117,5 @@ def _draw_losses(sweep: Sweep, lines: Sequence[tuple[Run, Curve]]) -> go.Figure:
         traces,
         showlegend=True,
         xaxis=STEP_AXIS,
-        yaxis={"title": {"text": "Task loss"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": "Task loss"}},
     )

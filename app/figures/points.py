@@ -91,6 +91,13 @@ def how_many(sizes: Sequence[int]) -> str:
     return f"n = {low}" if low == high else f"n = {low} to {high}"
 
 
+def averaged(sizes: Sequence[int]) -> str:
+    """What stands behind what is drawn, as a sentence: single runs, or means and their intervals."""
+    if max(sizes) == 1:
+        return "Each is one run (n = 1 seed); an interval needs two seeds or more."
+    return f"Means over seeds ({how_many(sizes)}) with 95 % confidence intervals."
+
+
 def _point(setting: Setting, runs: list[Run]) -> Point:
     performance = [run.performance for run in runs if run.performance is not None]
     isotropy = [run.isoscore_star for run in runs if run.isoscore_star is not None]

@@ -120,7 +120,7 @@ def _line(sweep: Sweep, setting: Setting, one: Profile, drawn: Sequence[Setting]
         x=list(range(len(one.mean))),
         y=one.mean,
         mode="lines",
-        line={"color": legend.colour(sweep, setting), "width": 1.1},
+        line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.1},
         opacity=1 if len(drawn) <= MOST_BANDS else 0.75,
         **legend.entry(sweep, setting, drawn),
         customdata=one.std,

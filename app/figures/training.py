@@ -14,7 +14,7 @@ from app.figures.axes import STEP_AXIS
 from app.figures.figure import Cell, Figure, Table, plain, plot
 from app.figures.late import LAST_PART, late_mean
 from app.figures.layer_measures import SHARES, slug_of, title_of
-from app.figures.points import cells, finished, how_many
+from app.figures.points import averaged, cells, finished, how_many
 from app.figures.setting import Setting
 from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
@@ -59,8 +59,8 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks]) -> Figure:
     return Figure(
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
-        caption=f"Of the last layer, averaged over the looks at it in the last {100 * LAST_PART:.0f} % of training and "
-        f"then over seeds ({how_many(sizes)}); bars are 95 % confidence intervals. Raw: with the mean of the points."
+        caption=f"Of the last layer, averaged over the looks at it in the last {100 * LAST_PART:.0f} % of training. "
+        f"{averaged(sizes)} Raw: with the mean of the points."
         if found
         else "",
         table=Table(
