@@ -115,7 +115,7 @@ class JobQueue:
 
     def enqueue_all(self, jobs: Collection[Job]) -> None:
         """Hand in jobs, all of them or none, in one transaction: one for each would take 10 ms a job."""
-        with _later_if_away(f"{len(jobs)} jobs"), self._engine.begin() as connection:
+        with _later_if_away(f"a batch of {len(jobs)} jobs"), self._engine.begin() as connection:
             hold(connection)
             for job in jobs:
                 options = _options(job, job.priority)
