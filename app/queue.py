@@ -14,8 +14,9 @@ from typing import NamedTuple
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import NullPool
 
-from app.db.session import cause
+from app.db.session import cause, create_database_engine, hold
 
 logger = logging.getLogger(__name__)
 
@@ -103,22 +104,26 @@ class JobQueue:
             lazy=True,
             retry_connection_errors=False,
         )
+        driven = url.replace("postgresql://", "postgresql+psycopg://", 1)
+        self._engine = create_database_engine(driven, poolclass=NullPool)
 
     def enqueue(self, job: Job, priority: int | None = None) -> None:
         """Hand in a job, of its own priority or another; one that the engine knows already is left alone."""
-        options: EnqueueOptions = {
-            "workflow_name": WORKFLOW,
-            "queue_name": job.queue,
-            "workflow_id": job.workflow_id,
-            "app_version": VERSION,
-            "priority": job.priority if priority is None else priority,
-        }
-        with _later_if_away(job):
+        options = _options(job, job.priority if priority is None else priority)
+        with _later_if_away(job.workflow_id):
             self._client.enqueue(options, job.kind.value, job.row_id)
+
+    def enqueue_all(self, jobs: Collection[Job]) -> None:
+        """Hand in jobs, all of them or none, in one transaction: one for each would take 10 ms a job."""
+        with _later_if_away(f"a batch of {len(jobs)} jobs"), self._engine.begin() as connection:
+            hold(connection)
+            for job in jobs:
+                options = _options(job, job.priority)
+                self._client.enqueue_in_transaction(connection, options, job.kind.value, job.row_id)
 
     def cancel(self, job: Job) -> None:
         """Take a job back: a waiting one never starts, a running one is stopped within about a second."""
-        with _later_if_away(job):
+        with _later_if_away(job.workflow_id):
             self._client.cancel_workflow(job.workflow_id)
 
     def active(self) -> set[str]:
@@ -128,7 +133,7 @@ class JobQueue:
 
     def ensure(self, job: Job) -> None:
         """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
-        with _later_if_away(job):
+        with _later_if_away(job.workflow_id):
             found = self._client.list_workflows(workflow_ids=[job.workflow_id], load_input=False, load_output=False)
             if not found:
                 self.enqueue(job)
@@ -148,7 +153,7 @@ class JobQueue:
 
     def restart(self, job: Job) -> None:
         """Hand in a job again that the engine believes ended."""
-        with _later_if_away(job):
+        with _later_if_away(job.workflow_id):
             self._client.delete_workflow(job.workflow_id)
             self.enqueue(job)
 
@@ -161,12 +166,22 @@ class JobQueue:
         self._client.destroy()
 
 
+def _options(job: Job, priority: int) -> EnqueueOptions:
+    return {
+        "workflow_name": WORKFLOW,
+        "queue_name": job.queue,
+        "workflow_id": job.workflow_id,
+        "app_version": VERSION,
+        "priority": priority,
+    }
+
+
 @contextmanager
-def _later_if_away(job: Job) -> Iterator[None]:
+def _later_if_away(name: str) -> Iterator[None]:
     try:
         yield
     except (OperationalError, PoolTimeoutError) as away:
-        logger.warning("the job engine's database does not answer; %s has to wait: %s", job.workflow_id, cause(away))
+        logger.warning("the job engine's database does not answer; %s has to wait: %s", name, cause(away))
 
 
 def _keep_quiet() -> None:

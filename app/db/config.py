@@ -59,6 +59,9 @@ class Selection(StrEnum):
     HELD_OUT = "held_out"
 
 
+LOOKS_PER_RUN = 12
+"""About so many, where ``probe_every`` is null and they do not take more than their share of the time."""
+
 LayerNumber = Annotated[int, Field(ge=1, le=1000)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]

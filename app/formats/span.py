@@ -27,6 +27,8 @@ class Span(NamedTuple):
     def of(cls, value: Any) -> Self:
         """Take the two lists of an object. Raises ValueError with what is wrong with them."""
         texts, starts = value[TEXTS], value[STARTS]
+        if texts is None and starts is None:
+            return cls([], [])
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
             raise ValueError("expected a list of texts and a list of as many positions")
         if len(texts) > MAX_ANSWERS:

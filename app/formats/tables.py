@@ -13,17 +13,6 @@ from app.formats.profile import Profile
 from app.formats.table_file import Scalar, TableFile, read_lines, read_text_table
 from app.formats.wording import blaming, listed, shown
 
-__all__ = [
-    "Column",
-    "ColumnKind",
-    "DatasetDescription",
-    "Scalar",
-    "TextsDescription",
-    "describe_pair",
-    "describe_texts",
-    "read_columns",
-]
-
 
 class DatasetDescription(BaseModel):
     """Two files of one task."""

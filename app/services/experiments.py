@@ -3,13 +3,13 @@
 from collections import Counter
 
 from sqlalchemy import Select, select
-from sqlalchemy.orm import Session, defer, joinedload, selectinload
+from sqlalchemy.orm import Session, defer, immediateload, joinedload, selectinload
 
 from app.context import Context
 from app.db.models import UNFINISHED, Experiment, Run
 from app.errors import ConflictError, NotFoundError
 from app.numerals import plural
-from app.queue import DEFAULT_PRIORITY, Job, JobKind
+from app.queue import Job, JobKind
 from app.services.names import clean_name
 from app.services.runs import mark_cancelled
 from app.services.sweeps import SweepPlan, SweepRequest, plan_sweep
@@ -41,8 +41,7 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
             ],
         )
         session.add(experiment)
-    for run in experiment.runs:
-        context.queue.enqueue(Job(JobKind.FINETUNE, run.id), DEFAULT_PRIORITY)
+    context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
     return get_experiment(context, experiment.id)
 
 
@@ -103,4 +102,6 @@ def _find(session: Session, experiment_id: str) -> Experiment:
 
 def _loaded(wanted: Select[Experiment]) -> Select[Experiment]:
     """With its data set and its runs, but for what is large and told by the page of each."""
-    return wanted.options(joinedload(Experiment.dataset), selectinload(Experiment.runs).options(*IN_A_LIST))
+    # That of each run is the one at hand, so immediateload finds it without a query.
+    runs = selectinload(Experiment.runs).options(*IN_A_LIST, immediateload(Run.experiment))
+    return wanted.options(joinedload(Experiment.dataset), runs)

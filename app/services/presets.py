@@ -45,10 +45,12 @@ _ISTAR = {
     "warmup": 0.0,
 }
 _ISTAR_BEST = {"batch_size": 32, "epochs": 3, "learning_rate": 3e-5}
-_ISTAR_DIFFERS = [
+_ZETA = (
     "ζ weighs the shrinkage covariance, as in Algorithm 1, the poster and the code; the text’s section 3 exchanges the "
-    "weights.",
-    "Padding is no data here. The code counts it among the tokens: “Count padding” does as the code.",
+    "weights."
+)
+_PADDING = "Padding is no data here. The code counts it among the tokens: “Count padding” does as the code."
+_TRAINING = [
     "Two batches are averaged into one step, as the paper says; the public code has no accumulation.",
     "Seeds also order the training rows; the code orders them by a seed that is always 0.",
 ]
@@ -105,7 +107,7 @@ PRESETS = {
             "grid": {"batch_size": [8, 16, 32], "epochs": [3, 4, 5], "learning_rate": [1e-5, 3e-5, 5e-5]},
         },
         ISTAR_MODELS,
-        _ISTAR_DIFFERS[2:],
+        _TRAINING,
     ),
     Stage.ISTAR_TUNING: Preset(
         "2. λ and ζ",
@@ -120,7 +122,7 @@ PRESETS = {
             "seeds": [0],
         },
         ISTAR_MODELS,
-        [_ISTAR_GIVEN, *_ISTAR_DIFFERS],
+        [_ISTAR_GIVEN, _ZETA, _PADDING, *_TRAINING],
     ),
     Stage.ISTAR_SEEDS: Preset(
         "3. Five seeds",
@@ -128,7 +130,13 @@ PRESETS = {
         "The best λ and ζ beside the baseline, five seeds each: the numbers of the paper’s first table.",
         _ISTAR | _ISTAR_BEST | {"regularizers": ["istar"], "lambdas": [-1.0], "zetas": [0.2], "seeds": [0, 1, 2, 3, 4]},
         ISTAR_MODELS,
-        [_ISTAR_GIVEN, "λ and ζ stand for what the second stage finds best, for each model and task.", *_ISTAR_DIFFERS],
+        [
+            _ISTAR_GIVEN,
+            "λ and ζ stand for what the second stage finds best, for each model and task.",
+            _ZETA,
+            _PADDING,
+            *_TRAINING,
+        ],
     ),
     Stage.ISTAR_COSREG: Preset(
         "Comparison: CosReg at λ = 1",
@@ -136,7 +144,7 @@ PRESETS = {
         "CosReg of the last layer’s tokens at λ = 1 beside the baseline, five seeds each.",
         _ISTAR | _ISTAR_BEST | {"regularizers": ["cosreg"], "lambdas": [1.0], "seeds": [0, 1, 2, 3, 4]},
         ISTAR_MODELS,
-        [_ISTAR_GIVEN, *_ISTAR_DIFFERS[1:]],
+        [_ISTAR_GIVEN, _PADDING, *_TRAINING],
     ),
     Stage.SHRINK_MRPC: _shrink("MRPC", 8e-5, 8e-6),
     Stage.SHRINK_COLA: _shrink("CoLA", 5e-5, 5e-6),

@@ -85,6 +85,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     columns = [Column.model_validate(column) for column in dataset.columns]
     names = check_columns(columns, request.task, request.text_columns, request.label_column)
     grid = {name: _each_once(values) for name, values in request.grid.items()}
+    _check_lengths(grid)
     factors = _product(request, grid)
     config = TrainingConfig.model_validate(_first_setting(request, grid) | {"label_names": names})
     base = config.model_dump() | {ZETA: request.zetas[0]}
@@ -113,6 +114,16 @@ def _product(request: SweepRequest, grid: Mapping[str, list[Any]]) -> Product:
             "grid" if grid else "lambdas",
         )
     return factors
+
+
+def _check_lengths(grid: Mapping[str, list[Any]]) -> None:
+    for name in LENGTHS:
+        if None in grid.get(name, ()):
+            raise InvalidError(
+                f"Expected a whole number as each value of {name} in the grid, got null: a run without a length never "
+                "ends. Take it out.",
+                "grid",
+            )
 
 
 def _first_setting(request: SweepRequest, grid: Mapping[str, list[Any]]) -> dict[str, Any]:

@@ -4,9 +4,11 @@ import gzip
 import json
 
 import pytest
+from sqlalchemy import Engine, event
 
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
+from app.queue import Job, JobKind
 from app.services.sweeps import SweepRequest, plan_sweep
 from app.services.workers import LOST_AFTER
 
@@ -89,6 +91,33 @@ def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_ow
     ]
     wanted = [(rate, *rest) for rate in (1e-5, 3e-5) for rest in of_a_rate]
     assert [tuple(config[name] for name in varied) for config in configs] == wanted
+    told = [{name: config[name] for name in grid} for config in configs]
+    shown = client.get(f"/api/experiments/{created['id']}").json()
+    assert [run["setting"] for run in shown["runs"]] == [run["setting"] for run in created["runs"]] == told
+
+
+def test_many_runs_are_handed_in_with_as_many_transactions_as_few(client, context, request_body):
+    began = []
+    note = began.append
+    event.listen(Engine, "begin", note)
+    try:
+        counts = []
+        for seeds in (range(1), range(20)):
+            began.clear()
+            runs = client.post("/api/experiments", json=request_body | {"seeds": list(seeds)}).json()["runs"]
+            counts.append(len(began))
+            assert {f"finetune-{run['id']}" for run in runs} <= context.queue.active()
+    finally:
+        event.remove(Engine, "begin", note)
+    assert counts[0] == counts[1]
+
+
+def test_jobs_that_the_engine_knows_already_are_left_alone_among_others(context):
+    jobs = [Job(JobKind.FINETUNE, name) for name in ("one", "two", "three")]
+    context.queue.enqueue_all(jobs[:2])
+    context.queue.enqueue_all(jobs)
+    context.queue.enqueue_all([])
+    assert context.queue.active() == {"finetune-one", "finetune-two", "finetune-three"}
 
 
 def test_what_stands_beside_every_run_is_in_the_baseline_too(client, request_body):
@@ -235,6 +264,9 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         ({"grid": {"layers": ["first"]}}, "grid", "as a list of whole numbers, all or last, got 'first'"),
         ({"grid": {"layers": [None, [7]]}}, "grid", "Expected layers from 1 to 6"),
         ({"grid": {"entropy_bars": ["all"]}}, "grid", "entropy_bars, which is a setting of persistent entropy"),
+        ({"grid": {"epochs": [3, None]}}, "grid", "each value of epochs in the grid, got null"),
+        ({"grid": {"epochs": [None]}}, "grid", "each value of epochs in the grid, got null"),
+        ({"grid": {"max_steps": [10, None]}}, "grid", "each value of max_steps in the grid, got null"),
         ({"grid": {"epochs": [1], "max_steps": [5]}}, "grid", "either epochs or max_steps, got both"),
         ({"grid": {"model": ["all-MiniLM-L6-v2", "no such model!"]}}, "model", "got 'no such model!'"),
         ({"grid": {"batch_size": list(range(1, 51))}, "seeds": list(range(9))}, "grid", "50 batch sizes × (1 baseline"),

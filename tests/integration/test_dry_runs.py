@@ -2,15 +2,20 @@
 
 import math
 import re
+import weakref
 
 import pytest
 
 from app.db.models import DryRun, ResultStatus
+from app.errors import ConflictError
 from app.queue import Job, JobKind
 from app.services import dry_runs
+from app.services.sweeps import SweepRequest, plan_sweep
 from app.settings import Settings
 from tests.tiny import make_table
+from workers.finetune import dry_run as job
 from workers.finetune.dry_run import dry_run
+from workers.finetune.rehearsal import Rehearsal
 from workers.reconcile import wanted
 
 
@@ -40,6 +45,15 @@ def sweep(dataset):
     }
 
 
+@pytest.fixture
+def form(dataset):
+    return {
+        "dataset_id": dataset["id"], "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label",
+        "task": "classification", "metric": "accuracy", "regularizers": ["istar"], "lambdas": "1", "zetas": "0.2",
+        "seeds": "0", "epochs": "1", "batch_size": "8",
+    }  # fmt: skip
+
+
 def ask(client, sweep):
     answer = client.post("/api/dry-runs", json=sweep)
     assert answer.status_code == 202
@@ -61,7 +75,11 @@ def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_to
     assert results["loss_of_guessing"] == pytest.approx(math.log(2))
     assert 0.2 < results["loss"] < 2
     assert [kind["regularizers"] for kind in results["kinds"]] == [[], ["istar"], ["cosreg"]]
-    assert [kind["shrinkage_rows"] for kind in results["kinds"]] == [0, 60, 0]
+    assert [kind["shrinkage_rows"] > 60 for kind in results["kinds"]] == [False, True, False]
+    assert [(kind["inputs_per_row"], kind["probe_rows"]) for kind in results["kinds"]] == [(1, 40)] * 3
+    assert all(kind["seconds_per_look"] > 0 and kind["least_steps_apart"] > 0 for kind in results["kinds"])
+    assert told["words"] == "(1 baseline + 2 methods × 2 λ) × 2 seeds = 10 runs"
+    assert told["notes"] == ["The λ = 0 baseline was added, one run for each seed and setting."]
 
     assert estimate["steps"] == 10 * 2 * math.ceil(60 / 8)
     assert estimate["kept_bytes"] == 0
@@ -138,12 +156,61 @@ def test_a_forgotten_one_is_found_and_one_that_is_ready_or_gone_is_left_alone(cl
     assert (after.status, after.results) == (ResultStatus.READY, before)
 
 
-def test_the_form_asks_waits_and_shows(client, sweep, work):
-    form = {
-        "dataset_id": sweep["dataset_id"], "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label",
-        "task": "classification", "metric": "accuracy", "regularizers": ["istar"], "lambdas": "1", "zetas": "0.2",
-        "seeds": "0", "epochs": "1", "batch_size": "8",
-    }  # fmt: skip
+def test_no_more_than_a_few_wait_and_one_that_is_taken_back_makes_room(client, context, sweep, work):
+    sweep = sweep | {"regularizers": []}
+    asked = [ask(client, sweep | {"batch_size": size})["dry_run"]["id"] for size in range(1, 6)]
+    refused = client.post("/api/dry-runs", json=sweep | {"batch_size": 6})
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == (
+        "5 dry runs wait for a worker already, which is as many as may. Wait until one is done, or delete one: "
+        "DELETE /api/dry-runs/{id} takes it back."
+    )
+    assert ask(client, sweep | {"batch_size": 5})["dry_run"]["id"] == asked[-1], "it waits already"
+    assert client.delete(f"/api/dry-runs/{asked[0]}").status_code == 204
+    assert f"dry_run-{asked[0]}" not in context.queue.active()
+    assert client.delete(f"/api/dry-runs/{asked[0]}").status_code == 404
+    assert ask(client, sweep | {"batch_size": 6})["dry_run"]["status"] == "queued"
+
+
+def test_an_answer_can_be_had_while_others_wait_and_another_one_after_it_was_deleted(client, sweep, work):
+    sweep = sweep | {"regularizers": []}
+    first = ask(client, sweep)["dry_run"]["id"]
+    work()
+    for size in range(1, 6):
+        ask(client, sweep | {"batch_size": size})
+    assert ask(client, sweep)["dry_run"]["status"] == "ready"
+    client.delete(f"/api/dry-runs/{first}")
+    assert client.post("/api/dry-runs", json=sweep).status_code == 409
+    work()
+    again = ask(client, sweep)["dry_run"]
+    assert (again["status"], again["id"] != first) == ("queued", True)
+
+
+def test_a_data_set_that_is_deleted_at_this_moment_is_told(client, context, sweep):
+    plan = plan_sweep(context, SweepRequest.model_validate(sweep))
+    client.delete(f"/api/datasets/{sweep['dataset_id']}")
+    with pytest.raises(ConflictError) as refused:
+        dry_runs.request_dry_run(context, plan)
+    assert refused.value.message == "The data set or this dry run was deleted at the same moment; ask again."
+
+
+def test_one_model_is_in_memory_at_a_time(client, sweep, work, monkeypatch):
+    living = weakref.WeakSet()
+    found = []
+
+    class Watched(Rehearsal):
+        def __init__(self, *args):
+            found.append(len(living))
+            super().__init__(*args)
+            living.add(self.model)
+
+    monkeypatch.setattr(job, "Rehearsal", Watched)
+    ask(client, sweep)
+    work()
+    assert found == [0, 0, 0]
+
+
+def test_the_form_asks_waits_and_shows(client, form, work):
     assert "Try eight rows" in client.get("/experiments/new", params=form).text
     answer = client.post("/experiments/dry-run", data=form)
     assert answer.status_code == 303
@@ -155,6 +222,25 @@ def test_the_form_asks_waits_and_shows(client, sweep, work):
     assert re.search(r"About <strong>[\d.]+ (s|min)", shown)
     assert "guessing evenly among 2 classes is 0.693" in shown
     assert '<span class="token special">[CLS]</span>' in shown
+    assert "Steps were timed in one process" not in shown
+    assert ">Try again</button>" in shown
+    again = client.post("/experiments/dry-run", data=form)
+    assert "A worker loads the model" in client.get(again.headers["location"]).text
     wrong = client.post("/experiments/dry-run", data=form | {"lambdas": "abc"})
     assert wrong.status_code == 422
     assert "got abc" in wrong.text
+
+
+def test_the_form_says_that_too_many_wait_where_it_was_asked(client, form):
+    for size in range(1, 6):
+        assert client.post("/experiments/dry-run", data=form | {"batch_size": size}).status_code == 303
+    refused = client.post("/experiments/dry-run", data=form | {"batch_size": "6"})
+    assert refused.status_code == 409
+    of_dry_run = refused.text.partition('id="dry-run"')[2]
+    assert '<p class="error" role="alert">5 dry runs wait for a worker already' in of_dry_run
+
+
+def test_what_several_processes_take_is_told_of_one(client, form, work):
+    answer = client.post("/experiments/dry-run", data=form | {"processes": "2"})
+    work()
+    assert "Steps were timed in one process" in client.get(answer.headers["location"]).text

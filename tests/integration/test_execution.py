@@ -260,6 +260,19 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
     assert order == ["first", "late", "later"]
 
 
+def test_jobs_that_are_handed_in_together_go_in_their_order(context):
+    order = []
+
+    async def execute(job: Job) -> None:
+        order.append(job.row_id)
+
+    names = [f"{(7 * number) % 20}" for number in range(20)]
+    context.queue.enqueue_all([Job(JobKind.FINETUNE, name) for name in names])
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: len(order) == 20)
+    assert order == names
+
+
 def test_a_trial_that_somebody_waits_for_goes_before_reports(context):
     order = []
 

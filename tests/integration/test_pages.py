@@ -287,6 +287,52 @@ def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
     assert 'value="1, x"' in answer.text
 
 
+def test_of_the_grid_only_the_row_that_is_wrong_is_marked(client, dataset):
+    rows = {"grid_field": ["batch_size", "warmup"], "grid_values": ["8, 16", "0, 2"]}
+    page = client.post("/experiments", data=sweep(dataset, **rows)).text
+    assert page.count("aria-invalid") == 1
+    assert 'value="0, 2" autocomplete="off" aria-invalid="true" aria-describedby="grid-error"' in page
+
+
+@pytest.mark.parametrize(("field", "values"), [("epochs", "3, default"), ("entropy_bars", "all")])
+def test_what_is_wrong_of_the_whole_grid_is_told_at_all_of_it(client, dataset, field, values):
+    answer = client.post("/experiments", data=sweep(dataset, grid_field=field, grid_values=values))
+    assert answer.status_code == 422
+    assert '<fieldset id="grid" aria-invalid="true" aria-describedby="grid-error">' in answer.text
+    assert answer.text.count("aria-invalid") == 1
+
+
+def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
+    answer = client.post("/experiments", data=sweep(dataset, grid_field="beside", grid_values="cosreg"))
+    assert answer.status_code == 422
+    assert "Expected a setting for the values cosreg, got beside." in answer.text
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "error"),
+    [
+        ({"beside_istar": "1"}, 'aria-label="λ beside every run" aria-describedby="beside-error"', "beside"),
+        ({"regularizers": ["x"]}, 'aria-invalid="true" aria-describedby="regularizers-error"', "regularizers"),
+        ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
+    ],
+)
+def test_a_group_that_is_wrong_names_its_sentence(client, dataset, change, place, error):
+    answer = client.post("/experiments", data=sweep(dataset, **change))
+    assert answer.status_code == 422
+    assert place in answer.text
+    assert f'id="{error}-error"' in answer.text
+
+
+def test_without_classes_the_barcode_is_of_the_whole_batch_and_the_choice_is_kept(client, dataset):
+    chosen = {"regularizers": ["none", "entropy"], "entropy_by_label": "true"}
+    page = client.get("/experiments/new", params=sweep(dataset, task="regression", **chosen)).text
+    assert "prominent bars, of the whole batch" in page
+    assert '<input type="hidden" name="entropy_by_label" value="true">' in page
+    page = client.get("/experiments/new", params=sweep(dataset, **chosen)).text
+    assert "prominent bars, of each class of a batch" in page
+    assert '<option value="true" selected>each class of a batch</option>' in page
+
+
 def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client, dataset):
     chosen = {"preset": "istar-2-tuning", "dataset_id": dataset.rsplit("/", 1)[-1]}
     page = client.get("/experiments/new", params=chosen).text

@@ -283,4 +283,7 @@ def test_the_api_has_the_activation_of_a_finished_run(client, launch):
     found = client.get(f"/api/runs/{finished.id}/activation").json()
     assert found == {"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]}
     missing = client.get(f"/api/runs/{running.id}/activation")
-    assert (missing.status_code, "it is kept when a run finishes" in missing.json()["detail"]) == (404, True)
+    assert missing.status_code == 404
+    assert missing.json()["detail"] == (
+        f"There is no activation of a run {running.id!r}; it is kept when a run finishes."
+    )

@@ -45,7 +45,7 @@ def test_the_names_of_the_classes_are_the_values_of_the_label():
         ([column(values=None, n_distinct=1001)], r"has more than 1,000 different values, labels at most 200: choose"),
         ([column(values=None, n_distinct=201)], r"has 201 different values, labels at most 200"),
         ([column(values=["0", "0.5", "1"])], r"holds fractions such as 0\.5, so it is a score and not a class"),
-        ([column(values=["1"])], r"holds '1' in every row of the train file: choose a column with at least two"),
+        ([column(values=["1"])], r"holds '1' in every row of the train file: choose a column with at least two diff"),
         ([column(unseen=["2", "3"])], r"of the validation file holds '2', '3', which the train file never does"),
         ([column(n_missing_train=1)], r"is empty in 1 row of the train file: fill the cells, or leave those rows out"),
         ([column(n_missing_validation=1200)], r"is empty in 1,200 rows of the validation file"),
@@ -57,6 +57,12 @@ def test_a_column_that_cannot_be_the_class_is_refused_at_its_field(columns, sent
     with pytest.raises(InvalidError, match=sentence) as raised:
         check_columns([text(), *columns], CLASSIFICATION, ["sentence"], "label")
     assert raised.value.field == "label_column"
+
+
+@pytest.mark.parametrize("task", [CLASSIFICATION, REGRESSION])
+def test_one_value_in_every_row_is_nothing_to_learn(task):
+    with pytest.raises(InvalidError, match=r"choose a column with at least two different labels\.$"):
+        check_columns([text(), column(values=["1"])], task, ["sentence"], "label")
 
 
 def test_a_column_of_numbers_can_be_regressed_whether_they_look_like_scores_or_like_labels():

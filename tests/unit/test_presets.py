@@ -51,5 +51,39 @@ def test_the_numbers_are_those_of_the_papers():
     assert (shrink["batch_size"], shrink["epochs"], shrink["optimizer"], shrink["warmup"]) == (64, 10, "adam", 0.1)
 
 
-def test_presets_that_disagree_with_a_published_text_or_code_say_so():
-    assert all(preset.differs and preset.models for preset in PRESETS.values())
+OF_I_STAR = {Stage.ISTAR_TUNING, Stage.ISTAR_SEEDS}
+OF_TOKENS = OF_I_STAR | {Stage.ISTAR_COSREG}
+OF_RUDMAN = OF_TOKENS | {Stage.ISTAR_SEARCH}
+OF_KUDRIASHOV = {Stage.SHRINK_MRPC, Stage.SHRINK_COLA}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "stages"),
+    [
+        (
+            "ζ weighs the shrinkage covariance, as in Algorithm 1, the poster and the code; the text’s section 3",
+            OF_I_STAR,
+        ),
+        ("Padding is no data here. The code counts it among the tokens", OF_TOKENS),
+        ("Two batches are averaged into one step, as the paper says; the public code has no accumulation.", OF_RUDMAN),
+        ("Seeds also order the training rows; the code orders them by a seed that is always 0.", OF_RUDMAN),
+        ("over 10 % of the steps, as in the code; then a constant rate, since the text names no decay.", OF_KUDRIASHOV),
+        ("The code has AdamW and a cosine.", OF_KUDRIASHOV),
+        ("The code keeps one bar too many.", OF_KUDRIASHOV),
+        ("other bars is left alone, as in the text; the code’s notebook makes them longer.", OF_KUDRIASHOV),
+    ],
+)
+def test_each_stage_says_where_it_follows_one_of_text_and_code_against_the_other(sentence, stages):
+    assert {stage for stage, preset in PRESETS.items() if sentence in " ".join(preset.differs)} == stages
+
+
+def test_what_a_stage_follows_is_what_it_sets():
+    settings = {stage: preset.settings for stage, preset in PRESETS.items()}
+    of_shrink = [
+        (settings[stage]["optimizer"], settings[stage]["schedule"], settings[stage]["entropy_cluster_weight"])
+        for stage in OF_KUDRIASHOV
+    ]
+    assert of_shrink == [("adam", "constant", 0.0)] * 2
+    assert all(settings[stage]["accumulation"] == 2 for stage in OF_RUDMAN)
+    assert not any(settings[stage].get("include_padding") for stage in OF_TOKENS)
+    assert all(preset.models for preset in PRESETS.values())

@@ -91,11 +91,20 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
             "beside_cosreg",
             "Expected a number from −1000000 to 1000000, or nothing; got much.",
         ),
-        ({"grid": [("batch_size", "8, x")]}, "grid", "in the grid: a whole number from 1 to 4096; got 8, x."),
-        ({"grid": [("batch_size", "")]}, "grid", "Expected the values of batch_size in the grid, got nothing."),
-        ({"grid": [("", "1, 2")]}, "grid", "Expected a setting for the values 1, 2, got none."),
-        ({"grid": [("metric", "f1")]}, "grid", "Expected a setting for the values f1, got metric."),
-        ({"grid": [("epochs", "1"), ("epochs", "2")]}, "grid", "got epochs twice; join its values."),
+        (
+            {"grid": [("warmup", "0"), ("batch_size", "8, x")]},
+            "grid-2",
+            "in the grid: a whole number from 1 to 4096; got 8, x.",
+        ),
+        ({"grid": [("batch_size", "")]}, "grid-1", "Expected the values of batch_size in the grid, got nothing."),
+        ({"grid": [("", "1, 2")]}, "grid-1", "Expected a setting for the values 1, 2, got none."),
+        ({"grid": [("metric", "f1")]}, "grid-1", "Expected a setting for the values f1, got metric."),
+        ({"grid": [("beside", "x")]}, "grid-1", "Expected a setting for the values x, got beside."),
+        (
+            {"grid": [("epochs", "1"), ("epochs", "2")]},
+            "grid-2",
+            "Expected each setting once in the grid, got epochs twice; join its values.",
+        ),
         ({"epochs": ""}, "max_steps", "Expected either epochs or max_steps; give one of them."),
         ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
         ({"warmup": "1"}, "warmup", "Expected a number from 0 and below 1, such as 0.1; got 1."),
@@ -119,12 +128,17 @@ def test_steps_count_instead_of_epochs():
     assert (asked.epochs, asked.max_steps) == (None, 20)
 
 
-def test_what_does_not_fit_another_task_is_changed_with_it():
-    changed = fitting(filled(task="regression"))
-    assert (changed["metric"], changed["entropy_by_label"]) == ("pearson", "false")
-    kept = fitting(filled(metric="matthews"))
-    assert (kept["metric"], kept["entropy_by_label"]) == ("matthews", "true")
+def test_a_metric_that_does_not_fit_another_task_is_changed_with_it():
+    assert fitting(filled(task="regression"))["metric"] == "pearson"
+    assert fitting(filled(metric="matthews"))["metric"] == "matthews"
     assert fitting(filled(task="poetry"))["metric"] == "accuracy"
+
+
+def test_entropy_is_by_label_again_after_a_task_without_classes():
+    among = fitting(filled(task="regression"))
+    assert (among["entropy_by_label"], parse(among).entropy_by_label) == ("true", False)
+    back = fitting(among | {"task": "classification"})
+    assert parse(back).entropy_by_label is True
 
 
 def test_a_box_that_is_ticked_is_true_and_one_that_is_not_is_false():

@@ -10,7 +10,8 @@ from app.db.encoding import EncodingConfig
 from app.errors import InvalidError
 from app.formats.detect import TEXTS_FORMATS
 from app.formats.labels import label_text
-from app.formats.tables import Scalar, read_columns
+from app.formats.table_file import Scalar
+from app.formats.tables import read_columns
 from app.formats.wording import shown, storable
 from workers.generated import LABEL, NAME
 

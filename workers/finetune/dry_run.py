@@ -1,6 +1,8 @@
 """The dry-run job: a few rows and steps of every kind that a sweep has, before it is launched."""
 
+import gc
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import Update, update
 
@@ -26,16 +28,24 @@ def dry_run(dry_run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     be_quiet()
     choose_device(device)
     try:
-        rehearsals = (
-            Rehearsal(RunConfig.model_validate(config), dataset, settings, device) for config in asked.configs
-        )
-        first = next(rehearsals)
-        results = {**first.shown(), "kinds": [first.times(), *(one.times() for one in rehearsals)]}
+        told = []
+        for config in asked.configs:
+            told.append(_rehearse(RunConfig.model_validate(config), dataset, settings, device))
+            gc.collect()  # a Trainer and its callbacks refer to one another, and would keep its model beside the next
+        results = {**told[0][0], "kinds": [times for _, times in told]}
         with sessions.begin() as session:
             session.execute(_waiting(dry_run_id).values(status=ResultStatus.READY, results=results, error=None))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         record(error, sessions, _waiting(dry_run_id), status=ResultStatus.FAILED)
     return ()
+
+
+def _rehearse(
+    config: RunConfig, dataset: Dataset, settings: Settings, device: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a rehearsal shows, and its times."""
+    rehearsal = Rehearsal(config, dataset, settings, device)
+    return rehearsal.shown(), rehearsal.times()
 
 
 def _waiting(dry_run_id: str) -> Update:

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import delete
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from app.db.config import RunConfig
+from app.db.config import LOOKS_PER_RUN, RunConfig
 from app.db.models import Phase, Step
 from app.errors import InvalidError
 from workers.finetune.layers import rows_at_once
@@ -17,7 +17,6 @@ from workers.finetune.tally import Tally
 from workers.hidden_states import hidden_states_of, looking_at, width
 
 ROWS_PER_RUN = 100
-PROBES_PER_RUN = 12
 PROBE_ROWS = 256
 PROBE_SEED = 0
 # With fewer tokens the plain IsoScore is biased far down, and with fewer texts the bias-corrected one has wide errors.
@@ -49,10 +48,13 @@ class Probe:
         """Return after how many steps of a run the next look is due: those asked for, else its share is bounded."""
         if self.every is not None:
             return self.every
-        # A step costs its tokens three times, forward and backward, so a probe a sixth of the steps between two.
-        steps = max(max_steps / PROBES_PER_RUN, 2 * self.cost / tokens_per_step)
+        steps = max(max_steps / LOOKS_PER_RUN, self.least_steps_apart(tokens_per_step))
         row_every = rows_apart(max_steps)
         return row_every * max(1, round(steps / row_every))
+
+    def least_steps_apart(self, tokens_per_step: float) -> float:
+        """Return the steps of which a look is a sixth: they cost their tokens thrice, forward and backward."""
+        return 2 * self.cost / tokens_per_step
 
     def measures(self) -> dict[str, list[float | None]]:
         """Return the values of ``LayerMeasures`` by layer, None where one is undefined."""

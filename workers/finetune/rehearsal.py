@@ -4,6 +4,7 @@ import math
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from app.settings import Settings
 from workers.device import device_name
 from workers.finetune.data import load_columns
 from workers.finetune.layers import rows_at_once
+from workers.finetune.metrics import PROBE_ROWS, Probe
 from workers.finetune.model import load_model
+from workers.finetune.order import batches_of
 from workers.finetune.penalties import Penalties, make_penalties
 from workers.finetune.rows import Rows
 from workers.finetune.tally import Tally
@@ -32,11 +35,11 @@ ROWS_SHOWN = 8
 TIMED_STEPS = 3
 """After a first one, in which memory is sought."""
 DRAW_SEED = 0
-"""Of the rows that are timed: not the first, which a file may have sorted by length."""
+"""Of the rows that are timed and looked at: not the first, which a file may have sorted by length."""
 
 
 class Rehearsal:
-    """A configuration with its model and some rows of its data set."""
+    """A configuration with its model and some rows of its data set, in one process, however many are asked for."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, settings: Settings, device: str) -> None:
         began = time.perf_counter()
@@ -44,13 +47,16 @@ class Rehearsal:
         self.device = device
         self.task = TASKS[config.task](config)
         self.columns, validation = load_columns(dataset, config, settings)
-        self.n = _length(self.columns) + _length(validation)
+        self.n = _length(self.columns)
         self.model, self.tokenizer = load_model(find_source(config.model, settings), self.task)
         self.max_length = longest_input(self.model, self.tokenizer, config.max_length)
         loaded = time.perf_counter()
-        self.rows = self._encode(self._drawn(), training=True)
-        encoding = (time.perf_counter() - loaded) / len(self.rows)
-        self.seconds_to_load = loaded - began + encoding * self.n
+        timed = _draw(self.columns, (1 + TIMED_STEPS) * config.batch_size * config.accumulation)
+        self.rows = self._encode(timed, training=True)
+        encoding = (time.perf_counter() - loaded) / _length(timed)
+        self.seconds_to_load = loaded - began + encoding * (self.n + _length(validation))
+        self.inputs_per_row = len(self.rows) / _length(timed)
+        self.probe = Probe(self.model, self._encode(_draw(validation, PROBE_ROWS)), config)
 
     def shown(self) -> dict[str, Any]:
         """Return the first rows of the train file as the model reads them, and its loss on them before any step."""
@@ -82,7 +88,11 @@ class Rehearsal:
         }
 
     def times(self) -> dict[str, Any]:
-        """Return what a step, a row that is only looked at, and the beginning take, in seconds; and sizes."""
+        """Return what a step, a row that is only looked at, a look at the layers and the beginning take, in seconds.
+
+        And sizes: for each row of the file how many the model reads, which are several where they are windows; rows of
+        a shrinkage pass and of a look; the least steps between two looks of a run that does not say how many.
+        """
         penalties = make_penalties(self.config, self.model)
         parameters = sum(weights.numel() for weights in self.model.parameters())
         seconds_per_step = self._train(penalties)
@@ -90,20 +100,19 @@ class Rehearsal:
             "regularizers": sorted(self.config.weights),
             "seconds_to_load": self.seconds_to_load,
             "seconds_per_step": seconds_per_step,
-            "seconds_per_row": self._look(),
+            "seconds_per_row": _seconds_of(self._forward) / len(self.rows),
+            "seconds_per_look": _seconds_of(self.probe.measures),
+            "inputs_per_row": self.inputs_per_row,
+            "probe_rows": len(self.probe.indices),
+            "least_steps_apart": self.probe.least_steps_apart(
+                batches_of(self.config)["rows_per_step"] * float(self.rows.tokens.mean())
+            ),
             "shrinkage_rows": self._shrinkage_rows(penalties),
             "parameters": parameters,
             "layers": depth(self.model),
             "width": width(self.model),
             "device": device_name(self.model.device),
         }
-
-    def _drawn(self) -> Columns:
-        """The rows of the steps that are timed, and of the one before."""
-        n = _length(self.columns)
-        wanted = min(n, (1 + TIMED_STEPS) * self.config.batch_size * self.config.accumulation)
-        places = np.random.default_rng(DRAW_SEED).choice(n, wanted, replace=False)
-        return {name: [values[place] for place in places] for name, values in self.columns.items()}
 
     def _encode(self, columns: Columns, *, training: bool = False) -> Rows:
         return self.task.encode(columns, self.tokenizer, self.max_length, training=training)
@@ -130,21 +139,19 @@ class Rehearsal:
             trainer.train()
         return statistics.median(np.diff(clock.ends).tolist())
 
-    def _look(self) -> float:
-        began = time.perf_counter()
+    def _forward(self) -> None:
         order = self.rows.longest_first(np.arange(len(self.rows)))
         with looking_at(self.model):
             for batch in self.rows.batches(order, rows_at_once(self.config), self.model.device):
                 self.model(**batch, output_hidden_states=True)
-        _wait()
-        return (time.perf_counter() - began) / len(self.rows)
 
     def _shrinkage_rows(self, penalties: Penalties | None) -> int:
-        """Rows of one pass for the shrinkage covariance."""
+        """Rows that one pass for the shrinkage covariance would take of a file that has as many."""
         if penalties is None or penalties.shrunk is None:
             return 0
-        points_of_a_row = len(penalties.views[Regularizer.ISTAR].layers) * float(self.rows.tokens.mean())
-        return min(_length(self.columns), round(self.config.shrinkage_points / points_of_a_row))
+        view = penalties.views[Regularizer.ISTAR]
+        points_of_a_row = len(view.layers) * (float(self.rows.tokens.mean()) if view.pooling is None else 1)
+        return max(1, round(self.config.shrinkage_points / points_of_a_row))
 
 
 class _Clock(TrainerCallback):
@@ -158,10 +165,24 @@ class _Clock(TrainerCallback):
         self.ends.append(time.perf_counter())
 
 
+def _seconds_of(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    _wait()
+    return time.perf_counter() - began
+
+
 def _wait() -> None:
     """Let a GPU finish what it was given: calls return before it has."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def _draw(columns: Columns, wanted: int) -> Columns:
+    """At most so many rows."""
+    n = _length(columns)
+    places = np.random.default_rng(DRAW_SEED).choice(n, min(n, wanted), replace=False)
+    return {name: [values[place] for place in places] for name, values in columns.items()}
 
 
 def _length(columns: Columns) -> int:

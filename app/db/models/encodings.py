@@ -24,7 +24,7 @@ class Encoding(Base):
     n_texts: Mapped[int]
     """Texts in the file."""
     columns: Mapped[list[Any]]
-    """One ``app.formats.tables.Column`` as a dict for each column of the file."""
+    """One ``app.formats.columns.Column`` as a dict for each column of the file."""
     config: Mapped[dict[str, Any] | None]
     """``app.db.encoding.EncodingConfig``, null for a draft."""
     status: Mapped[EncodingStatus] = mapped_column(default=EncodingStatus.DRAFT, index=True)

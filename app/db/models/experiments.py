@@ -31,7 +31,7 @@ class Dataset(Base):
     n_train: Mapped[int | None]
     n_validation: Mapped[int | None]
     columns: Mapped[list[Any]]
-    """One ``app.formats.tables.Column`` as a dict for each column that both files have."""
+    """One ``app.formats.columns.Column`` as a dict for each column that both files have."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
 

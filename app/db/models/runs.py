@@ -66,6 +66,11 @@ class Run(Base):
     experiment: Mapped[Experiment] = relationship(back_populates="runs")
     steps: Mapped[list["Step"]] = relationship(cascade="all, delete-orphan", passive_deletes=True, order_by="Step.step")
 
+    @property
+    def setting(self) -> dict[str, Any]:
+        """Its value of every field of the experiment's grid, also of those that make no difference to it."""
+        return {field: self.config.get(field) for field in self.experiment.grid}
+
 
 class Step(Base):
     """What was logged at one optimizer step of a run."""

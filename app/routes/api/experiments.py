@@ -6,14 +6,14 @@ from fastapi import APIRouter
 
 from app.db.models import Experiment
 from app.dependencies import ContextDep
-from app.routes.api.schemas.experiments import ExperimentOut
+from app.routes.api.schemas.experiments import ExperimentOut, ExperimentSummary
 from app.services import experiments
 from app.services.sweeps import SweepRequest
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
 
-@router.get("", response_model=list[ExperimentOut])
+@router.get("", response_model=list[ExperimentSummary])
 def list_experiments(context: ContextDep) -> Sequence[Experiment]:
     """All experiments, newest first."""
     return experiments.list_experiments(context)

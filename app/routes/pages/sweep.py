@@ -26,7 +26,8 @@ from app.routes.pages.sweep_form import (
 )
 from app.routes.pages.sweep_request import parse
 from app.services.datasets import list_datasets
-from app.services.dry_runs import Estimate, estimate, find_dry_run, request_dry_run
+from app.services.dry_runs import find_dry_run, request_dry_run
+from app.services.estimates import Estimate, estimate
 from app.services.experiments import create_experiment
 from app.services.models import list_models
 from app.services.presets import PRESETS
@@ -89,7 +90,7 @@ def _launch(request: Request, context: Context, values: Values) -> Response:
 
 def _try(request: Request, context: Context, values: Values) -> Response:
     try:
-        request_dry_run(context, plan_sweep(context, parse(values)))
+        request_dry_run(context, plan_sweep(context, parse(values)), again=True)
     except IsoscopeError as error:
         return _form_page(request, context, defaults(None, "") | values, error)
     return see(f"/experiments/new?{query_of(values)}#dry-run")

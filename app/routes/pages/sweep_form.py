@@ -78,14 +78,11 @@ def query_of(values: Values) -> str:
 
 
 def fitting(values: Values) -> Values:
-    """What no longer fits the task, which was changed, set to what does."""
+    """With a metric of the task, which was changed, where the one chosen no longer fits."""
     task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
-    changed: Values = {}
-    if task is not None and values["metric"] not in METRICS[task]:
-        changed["metric"] = METRICS[task][0].value
-    if task not in (None, TaskKind.CLASSIFICATION):
-        changed["entropy_by_label"] = text_of(False)
-    return values | changed
+    if task is None or values["metric"] in METRICS[task]:
+        return values
+    return values | {"metric": METRICS[task][0].value}
 
 
 def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:

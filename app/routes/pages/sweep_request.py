@@ -7,11 +7,13 @@ from pydantic import ValidationError
 
 from app.complaints import VALUE_ERROR, complaint_of
 from app.db.penalty import Layers
+from app.db.task import TaskKind
 from app.errors import InvalidError
+from app.routes.pages.sweep_choices import GRID_GROUPS
 from app.routes.pages.sweep_form import BESIDE, DEFAULT, FLAGS, Values
-from app.services.grid import GRID_FIELDS
 from app.services.sweeps import SweepRequest
 
+WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
 LISTS = ("lambdas", "zetas", "seeds")
 OPTIONAL = (
     "name",
@@ -25,6 +27,9 @@ OPTIONAL = (
     "evaluate_every",
     "patience",
 )
+
+OFFERED = {name for names in GRID_GROUPS.values() for name in names}
+"""Settings that a row of the grid may be of."""
 
 WEIGHT = "a number from −1000000 to 1000000, or nothing"
 EXPECTED = {
@@ -88,6 +93,8 @@ def parse(values: Values) -> SweepRequest:
         given["layers"] = _layers(given["layers"])
     if given.get("max_steps") or values.get("epochs") == "":
         given["epochs"] = None
+    if given.get("task") in WITHOUT_CLASSES:
+        given["entropy_by_label"] = False
     given["grid"] = _grid(values.get("grid", []))
     try:
         return SweepRequest.model_validate(given)
@@ -97,15 +104,21 @@ def parse(values: Values) -> SweepRequest:
 
 def _grid(rows: list[tuple[str, str]]) -> dict[str, list[Any]]:
     grid: dict[str, list[Any]] = {}
-    for field, texts in rows:
-        if field not in GRID_FIELDS:
-            raise InvalidError(f"Expected a setting for the values {texts}, got {field or 'none'}.", "grid")
+    for number, (field, texts) in enumerate(rows, start=1):
+        row = _row(number)
+        if field not in OFFERED:
+            raise InvalidError(f"Expected a setting for the values {texts}, got {field or 'none'}.", row)
         if field in grid:
-            raise InvalidError(f"Expected each setting once in the grid, got {field} twice; join its values.", "grid")
+            raise InvalidError(f"Expected each setting once in the grid, got {field} twice; join its values.", row)
         if not texts:
-            raise InvalidError(f"Expected the values of {field} in the grid, got nothing.", "grid")
+            raise InvalidError(f"Expected the values of {field} in the grid, got nothing.", row)
         grid[field] = [_value(field, text) for text in (texts.split(",") if field == "layers" else _split(texts))]
     return grid
+
+
+def _row(number: int) -> str:
+    """The field of the form that a row of the grid is, from 1."""
+    return f"grid-{number}"
 
 
 def _value(field: str, text: str) -> Any:
@@ -135,8 +148,9 @@ def _complaint(error: ValidationError, values: Mapping[str, Any]) -> InvalidErro
         return InvalidError(complaint_of(error.errors()).sentence, field)
     if field == "grid":
         name = str(place[1])
-        came = dict(values["grid"]).get(name, "nothing")
-        return InvalidError(f"Expected of each value of {name} in the grid: {EXPECTED[name]}; got {came}.", "grid")
+        number, came = next((n, texts) for n, (row, texts) in enumerate(values["grid"], start=1) if row == name)
+        sentence = f"Expected of each value of {name} in the grid: {EXPECTED[name]}; got {came}."
+        return InvalidError(sentence, _row(number))
     if field == "beside":
         field = f"beside_{place[1]}"
     came = values.get(field) or "nothing"

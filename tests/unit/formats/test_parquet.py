@@ -84,6 +84,12 @@ def test_answers_that_cannot_be_are_refused_with_their_row(path):
         read(path)
 
 
+def test_an_object_of_two_nulls_is_a_missing_value_as_one_of_empty_lists_is(path):
+    nothing = [{"text": None, "answer_start": None}, {"text": [], "answer_start": []}, None]
+    pq.write_table(pa.table({"answers": pa.array(nothing, answers())}), path)
+    assert list(read_parquet(path).rows()) == [[None], [None], [None]]
+
+
 def test_a_file_without_scalars_is_refused(path):
     pq.write_table(pa.table({"list": [[1.0]]}), path)
     with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):

@@ -21,6 +21,12 @@ def test_a_question_without_an_answer_has_none():
     assert read_span('{"text": [], "answer_start": []}') is None
 
 
+def test_two_nulls_as_parquet_fills_a_missing_object_with_are_no_answer():
+    assert span_text({"text": None, "answer_start": None}, "answers", "Row 1") is None
+    with pytest.raises(InvalidError, match="Row 1 holds no answers under 'answers': expected a list of texts"):
+        span_text({"text": None, "answer_start": [1]}, "answers", "Row 1")
+
+
 def test_what_no_database_takes_is_replaced_in_place():
     assert span_text({"text": ["é\ud800\0"], "answer_start": [0]}, "answers", "Row 1") == (
         '{"text": ["é?\ufffd"], "answer_start": [0]}'
@@ -77,7 +83,7 @@ VALUES = st.recursive(
 @given(texts=VALUES, starts=VALUES)
 def test_whatever_the_two_keys_hold_is_read_or_refused_with_a_sentence(texts, starts):
     value = {"text": texts, "answer_start": starts}
-    if texts == starts == []:
+    if texts == starts and texts in ([], None):
         assert span_text(value, "answers", "Row 1") is None
     elif isinstance(texts, list) and read_span(json.dumps(value)):
         assert read_span(span_text(value, "answers", "Row 1")) is not None

@@ -36,4 +36,7 @@ class DryRunAnswer(BaseModel):
 
     dry_run: DryRunOut
     runs: int
+    words: str
+    """The count with its factors."""
+    notes: list[str]
     estimate: EstimateOut | None

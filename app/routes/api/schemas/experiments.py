@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.db.models import Phase, RunStatus
 from app.db.penalty import Regularizer
@@ -11,7 +11,7 @@ from app.routes.api.schemas.row import Row
 
 
 class RunSummary(Row):
-    """A run in its experiment."""
+    """A run in a list of experiments."""
 
     id: str
     regularizer: Regularizer
@@ -33,6 +33,12 @@ class RunSummary(Row):
     finished_at: datetime | None
 
 
+class RunOfExperiment(RunSummary):
+    """A run in its experiment."""
+
+    setting: dict[str, Any] = Field(description="Its value of every field of the experiment's grid.")
+
+
 class StepOut(Row):
     """What was logged at one optimizer step."""
 
@@ -42,7 +48,7 @@ class StepOut(Row):
     layers: dict[str, list[float | None]] | None
 
 
-class RunOut(RunSummary):
+class RunOut(RunOfExperiment):
     """A run with all that is needed to repeat it and all that was logged."""
 
     experiment_id: str
@@ -63,8 +69,8 @@ class ActivationOut(BaseModel):
     std: list[float]
 
 
-class ExperimentOut(Row):
-    """An experiment and its runs."""
+class ExperimentSummary(Row):
+    """An experiment in a list of them."""
 
     id: str
     name: str
@@ -74,3 +80,9 @@ class ExperimentOut(Row):
     created_at: datetime
     status: RunStatus
     runs: list[RunSummary]
+
+
+class ExperimentOut(ExperimentSummary):
+    """An experiment and its runs."""
+
+    runs: list[RunOfExperiment]  # type: ignore[assignment]

@@ -1,0 +1,118 @@
+"""What a sweep would take, told from a dry run of it."""
+
+import json
+import math
+from typing import NamedTuple
+
+from app.db.config import LOOKS_PER_RUN, RunConfig
+from app.db.models import DryRun
+from app.db.penalty import Refresh
+from app.services.sweeps import SweepPlan
+
+WEIGHT_BYTES = 4
+CHECKPOINT_WEIGHTS = 3
+"""Numbers of a checkpoint for each weight: itself and the two moments of Adam."""
+CHECKPOINTS_AT_ONCE = 2
+"""The last one goes when the next one is whole."""
+
+# What a run can differ in without a step of it taking longer: how many there are, and of which size.
+OF_NO_COST = (
+    "label_column", "lam", "seed", "epochs", "max_steps", "learning_rate", "warmup", "schedule", "weight_decay",
+    "train_rows", "validation_rows", "metric", "shrinkage_every", "shrinkage_momentum", "probe_every",
+    "evaluation_zeta", "checkpoint", "selection", "evaluate_every", "patience", "export", "regularizer", "beside",
+)  # fmt: skip
+
+
+class Estimate(NamedTuple):
+    """What a sweep would take, by the steps that were timed: of the device that they were timed on, one run a time.
+
+    Not in it: early stops, evaluations that choose a checkpoint, what is measured of the trained model beside running
+    the validation rows through it, checkpoints and downloads. Steps are timed in one process; those of a run in several
+    count as long as that, without what the processes tell one another.
+    """
+
+    seconds: float
+    longest_seconds: float
+    """Of the run that takes longest."""
+    steps: int
+    """Of all runs together."""
+    kept_bytes: int
+    """Models that are kept for download."""
+    passing_bytes: int
+    """Checkpoints of the run that is trained; they go when it has ended."""
+    kinds_untimed: int
+    """Kinds of steps beyond those that a dry run times, which are taken to be as dear as the dearest timed."""
+
+
+def estimate(plan: SweepPlan, dry_run: DryRun) -> Estimate | None:
+    """What the runs of a plan would take by a dry run of it; None until it has results."""
+    if dry_run.results is None:
+        return None
+    timed = {kind_of(RunConfig.model_validate(config)): place for place, config in enumerate(dry_run.configs)}
+    kinds = dry_run.results["kinds"]
+    dearest = max(range(len(kinds)), key=lambda place: kinds[place]["seconds_per_step"])
+    durations, steps, untimed = [], 0, set()
+    for run in plan.runs:
+        kind = kind_of(run)
+        if kind not in timed:
+            untimed.add(kind)
+        times = kinds[timed.get(kind, dearest)]
+        of_run = _epoch_steps(plan, run, times) * run.epochs if run.epochs else run.max_steps or 0
+        steps += of_run
+        durations.append(_seconds(plan, run, of_run, times))
+    weights = max(kind["parameters"] for kind in kinds) * WEIGHT_BYTES
+    return Estimate(
+        seconds=sum(durations),
+        longest_seconds=max(durations),
+        steps=steps,
+        kept_bytes=weights * sum(run.export for run in plan.runs),
+        passing_bytes=weights * CHECKPOINT_WEIGHTS * CHECKPOINTS_AT_ONCE,
+        kinds_untimed=len(untimed),
+    )
+
+
+def kind_of(run: RunConfig) -> str:
+    """What a run's step costs by: the same text is the same cost."""
+    values = run.model_dump(mode="json", exclude=set(OF_NO_COST))
+    if not run.weights:
+        values |= {"zeta": None, "layers": None, "points": None}
+    return json.dumps([values, sorted(run.weights)], sort_keys=True)
+
+
+def _seconds(plan: SweepPlan, run: RunConfig, steps: int, kind: dict[str, float]) -> float:
+    """The beginning, steps, passes of the shrinkage covariance, looks at the layers, and the validation rows."""
+    of_pass = min(kind["shrinkage_rows"], _inputs(plan, run, kind))
+    rows = _rows(run.validation_rows, plan.dataset.n_validation) * kind["inputs_per_row"]
+    rows += _passes(run, steps, _epoch_steps(plan, run, kind)) * of_pass
+    in_training = steps * kind["seconds_per_step"] + _looks(run, steps, kind) * kind["seconds_per_look"]
+    return kind["seconds_to_load"] + in_training + rows * kind["seconds_per_row"]
+
+
+def _rows(wanted: int | None, there: int | None) -> int:
+    return min(wanted or there or 0, there or 0)
+
+
+def _inputs(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> float:
+    """What is trained on: rows of the file, or windows, several of a row."""
+    return _rows(run.train_rows, plan.dataset.n_train) * kind["inputs_per_row"]
+
+
+def _epoch_steps(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> int:
+    return max(1, math.ceil(_inputs(plan, run, kind) / (run.batch_size * run.accumulation * run.processes)))
+
+
+def _passes(run: RunConfig, steps: int, epoch_steps: int) -> int:
+    """Estimates of the shrinkage covariance, of which one comes before the first step."""
+    match run.shrinkage_refresh:
+        case Refresh.EPOCH:
+            return math.ceil(steps / epoch_steps)
+        case Refresh.STEPS:
+            return math.ceil(steps / run.shrinkage_every)
+        case Refresh.AVERAGE:
+            return 1
+
+
+def _looks(run: RunConfig, steps: int, kind: dict[str, float]) -> int:
+    """Looks at the layers: before the first step, every so many, and after the last."""
+    every = run.probe_every or max(1, round(max(steps / LOOKS_PER_RUN, kind["least_steps_apart"])))
+    return 1 + math.ceil(steps / every)

@@ -1,0 +1,85 @@
+"""What a sweep would take is counted from the steps, passes, looks and rows that its runs have."""
+
+import pytest
+
+from app.db.config import RunConfig, TrainingConfig
+from app.db.models import Dataset, DryRun
+from app.services.estimates import estimate
+from app.services.product import Product
+from app.services.sweeps import SweepPlan
+
+KIND = {
+    "seconds_to_load": 0.0,
+    "seconds_per_step": 0.0,
+    "seconds_per_row": 0.0,
+    "seconds_per_look": 0.0,
+    "inputs_per_row": 1.0,
+    "least_steps_apart": 0.1,
+    "shrinkage_rows": 0,
+    "parameters": 10,
+}
+
+
+def told(times, **changes):
+    """The estimate of one run on 1,000 train and 100 validation rows, of which some seconds are 1 and all others 0."""
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    run = RunConfig.model_validate({**values, "regularizer": "istar", "lam": 1, "batch_size": 10, **changes})
+    shared = TrainingConfig.model_validate(run.model_dump(include=set(TrainingConfig.model_fields)))
+    plan = SweepPlan(Dataset(n_train=1000, n_validation=100), shared, {}, Product({}, {}, [], [0]), [run], [])
+    return estimate(plan, DryRun(configs=[run.model_dump(mode="json")], results={"kinds": [KIND | times]}))
+
+
+def test_before_there_are_results_nothing_is_told():
+    assert estimate(None, DryRun(results=None)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows_per_input", "steps"),
+    [
+        ({"epochs": 3}, 1.0, 300),
+        ({"epochs": 3, "train_rows": 45}, 1.0, 15),
+        ({"epochs": 3, "train_rows": 9999, "accumulation": 2, "processes": 2}, 1.0, 75),
+        ({"epochs": 3}, 2.5, 750),
+        ({"epochs": None, "max_steps": 7}, 2.5, 7),
+    ],
+)
+def test_steps_are_of_what_the_model_reads(changes, rows_per_input, steps):
+    found = told({"seconds_per_step": 1, "inputs_per_row": rows_per_input}, **changes)
+    assert (found.steps, found.seconds) == (steps, steps)
+
+
+@pytest.mark.parametrize(
+    ("changes", "passes"),
+    [
+        ({"epochs": 3}, 3),
+        ({"epochs": None, "max_steps": 250}, 3),
+        ({"epochs": None, "max_steps": 5}, 1),
+        ({"epochs": 3, "shrinkage_refresh": "steps", "shrinkage_every": 120}, 3),
+        ({"epochs": 3, "shrinkage_refresh": "steps", "shrinkage_every": 500}, 1),
+        ({"epochs": 3, "shrinkage_refresh": "average"}, 1),
+    ],
+)
+def test_the_shrinkage_covariance_is_estimated_as_often_as_it_is_refreshed(changes, passes):
+    found = told({"seconds_per_row": 1, "shrinkage_rows": 200}, validation_rows=2, **changes)
+    assert found.seconds == passes * 200 + 2
+
+
+def test_a_pass_and_an_evaluation_look_at_no_more_rows_than_there_are():
+    assert told({"seconds_per_row": 1, "shrinkage_rows": 5000}, epochs=1, validation_rows=9999).seconds == 1100
+    some = told({"seconds_per_row": 1, "shrinkage_rows": 5000, "inputs_per_row": 2}, epochs=1, train_rows=30)
+    assert some.seconds == 260
+
+
+@pytest.mark.parametrize(
+    ("changes", "least", "looks"),
+    [
+        ({"max_steps": 1200}, 0.1, 13),
+        ({"max_steps": 12}, 0.1, 13),
+        ({"max_steps": 1}, 0.1, 2),
+        ({"max_steps": 1200}, 400, 4),
+        ({"max_steps": 1200, "probe_every": 500}, 400, 4),
+        ({"max_steps": 1200, "probe_every": 5000}, 400, 2),
+    ],
+)
+def test_the_layers_are_looked_at_about_twelve_times_or_as_often_as_asked(changes, least, looks):
+    assert told({"seconds_per_look": 1, "least_steps_apart": least}, epochs=None, **changes).seconds == looks

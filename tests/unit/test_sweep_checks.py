@@ -1,0 +1,24 @@
+"""Runs that could not do what they say are refused before they are queued, at the field or at the grid."""
+
+import pytest
+
+from app.db.config import RunConfig
+from app.errors import InvalidError
+from app.services.models import ModelChoice
+from app.services.sweep_checks import check_run
+
+MODEL = ModelChoice("tiny", "", 6)
+
+
+def span_run(**changes):
+    columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
+    values = {"model": "tiny", "task": "span", "metric": "word_f1", "regularizer": "none", "lam": 0, "seed": 0}
+    return RunConfig.model_validate(values | columns | changes)
+
+
+@pytest.mark.parametrize(("grid", "field"), [((), "stride"), (("stride",), "grid")])
+def test_windows_that_would_not_move_are_refused(grid, field):
+    with pytest.raises(InvalidError) as refused:
+        check_run(span_run(max_length=64, stride=64), MODEL, grid)
+    assert refused.value == InvalidError("Expected a stride below the 64 tokens of a window, got 64.", field)
+    check_run(span_run(max_length=64, stride=63), MODEL, grid)
