@@ -1,21 +1,20 @@
 """What a trained model is worth: its metrics and its isotropy, on all validation rows."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.utils.generic import ModelOutput
 
-from app.db.models import Phase, Pooling
+from app.db.models import Pooling
 from app.db.task import TaskKind
 from app.errors import InvalidError
 from isotropy.score import Score
-from workers.finetune.layers import LayerMoments, isoscore_star, rows_at_once, tokens_by_layer
+from workers.finetune.layers import LayerMoments, isoscore_star, tokens_by_layer
+from workers.finetune.looking import forward
 from workers.finetune.measures import ByLayer, LayerMeasures
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
@@ -50,15 +49,6 @@ class Observation:
     predictions: Predictions
     loss: float = 0.0
     """Summed over rows."""
-
-
-class Looked(NamedTuple):
-    """A batch, and what the model made of it."""
-
-    batch: Mapping[str, Tensor]
-    outputs: ModelOutput
-    indices: NDArray[np.int64]
-    """Places of its rows among all, [batch]."""
 
 
 def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, progress: Progress) -> Evaluation:
@@ -116,13 +106,14 @@ def observe(
     sentences = Sentences(model, rows, indices, labels)
     seen = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
     with looking_at(model):
-        for batch, outputs, places in _forward(model, rows, order, task, progress):
+        for looked in forward(model, rows, order, task.config, progress):
+            batch, outputs, places = looked
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
             seen.layers.update(states, mask)
             seen.first_tokens.update(pool(layer, mask, Pooling.FIRST) for layer in states[1:])
             seen.sentences.update(states, mask, places)
             seen.predictions.add(outputs, batch)
-            seen.loss += float(outputs["loss"]) * len(mask)
+            seen.loss += looked.loss
     if not math.isfinite(seen.loss):
         raise InvalidError(
             "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate."
@@ -136,22 +127,9 @@ def _tokens(
     """Moments of the tokens of rows at every layer."""
     tokens, order = LayerMoments(model), rows.longest_first(indices)
     with looking_at(model):
-        for batch, outputs, _ in _forward(model, rows, order, task, progress):
+        for batch, outputs, _ in forward(model, rows, order, task.config, progress):
             tokens.update(tokens_by_layer(hidden_states_of(outputs), batch["attention_mask"]))
     return tokens
-
-
-def _forward(
-    model: PreTrainedModel, rows: Rows, order: NDArray[np.int64], task: Task, progress: Progress
-) -> Iterator[Looked]:
-    """Run rows through the model in ``order``, batch by batch."""
-    progress.enter(Phase.EVALUATING, total=len(order))
-    done = 0
-    for batch in rows.batches(order, rows_at_once(task.config), model.device):
-        places = order[done : done + len(batch["attention_mask"])]
-        yield Looked(batch, model(**batch, output_hidden_states=True), places)
-        done += len(places)
-        progress.advance(done)
 
 
 def _stars(points: LayerMoments, zeta: float, towards: LayerMoments) -> list[Score]:
