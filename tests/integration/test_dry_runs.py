@@ -72,6 +72,17 @@ def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_to
     assert shown == told["dry_run"]
 
 
+@pytest.mark.parametrize(("points", "rows"), [("mean", [20]), ("tokens", [2, 3, 4, 5])])
+def test_the_rows_of_a_pass_for_the_shrinkage_covariance_are_those_that_training_draws(
+    client, sweep, work, points, rows
+):
+    """Of 20 points of each of 2 layers: 20 texts, or a few of 4 to 14 tokens."""
+    asked = sweep | {"regularizers": ["istar"], "points": points, "shrinkage_points": 40}
+    ask(client, asked)
+    work()
+    assert ask(client, asked)["dry_run"]["results"]["kinds"][-1]["shrinkage_rows"] in rows
+
+
 def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep, work):
     ask(client, sweep)
     work()

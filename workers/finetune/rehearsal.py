@@ -21,6 +21,7 @@ from workers.finetune.layers import rows_at_once
 from workers.finetune.model import load_model
 from workers.finetune.penalties import Penalties, make_penalties
 from workers.finetune.rows import Rows
+from workers.finetune.shrinkage import draw_rows
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
 from workers.finetune.tasks.task import Columns
@@ -140,11 +141,12 @@ class Rehearsal:
         return (time.perf_counter() - began) / len(self.rows)
 
     def _shrinkage_rows(self, penalties: Penalties | None) -> int:
-        """Rows of one pass for the shrinkage covariance."""
+        """Rows of one pass for the shrinkage covariance, if all are as long as those that were drawn."""
         if penalties is None or penalties.shrunk is None:
             return 0
-        points_of_a_row = len(penalties.views[Regularizer.ISTAR].layers) * float(self.rows.tokens.mean())
-        return min(_length(self.columns), round(self.config.shrinkage_points / points_of_a_row))
+        n = round(_length(self.columns) * len(self.rows) / self.rows.examples)
+        lengths = np.resize(self.rows.tokens, n)
+        return len(draw_rows(lengths, penalties.views[Regularizer.ISTAR], self.config, number=0))
 
 
 class _Clock(TrainerCallback):
