@@ -109,3 +109,23 @@ def test_an_experiment_says_on_which_rows_weights_will_be_chosen(client, add, ch
 def test_an_experiment_that_chooses_nothing_says_nothing(client, add):
     _, experiment_id = add()
     assert "best weights" not in client.get(f"/experiments/{experiment_id}").text
+
+
+def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client, add):
+    reference = {"zeta": 0.75, "pooling": "last", "n": 40, "layers": [0.1, None], "layer_reasons": [None, "Why."]}
+    by_layer = {"isoscore_star": {"values": [0.3, 0.4], "reasons": [None, None]}}
+    results = {name: value for name, value in RESULTS.items() if name != "layers"}
+    results |= {"by_layer": by_layer, "by_layer_n": {"isoscore_star": 200}, "reference": reference}
+    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=results)
+    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    assert "and the reference’s own, last tokens at ζ = 0.75, n = 40 texts</caption>" in page
+    assert '<th scope="row">last tokens</th><td class="n">0.100</td><td class="n">–</td><td class="n">40</td>' in page
+    assert '<th scope="row">all tokens</th><td class="n">0.300</td><td class="n">0.400</td><td class="n">200</td>' in page
+    assert "IsoScore★ of last tokens is undefined in layer 2: Why." in page
+
+
+def test_a_run_of_an_earlier_version_still_shows_its_layers(client, add):
+    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | {"layer_reasons": [None, None]})
+    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    assert '<th scope="row">all tokens</th><td class="n">0.100</td><td class="n">0.200</td><td class="n">200</td>' in page
+    assert '<th scope="row">first tokens</th><td class="n">0.100</td><td class="n">0.200</td><td class="n">–</td>' in page

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from app.db.models import Pooling
 from app.db.task import TaskKind
 from app.errors import InvalidError
 from isotropy.score import Score
@@ -21,7 +20,6 @@ from workers.finetune.rows import Rows
 from workers.finetune.sentences import Sentences
 from workers.finetune.tasks import Predictions, Task
 from workers.hidden_states import hidden_states_of, looking_at
-from workers.pooling import pool
 
 REFERENCE_ZETA = 0.75
 SHRINKAGE_SEED = 0
@@ -44,7 +42,8 @@ class Observation:
     """What one pass over rows gathers."""
 
     layers: LayerMeasures
-    first_tokens: LayerMoments
+    vectors: LayerMoments
+    """Of the sentence vectors of every layer."""
     sentences: Sentences
     predictions: Predictions
     loss: float = 0.0
@@ -60,8 +59,8 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
     that all runs share. A layer's score is shrunk towards the training tokens of that layer.
 
     Beside it stand further measures of each layer, of the same tokens and of sentence vectors; and the protocol of the
-    reference's analysis: the first tokens of each layer by themselves at zeta = 0.75, shrunk towards all tokens of that
-    layer; but its padding is left out.
+    reference's analysis: the sentence vectors of each layer by themselves at zeta = 0.75, first tokens of BERT and last
+    ones of GPT-2, shrunk towards all tokens of that layer; but its padding is left out.
     """
     config = task.config
     seen = observe(model, validation, np.arange(len(validation)), task, progress)
@@ -71,9 +70,12 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
         drawn = train.draw(config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
         towards = _tokens(model, train, drawn, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
-    stars = ByLayer(_stars(tokens, zeta, towards), n)
-    pairs = seen.sentences.pairs()
-    by_layer = seen.layers.scores() | {"isoscore_star": stars} | pairs
+    pairs, pooling = seen.sentences.pairs(), seen.sentences.pooling.value
+    by_layer = seen.layers.scores(zeta, towards) | pairs
+    reference = [
+        isoscore_star(vectors, REFERENCE_ZETA, layer)
+        for vectors, layer in zip(seen.vectors.layers, tokens.layers, strict=True)
+    ]
     metrics = seen.predictions.metrics()
     performance = metrics[config.metric]
     results = {
@@ -86,11 +88,16 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
         "tokens": n,
         "points": union.n,
         "zeta": zeta,
-        **_layers(stars.scores),
         "by_layer": {measure: _values(found.scores) for measure, found in by_layer.items()},
         "by_layer_n": {measure: found.n for measure, found in by_layer.items()},
-        "sentences": {"pooling": seen.sentences.pooling.value, "last_layer": _last_layer(seen.sentences, pairs)},
-        "reference": {"zeta": REFERENCE_ZETA, **_layers(_stars(seen.first_tokens, REFERENCE_ZETA, tokens))},
+        "sentences": {"pooling": pooling, "last_layer": _last_layer(seen.sentences, pairs)},
+        "reference": {
+            "zeta": REFERENCE_ZETA,
+            "pooling": pooling,
+            "n": seen.vectors.layers[0].n,
+            "layers": [score.value for score in reference],
+            "layer_reasons": [score.reason for score in reference],
+        },
     }
     activation = seen.sentences.activation()
     figures = {} if activation is None else {"activation": activation}
@@ -110,8 +117,9 @@ def observe(
             batch, outputs, places = looked
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
             seen.layers.update(states, mask)
-            seen.first_tokens.update(pool(layer, mask, Pooling.FIRST) for layer in states[1:])
-            seen.sentences.update(states, mask, places)
+            vectors = sentences.pooled(states, mask)
+            seen.vectors.update(vectors)
+            seen.sentences.update(vectors, places)
             seen.predictions.add(outputs, batch)
             seen.loss += looked.loss
     if not math.isfinite(seen.loss):
@@ -132,21 +140,9 @@ def _tokens(
     return tokens
 
 
-def _stars(points: LayerMoments, zeta: float, towards: LayerMoments) -> list[Score]:
-    """IsoScore* of each layer."""
-    pairs = zip(points.layers, towards.layers, strict=True)
-    return [isoscore_star(layer, zeta, target) for layer, target in pairs]
-
-
 def _values(scores: list[Score]) -> dict[str, list[Any]]:
     """Values, null where undefined, and why."""
     return {"values": [score.value for score in scores], "reasons": [score.reason for score in scores]}
-
-
-def _layers(stars: list[Score]) -> dict[str, list[Any]]:
-    """IsoScore* of each layer under the names it has in a run's results."""
-    found = _values(stars)
-    return {"layers": found["values"], "layer_reasons": found["reasons"]}
 
 
 def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, dict[str, Any]]:

@@ -50,7 +50,8 @@ class Run(Base):
     ``by_layer`` is ``{measure: {"values": [first layer first], "reasons": [null where there is a value]}}``, with the
     points behind each in ``by_layer_n``: tokens, texts (``isoscore_unbiased``), or sentence vectors of texts (the last
     three). ``sentences`` tells how these are pooled, and of those of the last layer the value, reason and n of each
-    measure. ``performance_reason`` says why there is no performance.
+    measure. ``reference`` is IsoScore★ of such vectors by layer under the reference's own protocol, with zeta, pooling
+    and n. ``performance_reason`` says why there is no performance.
     """
     notes: Mapped[list[str]] = mapped_column(default=list)
     """What happened on the way and has to be known, such as a batch that had to be halved."""
