@@ -111,6 +111,10 @@ def test_an_experiment_that_chooses_nothing_says_nothing(client, add):
     assert "best weights" not in client.get(f"/experiments/{experiment_id}").text
 
 
+def row(name, *cells):
+    return f'<th scope="row">{name}</th>' + "".join(f'<td class="n">{cell}</td>' for cell in cells)
+
+
 def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client, add):
     reference = {"zeta": 0.75, "pooling": "last", "n": 40, "layers": [0.1, None], "layer_reasons": [None, "Why."]}
     by_layer = {"isoscore_star": {"values": [0.3, 0.4], "reasons": [None, None]}}
@@ -119,13 +123,22 @@ def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=results)
     page = " ".join(client.get(f"/runs/{run_id}").text.split())
     assert "and the reference’s own, last tokens at ζ = 0.75, n = 40 texts</caption>" in page
-    assert '<th scope="row">last tokens</th><td class="n">0.100</td><td class="n">–</td><td class="n">40</td>' in page
-    assert '<th scope="row">all tokens</th><td class="n">0.300</td><td class="n">0.400</td><td class="n">200</td>' in page
+    assert row("last tokens", "0.100", "–", "40") in page
+    assert row("all tokens", "0.300", "0.400", "200") in page
     assert "IsoScore★ of last tokens is undefined in layer 2: Why." in page
 
 
 def test_a_run_of_an_earlier_version_still_shows_its_layers(client, add):
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | {"layer_reasons": [None, None]})
     page = " ".join(client.get(f"/runs/{run_id}").text.split())
-    assert '<th scope="row">all tokens</th><td class="n">0.100</td><td class="n">0.200</td><td class="n">200</td>' in page
-    assert '<th scope="row">first tokens</th><td class="n">0.100</td><td class="n">0.200</td><td class="n">–</td>' in page
+    assert row("all tokens", "0.100", "0.200", "200") in page
+    assert row("first tokens", "0.100", "0.200", "–") in page
+
+
+@pytest.mark.parametrize(
+    ("measure", "n"), [("isoscore_star", "n = 1,536 tokens."), ("isoscore_unbiased", "n = 64 mean vectors, one of")]
+)
+def test_the_points_behind_a_look_at_the_layers_are_told(client, add, measure, n):
+    run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
+    page = client.get(f"/runs/{run_id}?measure={measure}").text
+    assert f"Each look is at the same 64 validation rows: {n}" in page

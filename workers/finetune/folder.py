@@ -95,7 +95,7 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def sweep(settings: Settings, sessions: Sessions) -> None:
+def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
     """Remove the folders of runs that are final or gone: a trainer that is killed for it cannot do so itself."""
     # The folders first: a run that begins between the two looks is not among them.
     folders = list(settings.runs.iterdir())

@@ -89,7 +89,8 @@ def train(
     trainer.remove_callback(PrinterCallback)
     place.draw_apart(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
-    environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config)}
+    probe = Probe(model, loaded.validation, config)
+    environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config), "probe": probe.n}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
@@ -107,7 +108,7 @@ def train(
             selection.restore(checkpoint)
             callbacks.append(selection)
         tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
-        metrics = MetricsCallback(tally, Probe(model, loaded.validation, config), tokens_per_step, progress)
+        metrics = MetricsCallback(tally, probe, tokens_per_step, progress)
         saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
         callbacks += [metrics, saver]
     for callback in (SharedTally(place, tally, config, metrics), *callbacks, Agreement(place)):

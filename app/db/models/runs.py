@@ -60,7 +60,7 @@ class Run(Base):
     model_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     """The trained model as a zip file, where it was to be kept."""
     environment: Mapped[dict[str, Any] | None]
-    """Model revision, file hashes, package versions, device."""
+    """Model revision, file hashes, package versions, device; the tokens and texts on which layers are watched."""
 
     experiment: Mapped[Experiment] = relationship(back_populates="runs")
     steps: Mapped[list["Step"]] = relationship(cascade="all, delete-orphan", passive_deletes=True, order_by="Step.step")

@@ -166,7 +166,7 @@ def _by_layer(results: dict[str, Any]) -> list[ByLayer]:
 
 
 def _protocols(results: dict[str, Any]) -> list[Protocol]:
-    """This dashboard's and the reference's; an earlier version kept the first beside the measures by layer."""
+    """Of all tokens and of the reference; an earlier version kept the first beside the measures by layer."""
     reference = results["reference"]
     formerly = {"values": results.get("layers", []), "reasons": results.get("layer_reasons", [])}
     tokens = results.get("by_layer", {}).get("isoscore_star", formerly)

@@ -26,6 +26,8 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
         assert len(run.results["metrics"]) == 3
         assert len(run.results["reference"]["layers"]) == 2
         assert run.environment["threads"] >= 1
+        assert (run.environment["probe"]["texts"], run.results["n_validation"]) == (40, 40)
+        assert run.environment["probe"]["tokens"] == run.results["tokens"]
         assert list(run.environment["model"]["weights_sha256"]) == ["model.safetensors"]
         assert [step.step for step in run.steps] == list(range(9))
         assert run.steps[0].task_loss is None

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from app.db.config import RunConfig
+from app.errors import InvalidError
 from tests.tiny import make_tokenizer, tiny_configs
 from workers.finetune.model import load_model
 from workers.finetune.tasks import TASKS
@@ -26,9 +27,9 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def make_task(kind, model="tiny-bert", seed=0):
+def make_task(kind, model="tiny-bert", seed=0, **changes):
     values = {"model": model, "task": kind, "text_columns": ["first", "second"], "regularizer": "none", "lam": 0}
-    return TASKS[kind](RunConfig.model_validate({**values, **KINDS[kind], "seed": seed, "stride": 4}))
+    return TASKS[kind](RunConfig.model_validate({**values, **KINDS[kind], "seed": seed, "stride": 4, **changes}))
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -70,3 +71,11 @@ def test_the_second_of_two_texts_is_of_another_type_only_to_models_that_know_two
     encoded = tokenizer("a film", "a plot", return_tensors="pt")
     assert ("token_type_ids" in encoded) is typed
     assert model(**encoded).logits.shape == (1, 3)
+
+
+def test_gradient_checkpointing_is_refused_where_a_model_has_none(models_dir):
+    task = make_task("classification", "tiny-albert", gradient_checkpointing=True)
+    with pytest.raises(InvalidError, match=r"^Expected no gradient checkpointing, which 'tiny-albert'.* Leave it out"):
+        load_model(Source(models_dir / "tiny-albert", None), task)
+    task = make_task("classification", gradient_checkpointing=True)
+    assert load_model(Source(models_dir / "tiny-bert", None), task)[0].supports_gradient_checkpointing
