@@ -52,6 +52,17 @@ def test_padding_changes_no_output(models_dir, name, kind):
     torch.testing.assert_close(together.loss, losses.mean())
 
 
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("name", MODELS)
+def test_every_weight_has_a_gradient_which_several_processes_wait_for(models_dir, name, kind):
+    task = make_task(kind, name)
+    model, tokenizer = load_model(Source(models_dir / name, None), task)
+    rows = task.encode(COLUMNS, tokenizer, longest_input(model, tokenizer, 128))
+    (batch,) = rows.batches(range(3), 3, model.device)
+    model(**batch).loss.backward()
+    assert [weights for weights, one in model.named_parameters() if one.grad is None] == []
+
+
 def test_a_head_of_another_shape_is_drawn_by_the_seed(models_dir):
     source = Source(models_dir / "tiny-bert", None)
     heads = [load_model(source, make_task("regression", seed=seed))[0].classifier.weight for seed in (0, 0, 1)]
