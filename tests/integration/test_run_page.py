@@ -142,3 +142,26 @@ def test_the_points_behind_a_look_at_the_layers_are_told(client, add, measure, n
     run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
     page = client.get(f"/runs/{run_id}?measure={measure}").text
     assert f"Each look is at the same 64 validation rows: {n}" in page
+
+
+@pytest.mark.parametrize(
+    ("details", "facts"),
+    [
+        ({"f1_average": "binary", "f1_positive": "b"}, ["<dt>F1 is</dt><dd>of the label b</dd>"]),
+        ({"f1_average": "binary"}, ["<dt>F1 is</dt><dd>of the second label</dd>"]),
+        ({"f1_average": "macro"}, ["<dt>F1 is</dt><dd>the mean over labels, each counted the same</dd>"]),
+        (
+            {"n_questions": 20, "n_windows": 1400, "n_train_left_out": 4, "n_questions_cut": 0},
+            [
+                "<dt>validation questions</dt><dd>20</dd>",
+                "<dt>windows they are read in</dt><dd>1,400</dd>",
+                "<dt>questions left out of training, their answer not in the text</dt><dd>4</dd>",
+                "<dt>questions cut, too long for a window</dt><dd>0</dd>",
+            ],
+        ),
+    ],
+)
+def test_what_a_task_counts_is_listed_in_words(client, add, details, facts):
+    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
+    page = client.get(f"/runs/{run_id}").text
+    assert [fact for fact in facts if fact not in page] == []

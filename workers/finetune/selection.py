@@ -14,12 +14,12 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from app.db.config import Checkpoint, RunConfig, Selection
 from app.db.models import Phase
 from app.errors import InvalidError
+from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.folder import RunFolder
 from workers.finetune.looking import forward
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.tasks import Task
-from workers.finetune.tasks.task import Columns
 from workers.hidden_states import looking_at
 
 HISTORY_FILE = "selection.json"
@@ -49,7 +49,7 @@ def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Colu
     """
     if config.selection is Selection.VALIDATION:
         return train, validation
-    n = len(next(iter(train.values())))
+    n = n_rows(train)
     if n < 2:
         raise InvalidError(
             f"Expected two training rows or more, to hold a tenth of them out, got {n}. Train on more rows, or choose "
@@ -58,11 +58,7 @@ def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Colu
         )
     order = np.random.default_rng(HELD_OUT_SEED).permutation(n)
     held_out, rest = np.split(order, [math.ceil(n / HELD_OUT_PART)])
-    return _rows_of(train, np.sort(rest).tolist()), _rows_of(train, np.sort(held_out).tolist())
-
-
-def _rows_of(columns: Columns, indices: list[int]) -> Columns:
-    return {name: [values[index] for index in indices] for name, values in columns.items()}
+    return rows_of(train, np.sort(rest).tolist()), rows_of(train, np.sort(held_out).tolist())
 
 
 @dataclass

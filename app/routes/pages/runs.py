@@ -32,6 +32,14 @@ router = APIRouter(prefix="/runs/{run_id}")
 
 MeasureQuery = Annotated[str, Query()]
 
+COUNTS = {
+    "n_questions": "validation questions",
+    "n_windows": "windows they are read in",
+    "n_train_questions": "questions trained on",
+    "n_train_windows": "windows trained on",
+    "n_train_left_out": "questions left out of training, their answer not in the text",
+    "n_questions_cut": "questions cut, too long for a window",
+}
 POINTS = {Pooling.FIRST: "first tokens", Pooling.LAST: "last tokens", Pooling.MEAN: "means of tokens"}
 
 
@@ -74,6 +82,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "twonn": _twonn(run),
         "by_layer": _by_layer(run.results or {}),
+        "details": _details(run.results or {}),
         "protocols": _protocols(run.results) if run.results else [],
         "lost": worker_lost(run, list_workers(context)),
     }
@@ -176,6 +185,15 @@ def _protocols(results: dict[str, Any]) -> list[Protocol]:
         Protocol("all tokens", results["zeta"], results["tokens"], tokens["values"], _gathered(tokens["reasons"])),
         Protocol(points, reference["zeta"], reference.get("n"), reference["layers"], reasons),
     ]
+
+
+def _details(results: dict[str, Any]) -> list[tuple[str, str | int]]:
+    """What a kind of task says beside its metrics, in words."""
+    details: list[tuple[str, str | int]] = []
+    if (average := results.get("f1_average")) is not None:
+        of_one = f"of the label {results['f1_positive']}" if "f1_positive" in results else "of the second label"
+        details.append(("F1 is", of_one if average == "binary" else "the mean over labels, each counted the same"))
+    return details + [(words, results[name]) for name, words in COUNTS.items() if name in results]
 
 
 def _gathered(reasons: list[str | None]) -> dict[str, list[int]]:

@@ -150,6 +150,7 @@ def test_the_metric_asked_for_is_the_performance(n_labels, average):
     predictions = clouds(model, rows)[2].argmax(1).tolist()
     assert found.performance == f1_score(rows.dataset["labels"], predictions, average=average, zero_division=0)
     assert found.results["f1_average"] == average
+    assert found.results.get("f1_positive") == ("1" if average == "binary" else None)
 
 
 def test_the_first_token_is_found_behind_padding_on_the_left():
