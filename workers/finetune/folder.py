@@ -111,7 +111,7 @@ def _remove_if_free(folder: Path) -> None:
     """Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:  # another worker sweeps too
+    except FileNotFoundError:  # another worker removes it too
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

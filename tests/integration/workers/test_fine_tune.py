@@ -59,6 +59,19 @@ def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_f
     assert all(value > 0 for value in activation["std"])
 
 
+def test_a_penalty_that_never_changes_is_told(settings, make_run, get_run):
+    """One vector has no spread: whatever the model does, its cloud is as isotropic."""
+    options = {"points": "mean", "zeta": 0, "batch_size": 1, "epochs": None, "max_steps": 4}
+    silent, heard = make_run(**options), make_run(**options | {"batch_size": 8})
+    for run_id in (silent, heard):
+        fine_tune(run_id, settings, "cpu")
+    (note,) = get_run(silent).notes
+    assert note.startswith("The penalty was 1 in all 4 rows that were logged, so it had no gradient and the run was")
+    assert note.endswith("choose more rows a batch, every token instead of one vector of each text, or all bars of the "
+                         "persistent entropy.")  # fmt: skip
+    assert get_run(heard).notes == []
+
+
 def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, sessions):
     run_id = make_run()
     with sessions.begin() as session:

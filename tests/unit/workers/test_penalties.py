@@ -5,7 +5,6 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
@@ -86,13 +85,6 @@ def test_the_bias_corrected_i_star_sees_one_vector_of_each_text_layer_by_layer(s
     penalty, states = see(regularizer="istar_unbiased", **changes)
     expected = UnbiasedIStar(LAM)([pooled(states[layer], batch["attention_mask"]) for layer in layers])
     torch.testing.assert_close(penalty, expected)
-
-
-def test_the_bias_corrected_i_star_refuses_tokens():
-    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    with pytest.raises(InvalidError, match=r"depend on each other.* Choose mean or sentence") as error:
-        make_penalties(make_config(beside={"istar_unbiased": 1}, points="tokens"), model)
-    assert error.value.field == "points"
 
 
 @pytest.mark.parametrize(
