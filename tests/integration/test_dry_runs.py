@@ -5,12 +5,16 @@ import re
 
 import pytest
 
-from app.db.models import DryRun, ResultStatus
+from app.db.config import Checkpoint, RunConfig
+from app.db.models import Dataset, DryRun, ResultStatus
+from app.errors import InvalidError
 from app.queue import Job, JobKind
 from app.services import dry_runs
 from app.settings import Settings
 from tests.tiny import make_table
+from workers.finetune.columns import n_rows
 from workers.finetune.dry_run import dry_run
+from workers.finetune.rehearsal import Rehearsal
 from workers.reconcile import wanted
 
 
@@ -81,6 +85,20 @@ def test_the_rows_of_a_pass_for_the_shrinkage_covariance_are_those_that_training
     ask(client, asked)
     work()
     assert ask(client, asked)["dry_run"]["results"]["kinds"][-1]["shrinkage_rows"] in rows
+
+
+def test_what_training_would_refuse_is_refused_before(context, dataset, sweep):
+    """On one device of its own for each process, and with rows to hold out."""
+    with context.sessions() as session:
+        rows = session.get_one(Dataset, dataset["id"])
+    shared = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+    config = RunConfig(**shared, regularizer="none", lam=0, seed=0, batch_size=4)
+    with pytest.raises(InvalidError, match=r"^Expected at most 1 processes"):
+        Rehearsal(config.model_copy(update={"processes": 2}), rows, context.settings, "mps")
+    chosen = config.model_copy(update={"checkpoint": Checkpoint.BEST, "train_rows": 1})
+    with pytest.raises(InvalidError, match=r"^Expected two training rows or more, to hold a tenth of them out"):
+        Rehearsal(chosen, rows, context.settings, "cpu")
+    assert n_rows(Rehearsal(chosen.model_copy(update={"train_rows": 20}), rows, context.settings, "cpu").columns) == 18
 
 
 def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep, work):

@@ -16,15 +16,18 @@ from app.db.models import Dataset
 from app.db.penalty import Regularizer
 from app.settings import Settings
 from workers.device import device_name
+from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.data import load_columns
 from workers.finetune.layers import rows_at_once
 from workers.finetune.model import load_model
 from workers.finetune.penalties import Penalties, make_penalties
+from workers.finetune.ranks import devices_of
 from workers.finetune.rows import Rows
+from workers.finetune.selection import divide, selects
 from workers.finetune.shrinkage import draw_rows
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
-from workers.finetune.tasks.task import Columns
+from workers.finetune.together import sharing_cores
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.hidden_states import depth, looking_at, width
 from workers.models import find_source, longest_input
@@ -44,8 +47,12 @@ class Rehearsal:
         self.config = config
         self.device = device
         self.task = TASKS[config.task](config)
+        if config.processes > 1:
+            devices_of(config, device)
         self.columns, validation = load_columns(dataset, config, settings)
-        self.n = _length(self.columns) + _length(validation)
+        self.n = n_rows(self.columns) + n_rows(validation)
+        if selects(config):
+            self.columns, _ = divide(self.columns, validation, config)
         self.model, self.tokenizer = load_model(find_source(config.model, settings), self.task)
         self.max_length = longest_input(self.model, self.tokenizer, config.max_length)
         loaded = time.perf_counter()
@@ -54,8 +61,8 @@ class Rehearsal:
         self.seconds_to_load = loaded - began + encoding * self.n
 
     def shown(self) -> dict[str, Any]:
-        """Return the first rows of the train file as the model reads them, and its loss on them before any step."""
-        first = {name: values[:ROWS_SHOWN] for name, values in self.columns.items()}
+        """Return the first rows that are trained on as the model reads them, and its loss on them before any step."""
+        first = rows_of(self.columns, range(min(ROWS_SHOWN, n_rows(self.columns))))
         rows = self._encode(first)
         with looking_at(self.model):
             batch = next(rows.batches(range(len(rows)), len(rows), self.model.device))
@@ -86,7 +93,8 @@ class Rehearsal:
         """Return what a step, a row that is only looked at, and the beginning take, in seconds; and sizes."""
         penalties = make_penalties(self.config, self.model)
         parameters = sum(weights.numel() for weights in self.model.parameters())
-        seconds_per_step = self._train(penalties)
+        with sharing_cores(self.config.processes):
+            seconds_per_step = self._train(penalties)
         return {
             "regularizers": sorted(self.config.weights),
             "seconds_to_load": self.seconds_to_load,
@@ -101,10 +109,10 @@ class Rehearsal:
 
     def _drawn(self) -> Columns:
         """The rows of the steps that are timed, and of the one before."""
-        n = _length(self.columns)
+        n = n_rows(self.columns)
         wanted = min(n, (1 + TIMED_STEPS) * self.config.batch_size * self.config.accumulation)
         places = np.random.default_rng(DRAW_SEED).choice(n, wanted, replace=False)
-        return {name: [values[place] for place in places] for name, values in self.columns.items()}
+        return rows_of(self.columns, places.tolist())
 
     def _encode(self, columns: Columns, *, training: bool = False) -> Rows:
         return self.task.encode(columns, self.tokenizer, self.max_length, training=training)
@@ -144,7 +152,7 @@ class Rehearsal:
         """Rows of one pass for the shrinkage covariance, if all are as long as those that were drawn."""
         if penalties is None or penalties.shrunk is None:
             return 0
-        n = round(_length(self.columns) * len(self.rows) / self.rows.examples)
+        n = round(n_rows(self.columns) * len(self.rows) / self.rows.examples)
         lengths = np.resize(self.rows.tokens, n)
         return len(draw_rows(lengths, penalties.views[Regularizer.ISTAR], self.config, number=0))
 
@@ -164,7 +172,3 @@ def _wait() -> None:
     """Let a GPU finish what it was given: calls return before it has."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-
-
-def _length(columns: Columns) -> int:
-    return len(next(iter(columns.values())))
