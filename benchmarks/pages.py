@@ -153,7 +153,7 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
     regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
     own = RunConfig(**config.model_dump(), regularizer=regularizer, lam=lam, seed=seed)
     layers = draw.random((STEPS, LAYERS)).tolist()
-    measured = {"layers": layers[-1], "layer_reasons": [None] * LAYERS}
+    reference = {"layers": layers[-1], "layer_reasons": [None] * LAYERS, "pooling": "first", "n": 500}
     by_layer = {"values": layers[-1], "reasons": [None] * LAYERS}
     return Run(
         position=position,
@@ -175,8 +175,7 @@ def make_run(config: TrainingConfig, lam: float, seed: int, position: int, draw:
             "tokens": 12_000,
             "points": 144_000,
             "zeta": 0.0,
-            **measured,
-            "reference": {"zeta": 0.75, **measured},
+            "reference": {"zeta": 0.75, **reference},
             "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer),
             "by_layer_n": dict.fromkeys(OF_SENTENCES, 500),
         },

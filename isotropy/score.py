@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 FEWEST_FOR_SE = 20
@@ -19,7 +20,12 @@ class Score:
 
     @classmethod
     def within(cls, value: float, low: float, high: float) -> Score:
-        """Return a score forced into [low, high], the range of the measure, which rounding may leave."""
+        """Return a score forced into [low, high], the range of the measure, which rounding may leave.
+
+        What is not a number is undefined.
+        """
+        if math.isnan(value):
+            return cls.undefined("It comes out as not a number: what it is made of is not finite, or too large.")
         return cls(float(min(max(value, low), high)))
 
     @classmethod

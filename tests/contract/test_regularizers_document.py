@@ -7,13 +7,11 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
 from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
-from isotropy.spectrum import Moments
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/regularizers.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -35,11 +33,7 @@ def test_an_example_adds_a_penalty_with_a_gradient_to_the_loss(models_dir, examp
     tokenizer = AutoTokenizer.from_pretrained(models_dir / "tiny-bert")
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt") | {"labels": torch.arange(8) % 2}
     output = model(**batch, output_hidden_states=True)
-    moments = Moments(16)
-    moments.update(union_of_layers(output.hidden_states, batch["attention_mask"]))
-    names = {kind.__name__: kind for kind in CLASSES}
-    names |= {"union_of_layers": union_of_layers, "moments": moments}
-    names |= {"model": model, "batch": batch, "output": output}
+    names = {"model": model, "batch": batch, "output": output}
     exec(example, names)
     penalty = names["loss"] - output.loss
     assert penalty.isfinite()

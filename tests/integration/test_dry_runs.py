@@ -6,14 +6,16 @@ import weakref
 
 import pytest
 
-from app.db.models import DryRun, ResultStatus
-from app.errors import ConflictError
+from app.db.config import Checkpoint, RunConfig
+from app.db.models import Dataset, DryRun, ResultStatus
+from app.errors import ConflictError, InvalidError
 from app.queue import Job, JobKind
 from app.services import dry_runs
 from app.services.sweeps import SweepRequest, plan_sweep
 from app.settings import Settings
 from tests.tiny import make_table
 from workers.finetune import dry_run as job
+from workers.finetune.columns import n_rows
 from workers.finetune.dry_run import dry_run
 from workers.finetune.rehearsal import Rehearsal
 from workers.reconcile import wanted
@@ -88,6 +90,31 @@ def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_to
     assert client.get("/api/experiments").json() == []
     shown = client.get(f"/api/dry-runs/{told['dry_run']['id']}").json()
     assert shown == told["dry_run"]
+
+
+@pytest.mark.parametrize(("points", "rows"), [("mean", [20]), ("tokens", [2, 3, 4, 5])])
+def test_the_rows_of_a_pass_for_the_shrinkage_covariance_are_those_that_training_draws(
+    client, sweep, work, points, rows
+):
+    """Of 20 points of each of 2 layers: 20 texts, or a few of 4 to 14 tokens."""
+    asked = sweep | {"regularizers": ["istar"], "points": points, "shrinkage_points": 40}
+    ask(client, asked)
+    work()
+    assert ask(client, asked)["dry_run"]["results"]["kinds"][-1]["shrinkage_rows"] in rows
+
+
+def test_what_training_would_refuse_is_refused_before(context, dataset, sweep):
+    """On one device of its own for each process, and with rows to hold out."""
+    with context.sessions() as session:
+        rows = session.get_one(Dataset, dataset["id"])
+    shared = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+    config = RunConfig(**shared, regularizer="none", lam=0, seed=0, batch_size=4)
+    with pytest.raises(InvalidError, match=r"^Expected at most 1 processes"):
+        Rehearsal(config.model_copy(update={"processes": 2}), rows, context.settings, "mps")
+    chosen = config.model_copy(update={"checkpoint": Checkpoint.BEST, "train_rows": 1})
+    with pytest.raises(InvalidError, match=r"^Expected two training rows or more, to hold a tenth of them out"):
+        Rehearsal(chosen, rows, context.settings, "cpu")
+    assert n_rows(Rehearsal(chosen.model_copy(update={"train_rows": 20}), rows, context.settings, "cpu").columns) == 18
 
 
 def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep, work):

@@ -109,3 +109,59 @@ def test_an_experiment_says_on_which_rows_weights_will_be_chosen(client, add, ch
 def test_an_experiment_that_chooses_nothing_says_nothing(client, add):
     _, experiment_id = add()
     assert "best weights" not in client.get(f"/experiments/{experiment_id}").text
+
+
+def row(name, *cells):
+    return f'<th scope="row">{name}</th>' + "".join(f'<td class="n">{cell}</td>' for cell in cells)
+
+
+def test_the_reference_s_protocol_says_which_tokens_it_is_of_and_how_many(client, add):
+    reference = {"zeta": 0.75, "pooling": "last", "n": 40, "layers": [0.1, None], "layer_reasons": [None, "Why."]}
+    by_layer = {"isoscore_star": {"values": [0.3, 0.4], "reasons": [None, None]}}
+    results = {name: value for name, value in RESULTS.items() if name != "layers"}
+    results |= {"by_layer": by_layer, "by_layer_n": {"isoscore_star": 200}, "reference": reference}
+    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=results)
+    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    assert "and the reference’s own, last tokens at ζ = 0.75, n = 40 texts</caption>" in page
+    assert row("last tokens", "0.100", "–", "40") in page
+    assert row("all tokens", "0.300", "0.400", "200") in page
+    assert "IsoScore★ of last tokens is undefined in layer 2: Why." in page
+
+
+def test_a_run_of_an_earlier_version_still_shows_its_layers(client, add):
+    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | {"layer_reasons": [None, None]})
+    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    assert row("all tokens", "0.100", "0.200", "200") in page
+    assert row("first tokens", "0.100", "0.200", "–") in page
+
+
+@pytest.mark.parametrize(
+    ("measure", "n"), [("isoscore_star", "n = 1,536 tokens."), ("isoscore_unbiased", "n = 64 mean vectors, one of")]
+)
+def test_the_points_behind_a_look_at_the_layers_are_told(client, add, measure, n):
+    run_id, _ = add(environment={"probe": {"tokens": 1536, "texts": 64}})
+    page = client.get(f"/runs/{run_id}?measure={measure}").text
+    assert f"Each look is at the same 64 validation rows: {n}" in page
+
+
+@pytest.mark.parametrize(
+    ("details", "facts"),
+    [
+        ({"f1_average": "binary", "f1_positive": "b"}, ["<dt>F1 is</dt><dd>of the label b</dd>"]),
+        ({"f1_average": "binary"}, ["<dt>F1 is</dt><dd>of the second label</dd>"]),
+        ({"f1_average": "macro"}, ["<dt>F1 is</dt><dd>the mean over labels, each counted the same</dd>"]),
+        (
+            {"n_questions": 20, "n_windows": 1400, "n_train_left_out": 4, "n_questions_cut": 0},
+            [
+                "<dt>validation questions</dt><dd>20</dd>",
+                "<dt>windows they are read in</dt><dd>1,400</dd>",
+                "<dt>questions left out of training, their answer not in the text</dt><dd>4</dd>",
+                "<dt>questions cut, too long for a window</dt><dd>0</dd>",
+            ],
+        ),
+    ],
+)
+def test_what_a_task_counts_is_listed_in_words(client, add, details, facts):
+    run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
+    page = client.get(f"/runs/{run_id}").text
+    assert [fact for fact in facts if fact not in page] == []

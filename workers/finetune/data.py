@@ -13,7 +13,7 @@ from app.errors import InvalidError, NotFoundError
 from app.formats.tables import read_columns
 from app.settings import Settings
 from workers.files import fetch
-from workers.finetune.tasks.task import Columns
+from workers.finetune.columns import Columns, n_rows, rows_of
 
 SUBSET_SEED = 0
 """Of the rows drawn by ``train_rows`` and ``validation_rows``: the same in every run of every experiment."""
@@ -74,10 +74,10 @@ def _values(values: list[Any], feature: Any) -> list[Any]:
 
 
 def _subset(columns: Columns, rows: int | None) -> Columns:
-    n = len(next(iter(columns.values())))
+    n = n_rows(columns)
     if n == 0:
         raise InvalidError("Expected at least one row in the train and in the validation file, got none.")
     if rows is None or rows >= n:
         return columns
     chosen = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, rows, replace=False))
-    return {name: [values[index] for index in chosen] for name, values in columns.items()}
+    return rows_of(columns, chosen.tolist())

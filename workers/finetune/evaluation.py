@@ -1,28 +1,25 @@
 """What a trained model is worth: its metrics and its isotropy, on all validation rows."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.utils.generic import ModelOutput
 
-from app.db.models import Phase, Pooling
 from app.db.task import TaskKind
 from app.errors import InvalidError
 from isotropy.score import Score
-from workers.finetune.layers import LayerMoments, isoscore_star, rows_at_once, tokens_by_layer
+from workers.finetune.layers import LayerMoments, isoscore_star, tokens_by_layer
+from workers.finetune.looking import forward
 from workers.finetune.measures import ByLayer, LayerMeasures
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.sentences import Sentences
 from workers.finetune.tasks import Predictions, Task
 from workers.hidden_states import hidden_states_of, looking_at
-from workers.pooling import pool
 
 REFERENCE_ZETA = 0.75
 SHRINKAGE_SEED = 0
@@ -44,20 +41,12 @@ class Observation:
     """What one pass over rows gathers."""
 
     layers: LayerMeasures
-    first_tokens: LayerMoments
+    vectors: LayerMoments
+    """Of the sentence vectors of every layer."""
     sentences: Sentences
     predictions: Predictions
     loss: float = 0.0
     """Summed over rows."""
-
-
-class Looked(NamedTuple):
-    """A batch, and what the model made of it."""
-
-    batch: Mapping[str, Tensor]
-    outputs: ModelOutput
-    indices: NDArray[np.int64]
-    """Places of its rows among all, [batch]."""
 
 
 def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, progress: Progress) -> Evaluation:
@@ -69,8 +58,8 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
     that all runs share. A layer's score is shrunk towards the training tokens of that layer.
 
     Beside it stand further measures of each layer, of the same tokens and of sentence vectors; and the protocol of the
-    reference's analysis: the first tokens of each layer by themselves at zeta = 0.75, shrunk towards all tokens of that
-    layer; but its padding is left out.
+    reference's analysis: the sentence vectors of each layer by themselves at zeta = 0.75, first tokens of BERT and last
+    ones of GPT-2, shrunk towards all tokens of that layer; but its padding is left out.
     """
     config = task.config
     seen = observe(model, validation, np.arange(len(validation)), task, progress)
@@ -80,9 +69,12 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
         drawn = train.draw(config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
         towards = _tokens(model, train, drawn, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
-    stars = ByLayer(_stars(tokens, zeta, towards), n)
-    pairs = seen.sentences.pairs()
-    by_layer = seen.layers.scores() | {"isoscore_star": stars} | pairs
+    pairs, pooling = seen.sentences.pairs(), seen.sentences.pooling.value
+    by_layer = seen.layers.scores(zeta, towards) | pairs
+    reference = [
+        isoscore_star(vectors, REFERENCE_ZETA, layer)
+        for vectors, layer in zip(seen.vectors.layers, tokens.layers, strict=True)
+    ]
     metrics = seen.predictions.metrics()
     performance = metrics[config.metric]
     results = {
@@ -94,11 +86,16 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
         "tokens": n,
         "points": union.n,
         "zeta": zeta,
-        **_layers(stars.scores),
         "by_layer": {measure: _values(found.scores) for measure, found in by_layer.items()},
         "by_layer_n": {measure: found.n for measure, found in by_layer.items()},
-        "sentences": {"pooling": seen.sentences.pooling.value, "last_layer": _last_layer(seen.sentences, pairs)},
-        "reference": {"zeta": REFERENCE_ZETA, **_layers(_stars(seen.first_tokens, REFERENCE_ZETA, tokens))},
+        "sentences": {"pooling": pooling, "last_layer": _last_layer(seen.sentences, pairs)},
+        "reference": {
+            "zeta": REFERENCE_ZETA,
+            "pooling": pooling,
+            "n": seen.vectors.layers[0].n,
+            "layers": [score.value for score in reference],
+            "layer_reasons": [score.reason for score in reference],
+        },
     }
     activation = seen.sentences.activation()
     figures = {} if activation is None else {"activation": activation}
@@ -114,13 +111,15 @@ def observe(
     sentences = Sentences(model, rows, indices, labels)
     seen = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
     with looking_at(model):
-        for batch, outputs, places in _forward(model, rows, order, task, progress):
+        for looked in forward(model, rows, order, task.config, progress):
+            batch, outputs, places = looked
             states, mask = hidden_states_of(outputs), batch["attention_mask"]
             seen.layers.update(states, mask)
-            seen.first_tokens.update(pool(layer, mask, Pooling.FIRST) for layer in states[1:])
-            seen.sentences.update(states, mask, places)
+            vectors = sentences.pooled(states, mask)
+            seen.vectors.update(vectors)
+            seen.sentences.update(vectors, places)
             seen.predictions.add(outputs, batch)
-            seen.loss += float(outputs["loss"]) * len(mask)
+            seen.loss += looked.loss
     if not math.isfinite(seen.loss):
         raise InvalidError(
             "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate."
@@ -134,39 +133,14 @@ def _tokens(
     """Moments of the tokens of rows at every layer."""
     tokens, order = LayerMoments(model), rows.longest_first(indices)
     with looking_at(model):
-        for batch, outputs, _ in _forward(model, rows, order, task, progress):
+        for batch, outputs, _ in forward(model, rows, order, task.config, progress):
             tokens.update(tokens_by_layer(hidden_states_of(outputs), batch["attention_mask"]))
     return tokens
-
-
-def _forward(
-    model: PreTrainedModel, rows: Rows, order: NDArray[np.int64], task: Task, progress: Progress
-) -> Iterator[Looked]:
-    """Run rows through the model in ``order``, batch by batch."""
-    progress.enter(Phase.EVALUATING, total=len(order))
-    done = 0
-    for batch in rows.batches(order, rows_at_once(task.config), model.device):
-        places = order[done : done + len(batch["attention_mask"])]
-        yield Looked(batch, model(**batch, output_hidden_states=True), places)
-        done += len(places)
-        progress.advance(done)
-
-
-def _stars(points: LayerMoments, zeta: float, towards: LayerMoments) -> list[Score]:
-    """IsoScore* of each layer."""
-    pairs = zip(points.layers, towards.layers, strict=True)
-    return [isoscore_star(layer, zeta, target) for layer, target in pairs]
 
 
 def _values(scores: list[Score]) -> dict[str, list[Any]]:
     """Values, null where undefined, and why."""
     return {"values": [score.value for score in scores], "reasons": [score.reason for score in scores]}
-
-
-def _layers(stars: list[Score]) -> dict[str, list[Any]]:
-    """IsoScore* of each layer under the names it has in a run's results."""
-    found = _values(stars)
-    return {"layers": found["values"], "layer_reasons": found["reasons"]}
 
 
 def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, dict[str, Any]]:

@@ -35,8 +35,9 @@ def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: 
     (saved / "README.md").write_text(card, encoding="utf-8")
     path = folder.path / "model.zip"
     with ZipFile(path, "w", ZIP_STORED) as whole:
-        for part in sorted(saved.iterdir()):
-            with part.open("rb") as source, whole.open(ZipInfo(part.name, DATE), "w", force_zip64=True) as target:
+        for part in sorted(path for path in saved.rglob("*") if path.is_file()):
+            entry = ZipInfo(part.relative_to(saved).as_posix(), DATE)
+            with part.open("rb") as source, whole.open(entry, "w", force_zip64=True) as target:
                 shutil.copyfileobj(source, target)
     shutil.rmtree(saved)
     return path
@@ -50,7 +51,8 @@ def model_card(order: Order, environment: dict[str, object], evaluation: Evaluat
         f"- {NAMES[name]} with lambda = {lam:g}" + (f" and zeta = {config.zeta:g}" if name is Regularizer.ISTAR else "")
         for name, lam in config.weights.items()
     ]
-    scores = [f"| {name} | {value} |" for name, value in results["metrics"].items()]
+    reasons = results["metric_reasons"]
+    scores = [f"| {name} | {reasons.get(name, value)} |" for name, value in results["metrics"].items()]
     star = evaluation.isoscore_star
     score = star.reason if star.value is None else star.value
     scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")

@@ -95,7 +95,7 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def sweep(settings: Settings, sessions: Sessions) -> None:
+def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
     """Remove the folders of runs that are final or gone: a trainer that is killed for it cannot do so itself."""
     # The folders first: a run that begins between the two looks is not among them.
     folders = list(settings.runs.iterdir())
@@ -111,7 +111,7 @@ def _remove_if_free(folder: Path) -> None:
     """Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:  # another worker sweeps too
+    except FileNotFoundError:  # another worker removes it too
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,7 +13,7 @@ from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
 from workers.failure import describe, raise_if_away
-from workers.finetune.folder import RunFolder, step_of, sweep
+from workers.finetune.folder import RunFolder, remove_left_behind, step_of
 from workers.finetune.memory import MemoryRanOutError, note, smaller
 from workers.finetune.order import Order, batches_of, order_of
 from workers.finetune.progress import Progress, RunStoppedError
@@ -29,10 +29,11 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Train and evaluate a run, going on from its last checkpoint if it has one.
 
     A run that is final, gone or another worker's is left as it is. One killed at any moment and called again on the
-    same device ends with the numbers of a run that was never killed.
+    same CPU ends with the numbers of a run that was never killed. On a GPU the two may differ by rounding, which
+    training makes larger: nothing is arranged there for sums to be taken in one order.
     """
     sessions = job_sessions(settings)
-    sweep(settings, sessions)
+    remove_left_behind(settings, sessions)
     folder = RunFolder(settings, run_id)
     slot = slot_name(settings, device)
     row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)

@@ -11,7 +11,7 @@ from isotropy.anisotropy import anisotropy, second_moment
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
-from isotropy.spectrum import Moments, eigenvalues
+from isotropy.spectrum import Moments, eigenvalues, shrink
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 from workers.finetune.layers import LayerMoments, tokens_by_layer
 from workers.pooling import pool
@@ -49,22 +49,30 @@ class LayerMeasures:
             cosines.update(points)
             texts.update(pool(states, attention_mask, Pooling.MEAN))
 
-    def scores(self) -> dict[str, ByLayer]:
-        """Return the scores of all layers, by measure."""
-        of_tokens = [moment_scores(*layer) for layer in zip(self.tokens.layers, self._cosines, strict=True)]
+    def scores(self, zeta: float = 0.0, towards: LayerMoments | None = None) -> dict[str, ByLayer]:
+        """Return the scores of all layers, by measure: IsoScore* shrunk towards each layer of other tokens."""
+        targets = (self.tokens if towards is None else towards).layers
+        layers = zip(self.tokens.layers, self._cosines, targets, strict=True)
+        of_tokens = [moment_scores(moments, cosines, zeta, target) for moments, cosines, target in layers]
         n = self.tokens.layers[0].n
         found = {measure: ByLayer([layer[measure] for layer in of_tokens], n) for measure in of_tokens[0]}
         unbiased = [isoscore_unbiased_from_moments(texts) for texts in self._texts]
         return found | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
 
 
-def moment_scores(moments: Moments, cosines: CosineMoments) -> dict[str, Score]:
-    """Return IsoScore* at zeta = 0, the mean cosine, and the k-th anisotropies of points raw and centred."""
+def moment_scores(
+    moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None
+) -> dict[str, Score]:
+    """Return IsoScore*, the mean cosine, and the k-th anisotropies of points raw and centred.
+
+    At zeta > 0 IsoScore* is shrunk towards the covariance of other points.
+    """
     S = moments.covariance()
+    shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
     raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), DIRECTIONS)
     centred = anisotropy(eigenvalues(S, rank=moments.n - 1), DIRECTIONS)
     return {
-        "isoscore_star": isoscore_from_covariance(S),
+        "isoscore_star": isoscore_from_covariance(shrunk),
         "mean_cosine": cosines.mean_cosine(),
         **{f"anisotropy_raw_{k}": score for k, score in enumerate(raw, start=1)},
         **{f"anisotropy_centred_{k}": score for k, score in enumerate(centred, start=1)},

@@ -41,7 +41,9 @@ class Probe:
         self.every = config.probe_every
         enough = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
         self.indices = rows.longest_first(rows.draw(enough, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
-        self.cost = int(rows.tokens[self.indices].sum()) + MEASURING_TOKENS_PER_DIMENSION * width(model)
+        self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
+        """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
+        self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
         """Of one look, as tokens of a forward pass."""
 
     def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:

@@ -45,6 +45,7 @@ def load_model(source: Source, task: Task) -> tuple[PreTrainedModel, PreTrainedT
     require_weights(lacking, config.model)
     fit_together(model, tokenizer)
     _require_layers(model, config)
+    _require_checkpointing(model, config)
     return model, tokenizer
 
 
@@ -53,4 +54,13 @@ def _require_layers(model: PreTrainedModel, config: RunConfig) -> None:
     if isinstance(config.layers, list) and config.layers[-1] > last:
         raise InvalidError(
             f"Expected layers from 1 to {last}, which {config.model!r} has, got {config.layers}.", "layers"
+        )
+
+
+def _require_checkpointing(model: PreTrainedModel, config: RunConfig) -> None:
+    if config.gradient_checkpointing and not model.supports_gradient_checkpointing:
+        raise InvalidError(
+            f"Expected no gradient checkpointing, which {config.model!r} cannot do as transformers has it; got it. "
+            "Leave it out, or choose another model.",
+            "gradient_checkpointing",
         )

@@ -1,6 +1,6 @@
 """What a run adds to its task's loss: the penalty of each of its regularizers, on the points that each sees."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -9,9 +9,8 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
-from app.db.penalty import Points, Regularizer
+from app.db.penalty import Regularizer
 from app.db.task import TaskKind
-from app.errors import InvalidError
 from isotropy.points import draw_tokens
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
@@ -72,9 +71,11 @@ class Penalties(nn.Module):
                 return regularizer(points.flatten(0, 1))
             case Regularizer.UNBIASED:
                 return regularizer(points.unbind())
-        by_label = name is Regularizer.ENTROPY and self._by_label
-        labels = [view.labels(batch["labels"], mask)] if by_label else []
-        return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
+            case Regularizer.ENTROPY if self._by_label:
+                labels = view.labels(batch["labels"], mask)
+                return torch.stack([regularizer(layer, labels) for layer in points]).mean()
+            case _:
+                return torch.stack([regularizer(layer) for layer in points]).mean()
 
     def _drawn(self, mask: Tensor, step: int) -> Tensor:
         # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
@@ -84,21 +85,19 @@ class Penalties(nn.Module):
 
 
 def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | None:
-    """Return the penalties of a run on ``model``; None for plain training, which then asks for no hidden states.
+    """Return the penalties of a run on ``model``; None for plain training, which then asks for no hidden states."""
+    return Penalties(config, model) if config.weights else None
 
-    Raises:
-        InvalidError: the bias-corrected I-STAR is to see tokens.
 
-    """
-    if not config.weights:
+def note_of_silence(logged: Sequence[float]) -> str | None:
+    """Return a sentence where the penalties that a run logged, two or more, are all equal; None where they are not."""
+    if len(logged) < 2 or len(set(logged)) > 1:
         return None
-    if Regularizer.UNBIASED in config.weights and config.points is Points.TOKENS:
-        raise InvalidError(
-            "Expected one vector of each text for the bias-corrected I-STAR, got tokens: those of one text depend on "
-            "each other, which its correction does not allow for. Choose mean or sentence.",
-            "points",
-        )
-    return Penalties(config, model)
+    return (
+        f"The penalty was {logged[0]:g} in all {len(logged)} rows that were logged, so it had no gradient and the run "
+        "was trained as if without it. It sees too few points at once, or too few bars: choose more rows a batch, "
+        "every token instead of one vector of each text, or all bars of the persistent entropy."
+    )
 
 
 def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:

@@ -53,7 +53,7 @@ def train_together(order: Order, progress: Progress, folder: RunFolder, settings
         SystemExit: a process was lost, and this one is to be started again.
 
     """
-    devices = _devices(order.config, device)
+    devices = devices_of(order.config, device)
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOAD])
     meeting = folder.path / f"meeting-{os.getpid()}"
@@ -85,8 +85,13 @@ def train_together(order: Order, progress: Progress, folder: RunFolder, settings
             raise InvalidError(sentence)
 
 
-def _devices(config: RunConfig, device: str) -> list[str]:
-    """The device of each process: on a CPU all the same one, else one each, beginning with the worker's."""
+def devices_of(config: RunConfig, device: str) -> list[str]:
+    """Return the device of each process: on a CPU all the same one, else one each, beginning with the worker's.
+
+    Raises:
+        InvalidError: there are fewer devices than processes.
+
+    """
     if device == "cpu":
         return [device] * config.processes
     there = torch.cuda.device_count() if device.startswith("cuda") else 1

@@ -17,16 +17,19 @@ from app.db.models import Dataset
 from app.db.penalty import Regularizer
 from app.settings import Settings
 from workers.device import device_name
+from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.data import load_columns
 from workers.finetune.layers import rows_at_once
 from workers.finetune.metrics import PROBE_ROWS, Probe
 from workers.finetune.model import load_model
 from workers.finetune.order import batches_of
 from workers.finetune.penalties import Penalties, make_penalties
+from workers.finetune.ranks import devices_of
 from workers.finetune.rows import Rows
+from workers.finetune.selection import divide, selects
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
-from workers.finetune.tasks.task import Columns
+from workers.finetune.together import sharing_cores
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.hidden_states import depth, looking_at, width
 from workers.models import find_source, longest_input
@@ -46,21 +49,25 @@ class Rehearsal:
         self.config = config
         self.device = device
         self.task = TASKS[config.task](config)
+        if config.processes > 1:
+            devices_of(config, device)
         self.columns, validation = load_columns(dataset, config, settings)
-        self.n = _length(self.columns)
+        self.n = n_rows(self.columns)
+        if selects(config):
+            self.columns, _ = divide(self.columns, validation, config)
         self.model, self.tokenizer = load_model(find_source(config.model, settings), self.task)
         self.max_length = longest_input(self.model, self.tokenizer, config.max_length)
         loaded = time.perf_counter()
         timed = _draw(self.columns, (1 + TIMED_STEPS) * config.batch_size * config.accumulation)
         self.rows = self._encode(timed, training=True)
-        encoding = (time.perf_counter() - loaded) / _length(timed)
-        self.seconds_to_load = loaded - began + encoding * (self.n + _length(validation))
-        self.inputs_per_row = len(self.rows) / _length(timed)
+        encoding = (time.perf_counter() - loaded) / n_rows(timed)
+        self.seconds_to_load = loaded - began + encoding * (self.n + n_rows(validation))
+        self.inputs_per_row = len(self.rows) / n_rows(timed)
         self.probe = Probe(self.model, self._encode(_draw(validation, PROBE_ROWS)), config)
 
     def shown(self) -> dict[str, Any]:
-        """Return the first rows of the train file as the model reads them, and its loss on them before any step."""
-        first = {name: values[:ROWS_SHOWN] for name, values in self.columns.items()}
+        """Return the first rows that are trained on as the model reads them, and its loss on them before any step."""
+        first = rows_of(self.columns, range(min(ROWS_SHOWN, n_rows(self.columns))))
         rows = self._encode(first)
         with looking_at(self.model):
             batch = next(rows.batches(range(len(rows)), len(rows), self.model.device))
@@ -95,7 +102,8 @@ class Rehearsal:
         """
         penalties = make_penalties(self.config, self.model)
         parameters = sum(weights.numel() for weights in self.model.parameters())
-        seconds_per_step = self._train(penalties)
+        with sharing_cores(self.config.processes):
+            seconds_per_step = self._train(penalties)
         return {
             "regularizers": sorted(self.config.weights),
             "seconds_to_load": self.seconds_to_load,
@@ -180,10 +188,6 @@ def _wait() -> None:
 
 def _draw(columns: Columns, wanted: int) -> Columns:
     """At most so many rows."""
-    n = _length(columns)
+    n = n_rows(columns)
     places = np.random.default_rng(DRAW_SEED).choice(n, min(n, wanted), replace=False)
-    return {name: [values[place] for place in places] for name, values in columns.items()}
-
-
-def _length(columns: Columns) -> int:
-    return len(next(iter(columns.values())))
+    return rows_of(columns, places.tolist())

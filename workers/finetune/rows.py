@@ -48,6 +48,13 @@ class Rows:
 
     def draw(self, tokens: int, seed: Sequence[int], least: int = 1, most: int | None = None) -> NDArray[np.int64]:
         """Return rows drawn without replacement: as many as hold ``tokens`` tokens at most, but ``least`` at least."""
-        order = np.random.default_rng(seed).permutation(len(self))[:most]
-        fit = np.searchsorted(np.cumsum(self.tokens[order]), tokens, side="right")
-        return order[: max(int(fit), least)]
+        return draw(self.tokens, tokens, seed, least, most)
+
+
+def draw(
+    lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], least: int = 1, most: int | None = None
+) -> NDArray[np.int64]:
+    """Return places of rows of these ``lengths`` in tokens, drawn as ``Rows.draw`` does."""
+    order = np.random.default_rng(seed).permutation(len(lengths))[:most]
+    fit = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
+    return order[: max(int(fit), least)]

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import load_model, save_model
+from safetensors.torch import load_model as load_weights
+from safetensors.torch import save_model as save_weights
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from app.db.config import Checkpoint, RunConfig, Selection
 from app.db.models import Phase
 from app.errors import InvalidError
+from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.folder import RunFolder
-from workers.finetune.layers import rows_at_once
+from workers.finetune.looking import forward
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.tasks import Task
-from workers.finetune.tasks.task import Columns
 from workers.hidden_states import looking_at
 
 HISTORY_FILE = "selection.json"
@@ -48,7 +49,7 @@ def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Colu
     """
     if config.selection is Selection.VALIDATION:
         return train, validation
-    n = len(next(iter(train.values())))
+    n = n_rows(train)
     if n < 2:
         raise InvalidError(
             f"Expected two training rows or more, to hold a tenth of them out, got {n}. Train on more rows, or choose "
@@ -57,23 +58,19 @@ def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Colu
         )
     order = np.random.default_rng(HELD_OUT_SEED).permutation(n)
     held_out, rest = np.split(order, [math.ceil(n / HELD_OUT_PART)])
-    return _rows_of(train, np.sort(rest).tolist()), _rows_of(train, np.sort(held_out).tolist())
-
-
-def _rows_of(columns: Columns, indices: list[int]) -> Columns:
-    return {name: [values[index] for index in indices] for name, values in columns.items()}
+    return rows_of(train, np.sort(rest).tolist()), rows_of(train, np.sort(held_out).tolist())
 
 
 @dataclass
 class History:
-    """The metric at each evaluation, null where it is undefined."""
+    """The metric at each evaluation, null where it is undefined or the model has diverged."""
 
     values: list[tuple[int, float | None]] = field(default_factory=list)
     stopped_early: bool = False
 
     def best(self) -> tuple[int, float] | None:
         """Return the first step that nothing exceeds, and its value; None before there is any."""
-        defined = [(step, value) for step, value in self.values if value is not None]
+        defined = [(step, value) for step, value in self.values if value is not None and math.isfinite(value)]
         return max(defined, key=lambda one: (one[1], -one[0]), default=None)
 
     def since_best(self) -> int:
@@ -107,7 +104,7 @@ class SelectionCallback(TrainerCallback):
         self.history.values.append((step, value))
         best = self.history.best()
         if config.checkpoint is Checkpoint.BEST and best is not None and best[0] == step:
-            self.folder.keep_best(step, lambda path: save_model(self.model, str(path)))
+            self.folder.keep_best(step, lambda path: save_weights(self.model, str(path)))
         if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
             self.history.stopped_early = control.should_training_stop = True
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
@@ -131,7 +128,7 @@ class SelectionCallback(TrainerCallback):
         """Give the model its chosen weights, and return what has to be known of the choice for a run's results."""
         config, best = self.task.config, self.history.best()
         if config.checkpoint is Checkpoint.BEST and best is not None:
-            load_model(self.model, str(self.folder.best(best[0])))
+            load_weights(self.model, str(self.folder.best(best[0])))
         return {
             "split": config.selection.value,
             "n": self.rows.examples,
@@ -144,12 +141,10 @@ class SelectionCallback(TrainerCallback):
 
     def _metric(self) -> float | None:
         order = self.rows.longest_first(np.arange(len(self.rows)))
-        predictions = self.task.predictions(self.rows, order)
-        self.progress.enter(Phase.EVALUATING, total=len(order))
-        done = 0
+        predictions, loss, config = self.task.predictions(self.rows, order), 0.0, self.task.config
         with looking_at(self.model):
-            for batch in self.rows.batches(order, rows_at_once(self.task.config), self.model.device):
-                predictions.add(self.model(**batch), batch)
-                done += len(batch["attention_mask"])
-                self.progress.advance(done)
-        return predictions.metrics()[self.task.config.metric].value
+            for looked in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
+                predictions.add(looked.outputs, looked.batch)
+                loss += looked.loss
+        # Of logits that are not numbers the first class is the greatest, and may well be the right one.
+        return predictions.metrics()[config.metric].value if math.isfinite(loss) else None

@@ -59,9 +59,12 @@ class Sentences:
         """Rows seen."""
         return self._last.n
 
-    def update(self, hidden_states: Sequence[Tensor], attention_mask: Tensor, indices: NDArray[np.int64]) -> None:
-        """Add a batch: 1 + L tensors [batch, tokens, d], the mask [batch, tokens], and the rows' places [batch]."""
-        vectors = torch.stack([pool(states, attention_mask, self.pooling) for states in hidden_states[1:]])
+    def pooled(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Tensor:
+        """Return the vectors [L, batch, d] of 1 + L tensors [batch, tokens, d] under the mask [batch, tokens]."""
+        return torch.stack([pool(states, attention_mask, self.pooling) for states in hidden_states[1:]])
+
+    def update(self, vectors: Tensor, indices: NDArray[np.int64]) -> None:
+        """Add the vectors [L, batch, d] of a batch, and the rows' places [batch]."""
         self._last.update(vectors[-1])
         self._cosines.update(vectors[-1])
         _, places, given = np.intersect1d(self._drawn, indices, assume_unique=True, return_indices=True)

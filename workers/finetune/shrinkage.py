@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -14,9 +13,17 @@ from app.db.penalty import Refresh
 from isotropy.regularizers.istar import IStar
 from workers.finetune.layers import empty_moments, rows_at_once
 from workers.finetune.progress import Progress
-from workers.finetune.rows import Rows
+from workers.finetune.rows import Rows, draw
 from workers.finetune.view import View
 from workers.hidden_states import hidden_states_of, looking_at
+
+
+def draw_rows(lengths: NDArray[np.int64], view: View, config: RunConfig, number: int) -> NDArray[np.int64]:
+    """Return the rows, of these ``lengths`` in tokens, of the pass of this number: one of them at least."""
+    most, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
+    if view.pooling is None:
+        return draw(lengths, most, seed)
+    return draw(lengths, int(lengths.sum()), seed, most=max(most, 1))
 
 
 class ShrinkageCallback(TrainerCallback):
@@ -39,7 +46,8 @@ class ShrinkageCallback(TrainerCallback):
         self.rows = rows
         self.config = config
         self.progress = progress
-        self._of_batches: list[Tensor] = []
+        self._sum: Tensor | None = None
+        self._batches = 0
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Estimate the covariance if it is due; else that of an earlier step or of the checkpoint stays."""
@@ -55,16 +63,16 @@ class ShrinkageCallback(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Mix the step's own covariance into a moving average."""
         self._keep_own()
-        if self._of_batches:
+        if self._sum is not None:
             S, momentum = self.regularizer.shrinkage_covariance, self.config.shrinkage_momentum
-            own = torch.stack(self._of_batches).mean(dim=0)
-            self.regularizer.set_shrinkage(momentum * S + (1 - momentum) * own)
-            self._of_batches.clear()
+            self.regularizer.set_shrinkage(momentum * S + (1 - momentum) * self._sum / self._batches)
+            self._sum, self._batches = None, 0
 
     def _keep_own(self) -> None:
         own = self.regularizer.last_covariance
         if self.config.shrinkage_refresh is Refresh.AVERAGE and own is not None:
-            self._of_batches.append(own)
+            self._sum = own if self._sum is None else self._sum + own
+            self._batches += 1
 
     def _pass_due(self, state: TrainerState) -> int | None:
         """Return the number of the pass that the next step begins with, by which its rows are drawn, if any."""
@@ -79,7 +87,7 @@ class ShrinkageCallback(TrainerCallback):
                 return 0 if state.global_step == 0 else None
 
     def _estimate(self, number: int) -> None:
-        drawn, n_layers = self._draw(number), len(self.view.layers)
+        drawn, n_layers = draw_rows(self.rows.tokens, self.view, self.config, number), len(self.view.layers)
         size = self.config.batch_size
         if not self.view.include_padding:
             drawn, size = self.rows.longest_first(drawn), rows_at_once(self.config)
@@ -95,9 +103,3 @@ class ShrinkageCallback(TrainerCallback):
                 done += int(mask.sum()) * n_layers
                 self.progress.advance(done)
         self.regularizer.set_shrinkage(moments.covariance())
-
-    def _draw(self, number: int) -> NDArray[np.int64]:
-        most, seed = self.config.shrinkage_points // len(self.view.layers), (self.config.seed, number)
-        if self.view.pooling is None:
-            return self.rows.draw(most, seed)
-        return self.rows.draw(int(self.rows.tokens.sum()), seed, most=max(most, 1))

@@ -64,6 +64,22 @@ class Place:
             torch.manual_seed(int(np.random.SeedSequence((seed, self.rank)).generate_state(1)[0]))
 
 
+def threads_of_each(of: int) -> int:
+    """Return how many of this process's threads each of several has."""
+    return max(1, torch.get_num_threads() // of)
+
+
+@contextmanager
+def sharing_cores(of: int) -> Iterator[None]:
+    """Have as many threads as one of several processes, and afterwards all again."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads_of_each(of))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 @contextmanager
 def joined(rank: int, of: int, meeting: Path, device: str) -> Iterator[Place]:
     """Join the processes of a run, which meet by a file; the Trainer learns of it by the environment."""
@@ -71,7 +87,7 @@ def joined(rank: int, of: int, meeting: Path, device: str) -> Iterator[Place]:
     # Each sees one GPU only, as its first.
     local = 0 if on_gpu else rank
     told = {"RANK": rank, "WORLD_SIZE": of, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": of}
-    threads = max(1, torch.get_num_threads() // of)
+    threads = threads_of_each(of)
     os.environ.update({name: str(value) for name, value in told.items()})
     for name, value in (("OMP_NUM_THREADS", str(threads)), ("GLOO_SOCKET_IFNAME", LOOPBACK)):
         os.environ.setdefault(name, value)

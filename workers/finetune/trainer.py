@@ -99,6 +99,8 @@ def training_arguments(config: RunConfig, folder: Path, device: str) -> Training
         disable_tqdm=True,
         log_level="error",
         dataloader_pin_memory=False,
+        # Every weight of every architecture tried has a gradient, whatever the head: none has to be looked for.
+        ddp_find_unused_parameters=False,
     )
 
 

@@ -2,29 +2,23 @@
 
 import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy.orm import Session
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from app.db.models import RunFigure, RunStatus
 from app.db.penalty import Regularizer
-from app.db.types import utcnow
 from app.settings import Settings
-from app.storage import open_storage
-from app.storage.ledger import Ledger
 from workers.device import choose_device
 from workers.environment import describe_environment
 from workers.failure import out_of_memory
-from workers.files import keeping
 from workers.finetune.checkpoint import CheckpointCallback, restore
 from workers.finetune.data import describe_rows, load_columns
-from workers.finetune.evaluation import Evaluation, evaluate
+from workers.finetune.evaluation import evaluate
 from workers.finetune.export import model_card, zip_model
+from workers.finetune.finish import finish
 from workers.finetune.folder import RunFolder, step_of
 from workers.finetune.memory import MemoryRanOutError
 from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
@@ -89,7 +83,8 @@ def train(
     trainer.remove_callback(PrinterCallback)
     place.draw_apart(config.seed)
     environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
-    environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config)}
+    probe = Probe(model, loaded.validation, config)
+    environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config), "probe": probe.n}
     with progress.sessions.begin() as session:
         progress.write(session, environment=environment)
 
@@ -107,7 +102,7 @@ def train(
             selection.restore(checkpoint)
             callbacks.append(selection)
         tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
-        metrics = MetricsCallback(tally, Probe(model, loaded.validation, config), tokens_per_step, progress)
+        metrics = MetricsCallback(tally, probe, tokens_per_step, progress)
         saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
         callbacks += [metrics, saver]
     for callback in (SharedTally(place, tally, config, metrics), *callbacks, Agreement(place)):
@@ -119,12 +114,10 @@ def train(
         chosen = {} if selection is None else {"selection": selection.choose()}
         evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress)
     evaluation.results.update(chosen)
+    kept = None
     if config.export:
-        path = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
-        _finish_with(path, settings, folder, progress, evaluation)
-    else:
-        with progress.sessions.begin() as session:
-            _finish(session, folder, progress, evaluation)
+        kept = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
+    finish(evaluation, kept, settings, folder, progress)
 
 
 def _load(order: Order, settings: Settings) -> Loaded:
@@ -171,35 +164,3 @@ def _memory_watched() -> Iterator[None]:
             raise
         traceback.clear_frames(error.__traceback__)  # which hold what the memory is full of
         raise MemoryRanOutError(str(error)) from error
-
-
-def _finish_with(
-    model: Path, settings: Settings, folder: RunFolder, progress: Progress, evaluation: Evaluation
-) -> None:
-    """Store the model and finish the run, or neither."""
-    ledger = Ledger(progress.sessions, open_storage(settings))
-    with ExitStack() as opened, keeping(ledger) as keep:
-        kept = keep(lambda: opened.enter_context(model.open("rb")))
-        with ledger.recording(kept) as session:
-            _finish(session, folder, progress, evaluation, model_sha256=kept.sha256)
-
-
-def _finish(session: Session, folder: RunFolder, progress: Progress, evaluation: Evaluation, **values: Any) -> None:
-    progress.write(
-        session,
-        status=RunStatus.FINISHED,
-        phase=None,
-        phase_done=0,
-        phase_total=None,
-        error=None,
-        finished_at=utcnow(),
-        performance=evaluation.performance.value,
-        performance_reason=evaluation.performance.reason,
-        isoscore_star=evaluation.isoscore_star.value,
-        isoscore_star_reason=evaluation.isoscore_star.reason,
-        results=evaluation.results,
-        log=folder.log.tail(),
-        **values,
-    )
-    for slug, data in evaluation.figures.items():
-        session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))

@@ -52,7 +52,8 @@ class Run(Base):
     ``by_layer`` is ``{measure: {"values": [first layer first], "reasons": [null where there is a value]}}``, with the
     points behind each in ``by_layer_n``: tokens, texts (``isoscore_unbiased``), or sentence vectors of texts (the last
     three). ``sentences`` tells how these are pooled, and of those of the last layer the value, reason and n of each
-    measure.
+    measure. ``reference`` is IsoScore★ of such vectors by layer under the reference's own protocol, with zeta, pooling
+    and n.
     """
     notes: Mapped[list[str]] = mapped_column(default=list)
     """What happened on the way and has to be known, such as a batch that had to be halved."""
@@ -61,7 +62,7 @@ class Run(Base):
     model_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     """The trained model as a zip file, where it was to be kept."""
     environment: Mapped[dict[str, Any] | None]
-    """Model revision, file hashes, package versions, device."""
+    """Model revision, file hashes, package versions, device; the tokens and texts on which layers are watched."""
 
     experiment: Mapped[Experiment] = relationship(back_populates="runs")
     steps: Mapped[list["Step"]] = relationship(cascade="all, delete-orphan", passive_deletes=True, order_by="Step.step")

@@ -8,7 +8,7 @@ from fastapi.responses import FileResponse
 
 from app.context import Context
 from app.db.config import RunConfig
-from app.db.models import Run
+from app.db.models import Pooling, Run
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
 from app.figures import learning
@@ -33,6 +33,16 @@ router = APIRouter(prefix="/runs/{run_id}")
 
 MeasureQuery = Annotated[str, Query()]
 
+COUNTS = {
+    "n_questions": "validation questions",
+    "n_windows": "windows they are read in",
+    "n_train_questions": "questions trained on",
+    "n_train_windows": "windows trained on",
+    "n_train_left_out": "questions left out of training, their answer not in the text",
+    "n_questions_cut": "questions cut, too long for a window",
+}
+POINTS = {Pooling.FIRST: "first tokens", Pooling.LAST: "last tokens", Pooling.MEAN: "means of tokens"}
+
 
 class ByLayer(NamedTuple):
     """A measure of the trained model's layers, as the page's table has it."""
@@ -43,6 +53,17 @@ class ByLayer(NamedTuple):
     n: int | None
     reasons: dict[str, list[int]]
     """Why it has no value, with the layers it has none in."""
+
+
+class Protocol(NamedTuple):
+    """IsoScore★ by layer of some points of the trained model."""
+
+    points: str
+    zeta: float
+    n: int | None
+    """Points of a layer; runs of an earlier version do not tell it of the reference's."""
+    scores: list[float | None]
+    reasons: dict[str, list[int]]
 
 
 @router.get("")
@@ -62,6 +83,8 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "twonn": _twonn(run),
         "by_layer": _by_layer(run.results or {}),
+        "details": _details(run.results or {}),
+        "protocols": _protocols(run.results) if run.results else [],
         "lost": worker_lost(run, list_workers(context)),
     }
     return templates.TemplateResponse(request, "run.html", shown)
@@ -150,6 +173,28 @@ def _by_layer(results: dict[str, Any]) -> list[ByLayer]:
         )
         for measure, found in results.get("by_layer", {}).items()
     ]
+
+
+def _protocols(results: dict[str, Any]) -> list[Protocol]:
+    """Of all tokens and of the reference; an earlier version kept the first beside the measures by layer."""
+    reference = results["reference"]
+    formerly = {"values": results.get("layers", []), "reasons": results.get("layer_reasons", [])}
+    tokens = results.get("by_layer", {}).get("isoscore_star", formerly)
+    points = POINTS[reference.get("pooling", Pooling.FIRST)]
+    reasons = _gathered(reference.get("layer_reasons", []))
+    return [
+        Protocol("all tokens", results["zeta"], results["tokens"], tokens["values"], _gathered(tokens["reasons"])),
+        Protocol(points, reference["zeta"], reference.get("n"), reference["layers"], reasons),
+    ]
+
+
+def _details(results: dict[str, Any]) -> list[tuple[str, str | int]]:
+    """What a kind of task says beside its metrics, in words."""
+    details: list[tuple[str, str | int]] = []
+    if (average := results.get("f1_average")) is not None:
+        of_one = f"of the label {results['f1_positive']}" if "f1_positive" in results else "of the second label"
+        details.append(("F1 is", of_one if average == "binary" else "the mean over labels, each counted the same"))
+    return details + [(words, results[name]) for name, words in COUNTS.items() if name in results]
 
 
 def _gathered(reasons: list[str | None]) -> dict[str, list[int]]:

@@ -72,7 +72,8 @@ def questions():
 @pytest.mark.parametrize("model", MODELS)
 def test_classes(make_run, finished, model):
     run = finished(make_run(model=model, text_columns=["sentence", "sentence"], **STEPS))
-    assert len(run.results["layers"]) == 2
+    assert len(run.results["by_layer"]["isoscore_star"]["values"]) == 2
+    assert run.results["reference"]["pooling"] == {"tiny-gpt2": "last"}.get(model, run.results["sentences"]["pooling"])
     assert run.environment["max_length"] == 64
     assert run.performance == run.results["metrics"]["accuracy"]
     assert run.results["metric_reasons"] == {}

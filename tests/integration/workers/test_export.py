@@ -6,7 +6,7 @@ from zipfile import ZIP_STORED, ZipFile
 import pytest
 import torch
 from sqlalchemy import select
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from app.db.models import Run, StoredFile
 from app.storage import open_storage
@@ -93,3 +93,24 @@ def test_where_the_storage_refuses_nothing_is_recorded(settings, make_run, get_r
     run = get_run(run_id)
     assert (run.status, run.error, run.model_sha256) == ("failed", "OSError: full", None)
     assert list(settings.runs.iterdir()) == []
+
+
+def test_a_score_without_a_value_has_its_reason_on_the_card_and_folders_are_kept(
+    client, settings, make_run, get_run, monkeypatch
+):
+    """The three rows drawn are of one class; a tokenizer with several chat templates keeps them in a folder."""
+    save = PreTrainedTokenizerFast.save_pretrained
+
+    def save_pretrained(self, folder, **_):
+        self.chat_template = {"default": "{{ messages }}", "tool_use": "{{ tools }}"}
+        return save(self, folder)
+
+    monkeypatch.setattr(PreTrainedTokenizerFast, "save_pretrained", save_pretrained)
+    run_id = make_run(export=True, epochs=None, max_steps=1, validation_rows=3)
+    fine_tune(run_id, settings, "cpu")
+    reasons = get_run(run_id).results["metric_reasons"]
+    with ZipFile(io.BytesIO(client.get(f"/api/runs/{run_id}/model").content)) as whole:
+        card = whole.read("README.md").decode()
+        assert whole.read("additional_chat_templates/tool_use.jinja") == b"{{ tools }}"
+    assert f"| matthews | {reasons['matthews']} |" in card
+    assert "None" not in card.split("## How to load it")[0]

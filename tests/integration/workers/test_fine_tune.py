@@ -23,9 +23,11 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
         assert run.performance == run.results["metrics"]["accuracy"]
         assert run.results["n_validation"] == 40
         assert run.results["points"] == 2 * run.results["tokens"]
-        assert [len(run.results[key]) for key in ("layers", "metrics")] == [2, 3]
+        assert len(run.results["metrics"]) == 3
         assert len(run.results["reference"]["layers"]) == 2
         assert run.environment["threads"] >= 1
+        assert (run.environment["probe"]["texts"], run.results["n_validation"]) == (40, 40)
+        assert run.environment["probe"]["tokens"] == run.results["tokens"]
         assert list(run.environment["model"]["weights_sha256"]) == ["model.safetensors"]
         assert [step.step for step in run.steps] == list(range(9))
         assert run.steps[0].task_loss is None
@@ -49,13 +51,25 @@ def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_f
         assert layers.keys() == measures
         assert all(value is not None for values in layers.values() for value in values)
     assert run.results["by_layer"].keys() == measures | {"twonn", "persistent_entropy", "silhouette"}
-    assert run.results["by_layer"]["isoscore_star"]["values"] == run.results["layers"]
     with sessions() as session:
         activation = session.get(RunFigure, (run_id, "activation")).data
     width = len(activation["mean"])
     assert (activation["n"], len(activation["std"])) == (40, width)
     assert width > 2
     assert all(value > 0 for value in activation["std"])
+
+
+def test_a_penalty_that_never_changes_is_told(settings, make_run, get_run):
+    """One vector has no spread: whatever the model does, its cloud is as isotropic."""
+    options = {"points": "mean", "zeta": 0, "batch_size": 1, "epochs": None, "max_steps": 4}
+    silent, heard = make_run(**options), make_run(**options | {"batch_size": 8})
+    for run_id in (silent, heard):
+        fine_tune(run_id, settings, "cpu")
+    (note,) = get_run(silent).notes
+    assert note.startswith("The penalty was 1 in all 4 rows that were logged, so it had no gradient and the run was")
+    assert note.endswith("choose more rows a batch, every token instead of one vector of each text, or all bars of the "
+                         "persistent entropy.")  # fmt: skip
+    assert get_run(heard).notes == []
 
 
 def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, sessions):

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete
 
 from app.db.models import Run, RunStatus, Step
-from workers.finetune.folder import MARKER, RunFolder, sweep
+from workers.finetune.folder import MARKER, RunFolder, remove_left_behind
 from workers.finetune.job import fine_tune
 from workers.finetune.metrics import MetricsCallback
 
@@ -187,7 +187,7 @@ def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make
     for name in (wanted, cancelled, held, "of a deleted run"):
         (settings.runs / name).mkdir()
     with RunFolder(settings, held).locked():
-        sweep(settings, sessions)
+        remove_left_behind(settings, sessions)
     assert {path.name for path in settings.runs.iterdir()} == {wanted, held}
 
 
@@ -195,7 +195,7 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
     for number in range(200):
         (settings.runs / f"left-{number}").mkdir()
     with ThreadPoolExecutor(4) as workers:
-        sweeps = [workers.submit(sweep, settings, sessions) for _ in range(4)]
+        sweeps = [workers.submit(remove_left_behind, settings, sessions) for _ in range(4)]
     assert [one.exception() for one in sweeps] == [None] * 4
     assert list(settings.runs.iterdir()) == []
 

@@ -1,6 +1,7 @@
 """Weights are chosen, and a run is stopped, by rows set apart for that; a kill changes nothing of it."""
 
 import pytest
+import torch
 
 from app.db.models import RunStatus
 from app.errors import InvalidError
@@ -135,6 +136,33 @@ def test_a_tenth_is_held_out_the_same_in_every_run():
 def test_one_row_cannot_be_divided():
     with pytest.raises(InvalidError, match=r"Expected two training rows or more, to hold a tenth of them out, got 1\."):
         divide({"text": ["a"]}, {"text": ["b"]}, config())
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_a_model_that_diverges_is_never_the_best(settings, make_run, get_run, monkeypatch, task):
+    """Of two classes NaN is the first of them, as if it had been predicted."""
+    options = {"classification": {}, "regression": {"task": task, "metric": "pearson", "label_names": []}}[task]
+    evaluate = module.SelectionCallback.on_step_end
+
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == state.max_steps:
+            with torch.no_grad():
+                self.model.classifier.weight.fill_(float("nan"))
+        evaluate(self, args, state, control)
+
+    monkeypatch.setattr(module.SelectionCallback, "on_step_end", on_step_end)
+    run_id = make_run(**BEST | options | {"selection": "validation"})
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    assert (run.status, run.error) == (RunStatus.FINISHED, None)
+    chosen = run.results["selection"]
+    assert chosen["history"][-1] == [12, None]
+    assert chosen["best_step"] in (4, 8)
+    assert run.performance == chosen["best"]
+
+
+def test_a_history_knows_no_best_that_is_not_a_number():
+    assert History([(1, float("nan")), (2, 0.5), (3, float("nan"))]).best() == (2, 0.5)
 
 
 def test_a_history_without_a_value_has_no_best():

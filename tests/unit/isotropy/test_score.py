@@ -16,6 +16,12 @@ def test_a_score_at_an_end_of_its_range_is_a_float_though_the_end_is_an_int():
     assert isinstance(Score.within(1.5, 0, 1).value, float)
 
 
+def test_what_is_not_a_number_is_in_no_range():
+    assert Score.within(float("nan"), 0, 1) == Score.undefined(
+        "It comes out as not a number: what it is made of is not finite, or too large."
+    )
+
+
 def test_an_undefined_score_has_a_reason_and_no_value():
     assert Score.undefined("All points are equal.") == Score(None, "All points are equal.")
 

@@ -114,14 +114,18 @@ def test_all_validation_rows_are_scored_without_their_padding():
     labels = torch.tensor(rows.dataset["labels"])
 
     assert found.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
-    assert found.results["layers"] == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
+    stars = found.results["by_layer"]["isoscore_star"]
+    assert stars["values"] == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
+    assert "layers" not in found.results
     reference = [
         isoscore_from_covariance(shrink(few.T.cov(), many.T.cov(), 0.75)).value
         for few, many in zip(first, tokens, strict=True)
     ]
-    assert found.results["layer_reasons"] == [None, None]
+    assert stars["reasons"] == [None, None]
     assert found.results["reference"] == {
         "zeta": 0.75,
+        "pooling": "first",
+        "n": 60,
         "layers": pytest.approx(reference, rel=1e-4),
         "layer_reasons": [None, None],
     }
@@ -135,7 +139,8 @@ def test_shrinkage_goes_towards_training_tokens():
     found = evaluate(model, train, make_rows(60), make_task(evaluation_zeta=1), Progress())
     tokens, _, _ = clouds(model, train)
     assert found.isoscore_star.value == pytest.approx(isoscore(torch.cat(tokens)).value, rel=1e-4)
-    assert found.results["layers"] == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
+    by_layer = found.results["by_layer"]["isoscore_star"]["values"]
+    assert by_layer == pytest.approx([isoscore(layer).value for layer in tokens], rel=1e-4)
 
 
 @pytest.mark.parametrize(("n_labels", "average"), [(2, "binary"), (3, "macro")])
@@ -145,6 +150,7 @@ def test_the_metric_asked_for_is_the_performance(n_labels, average):
     predictions = clouds(model, rows)[2].argmax(1).tolist()
     assert found.performance.value == f1_score(rows.dataset["labels"], predictions, average=average, zero_division=0)
     assert found.results["f1_average"] == average
+    assert found.results.get("f1_positive") == ("1" if average == "binary" else None)
 
 
 def test_the_first_token_is_found_behind_padding_on_the_left():
@@ -209,7 +215,15 @@ def test_a_causal_model_is_measured_by_its_last_tokens_on_whichever_side_padding
     model = GPT2ForSequenceClassification(GPT2Config(vocab_size=50, pad_token_id=0, num_labels=2, **sizes)).eval()
     rows = make_rows(60)
     results = evaluate(model, rows, rows, make_task(), Progress()).results
-    last = torch.stack([text[-1] for text in layers_of(model, rows)[-1]])
+    layers = layers_of(model, rows)
+    last = torch.stack([text[-1] for text in layers[-1]])
+    # The first token, which knows nothing of its text, is not what the reference looks at either.
+    reference = [
+        isoscore_from_covariance(shrink(torch.stack([t[-1] for t in texts]).T.cov(), torch.cat(texts).T.cov(), 0.75))
+        for texts in layers
+    ]
+    assert results["reference"]["layers"] == pytest.approx([score.value for score in reference], rel=1e-3)
+    assert (results["reference"]["pooling"], results["reference"]["n"]) == ("last", 60)
     assert results["sentences"]["pooling"] == "last"
     assert results["sentences"]["last_layer"]["isoscore_star"]["value"] == pytest.approx(isoscore(last).value, rel=1e-3)
     expected = pairs_by_hand(last, torch.tensor(rows.dataset["labels"]))

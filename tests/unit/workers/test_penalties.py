@@ -6,7 +6,6 @@ from transformers import AutoModelForSequenceClassification
 
 from app.db.config import RunConfig
 from app.db.penalty import READERS, Points, Regularizer, is_read
-from app.errors import InvalidError
 from app.regularizers import METHODS
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
@@ -88,13 +87,6 @@ def test_the_bias_corrected_i_star_sees_one_vector_of_each_text_layer_by_layer(s
     penalty, states = see(regularizer="istar_unbiased", **changes)
     expected = UnbiasedIStar(LAM)([pooled(states[layer], batch["attention_mask"]) for layer in layers])
     torch.testing.assert_close(penalty, expected)
-
-
-def test_the_bias_corrected_i_star_refuses_tokens():
-    model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    with pytest.raises(InvalidError, match=r"depend on each other.* Choose mean or sentence") as error:
-        make_penalties(make_config(beside={"istar_unbiased": 1}, points="tokens"), model)
-    assert error.value.field == "points"
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ def test_the_layers_are_looked_at_as_often_as_asked_for():
 
 def test_else_about_twelve_times_and_never_for_more_than_a_sixth_of_the_time():
     probe = make_probe(make_rows(20))
+    assert probe.n == {"tokens": int(probe.rows.tokens.sum()), "texts": 20}
     assert probe.cost == int(probe.rows.tokens.sum()) + 2 * 8
     assert probe.steps_apart(1200, 1e9) == 96
     assert probe.steps_apart(12, 1e9) == 1

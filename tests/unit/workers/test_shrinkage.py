@@ -12,7 +12,7 @@ from app.db.penalty import Regularizer
 from isotropy.points import union_of_layers
 from workers.finetune.penalties import make_penalties
 from workers.finetune.rows import Rows
-from workers.finetune.shrinkage import ShrinkageCallback
+from workers.finetune.shrinkage import ShrinkageCallback, draw_rows
 
 TEXTS = [list(range(4, 4 + n)) for n in (3, 9, 5, 7, 2, 8)]
 
@@ -140,6 +140,13 @@ def test_of_pooled_points_no_more_are_taken_than_asked_for_but_one_text_of_each_
     _, progress = estimate(points="mean", shrinkage_points=asked)
     drawn = np.random.default_rng((0, 0)).permutation(6)[:texts]
     assert progress.total == 3 * sum(len(TEXTS[row]) for row in drawn)
+
+
+@pytest.mark.parametrize(("points", "asked", "rows"), [("tokens", 60, 3), ("mean", 60, 20), ("mean", 1000, 100)])
+def test_of_a_pooled_text_a_layer_has_one_point_and_else_one_of_each_token(make_callback, points, asked, rows):
+    callback, _, _ = make_callback(points=points, shrinkage_points=asked)
+    lengths = np.full(100, 6)
+    assert len(draw_rows(lengths, callback.view, callback.config, 0)) == rows
 
 
 def test_every_so_many_steps_it_is_estimated_anew(estimate):

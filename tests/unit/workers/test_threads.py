@@ -1,5 +1,8 @@
 import os
 
+import torch
+
+from workers.finetune.together import sharing_cores
 from workers.threads import wait_briefly
 
 
@@ -11,3 +14,16 @@ def test_threads_wait_briefly_unless_the_user_says_how_long(monkeypatch):
     monkeypatch.setenv("GOMP_SPINCOUNT", "5")
     wait_briefly()
     assert os.environ["GOMP_SPINCOUNT"] == "5"
+
+
+def test_steps_that_are_tried_have_the_threads_of_one_of_several_processes():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(4)
+        with sharing_cores(2):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 4
+        with sharing_cores(9):
+            assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)

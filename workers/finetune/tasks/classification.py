@@ -1,6 +1,6 @@
 """Classification of a text or a pair of texts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from app.db.task import Metric
 from app.errors import InvalidError
 from app.formats.labels import label_text
 from isotropy.score import Score
+from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.task import Columns, Predictions, Task
+from workers.finetune.tasks.task import Predictions, Task
 from workers.finetune.tasks.texts import text_rows
 
 
@@ -46,23 +47,24 @@ class Classification(Task):
 
     def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Predictions:
         """Begin to gather predicted classes."""
-        return Classes(self._average)
+        return Classes(self.config.label_names)
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
-        """Return how F1 is averaged over classes."""
-        return {"f1_average": self._average}
+        """Return how F1 is averaged over classes, and which label it looks for where there are two."""
+        positive = positive_label(self.config.label_names)
+        return {"f1_average": "macro"} if positive is None else {"f1_average": "binary", "f1_positive": positive}
 
-    @property
-    def _average(self) -> str:
-        """Of two labels the second is the one looked for; of more, each counts the same."""
-        return "binary" if len(self.config.label_names) == 2 else "macro"
+
+def positive_label(names: Sequence[str]) -> str | None:
+    """Return the second of two labels, which is the one looked for; None of more, each of which counts the same."""
+    return names[1] if len(names) == 2 else None
 
 
 class Classes:
     """Predicted classes beside the right ones."""
 
-    def __init__(self, average: str) -> None:
-        self._average = average
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
         self._right: list[int] = []
         self._given: list[int] = []
 
@@ -72,13 +74,25 @@ class Classes:
         self._given += outputs["logits"].argmax(dim=-1).tolist()
 
     def metrics(self) -> dict[str, Score]:
-        """Return accuracy, F1 and Matthews correlation."""
-        f1 = f1_score(self._right, self._given, average=self._average, zero_division=0)
+        """Return accuracy, F1 and Matthews correlation; the last two are undefined where a class to be found is not."""
         return {
             Metric.ACCURACY.value: Score(float(accuracy_score(self._right, self._given))),
-            Metric.F1.value: Score(float(f1)),
-            Metric.MATTHEWS.value: Score(float(matthews_corrcoef(self._right, self._given))),
+            Metric.F1.value: self._f1(),
+            Metric.MATTHEWS.value: self._matthews(),
         }
+
+    def _f1(self) -> Score:
+        positive = positive_label(self._names)
+        if positive is not None and 1 not in self._right:
+            return Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
+        average = "macro" if positive is None else "binary"
+        return Score(float(f1_score(self._right, self._given, average=average, zero_division=0)))
+
+    def _matthews(self) -> Score:
+        if len(set(self._right)) == 1:
+            label = self._names[self._right[0]]
+            return Score.undefined(f"All validation rows have the label {label!r}, with which nothing can correlate.")
+        return Score(float(matthews_corrcoef(self._right, self._given)))
 
 
 def _labels(values: list[Any], config: RunConfig) -> list[int]:

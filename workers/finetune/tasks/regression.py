@@ -14,8 +14,9 @@ from app.db.task import Metric
 from app.errors import InvalidError
 from app.formats.labels import NUMBER
 from isotropy.score import Score, there_are
+from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.task import Columns, Predictions, Task
+from workers.finetune.tasks.task import Predictions, Task
 from workers.finetune.tasks.texts import text_rows
 
 GREATEST = float(np.finfo(np.float32).max)

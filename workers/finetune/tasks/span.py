@@ -15,10 +15,11 @@ from transformers.utils.generic import ModelOutput
 from app.db.task import Metric
 from app.errors import InvalidError
 from isotropy.score import Score
+from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
 from workers.finetune.tasks.answers import find_answer, read_answers
 from workers.finetune.tasks.overlap import exact_match, word_f1
-from workers.finetune.tasks.task import Columns, Predictions, Task
+from workers.finetune.tasks.task import Predictions, Task
 from workers.finetune.tasks.texts import texts_of
 from workers.finetune.tasks.windows import Question, Windows, cut_windows
 

@@ -12,10 +12,8 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from isotropy.score import Score
+from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
-
-Columns = Mapping[str, list[Any]]
-"""Whole columns of a file, as long as each other, by name; a missing value is None."""
 
 
 class Predictions(Protocol):

@@ -7,8 +7,8 @@ import numpy as np
 from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
 
 from app.errors import InvalidError
+from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.task import Columns
 
 
 def texts_of(columns: Columns, name: str) -> list[str]:
