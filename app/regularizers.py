@@ -67,3 +67,8 @@ def added_words(weights: Mapping[str, float]) -> str:
     """Regularizers with their λ: CosReg 1; I-STAR 0.5; none."""
     named = [f"{NAMES[one]} {short(weights[one])}" for one in Regularizer if one in weights]
     return "; ".join(named) or NAMES[Regularizer.NONE]
+
+
+def coordinates(regularizer: Regularizer, lam: float) -> str:
+    """Which run of a sweep it is, but for seed and grid: I-STAR, λ = −1."""
+    return f"{'baseline' if regularizer is Regularizer.NONE else NAMES[regularizer]}, λ = {short(lam)}"

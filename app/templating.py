@@ -13,7 +13,7 @@ from starlette.templating import Jinja2Templates
 from app import numerals
 from app.db.types import utcnow
 from app.figures.palette import of_lambda
-from app.regularizers import added_words
+from app.regularizers import added_words, coordinates
 from app.services.names import file_name
 from app.services.positions import described
 from isotropy.catalog import MEASURES, METHODS
@@ -67,6 +67,7 @@ def create_environment() -> Environment:
     }
     environment.globals |= {
         "static": static,
+        "coordinates": coordinates,
         "described": described,
         "lambda_colour": of_lambda,
         "measures": MEASURES,

@@ -37,9 +37,8 @@ def _words(measure: str, looks: Sequence[Look]) -> str:
     known = [value for _, values in looks for value in values if value is not None]
     shades = f"Light is {number(min(known))}, dark {number(max(known))}; range" if known else "Range"
     level = " at ζ = 0: low for few tokens, so read the trend, not the level" if measure == "isoscore_star" else ""
-    return (
-        f"Of the tokens of the same few validation rows each time{level}. {shades}: {MEASURES[slug_of(measure)].range}."
-    )
+    of = "one mean vector for each" if measure == "isoscore_unbiased" else "the tokens"
+    return f"Of {of} of the same few validation rows each time{level}. {shades}: {MEASURES[slug_of(measure)].range}."
 
 
 def _empty(run: Run) -> str:

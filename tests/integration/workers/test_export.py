@@ -14,6 +14,12 @@ from tests.tiny import make_table
 from workers.finetune.job import fine_tune
 
 
+@pytest.fixture
+def database():
+    """SQLite alone: what training does is the same on both databases."""
+    return {}
+
+
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])
 def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_run, tmp_path, model):
     run_id = make_run(export=True, model=model, checkpoint="best", learning_rate=5e-3)

@@ -11,6 +11,12 @@ KINDS = [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUA
 
 
 @pytest.fixture
+def database():
+    """SQLite alone: what training does is the same on both databases."""
+    return {}
+
+
+@pytest.fixture
 def narrow(monkeypatch):
     """Let no batch of more rows than that through, from a step on."""
 

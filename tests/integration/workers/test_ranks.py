@@ -32,6 +32,12 @@ ENTROPY = {"regularizer": "entropy", "entropy_bars": "all", "beside": {"istar_un
 
 
 @pytest.fixture
+def database():
+    """SQLite alone: what training does is the same on both databases."""
+    return {}
+
+
+@pytest.fixture
 def no_dropout(models_dir):
     folder = models_dir / "no-dropout"
     shutil.copytree(models_dir / "tiny-bert", folder)

@@ -65,6 +65,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_trained_with(
     settings, often, make_run, get_run, monkeypatch, options

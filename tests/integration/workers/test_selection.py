@@ -16,6 +16,12 @@ BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
 
 
 @pytest.fixture
+def database():
+    """SQLite alone: what training does is the same on both databases."""
+    return {}
+
+
+@pytest.fixture
 def told(monkeypatch):
     """Let the evaluations come to these values, in this order and again from the start after a call."""
 
