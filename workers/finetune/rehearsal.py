@@ -119,7 +119,7 @@ class Rehearsal:
             "parameters": parameters,
             "layers": depth(self.model),
             "width": width(self.model),
-            "device": device_name(self.model.device),
+            "device": "the CPU" if self.model.device.type == "cpu" else device_name(self.model.device),
         }
 
     def _encode(self, columns: Columns, *, training: bool = False) -> Rows:

@@ -45,7 +45,7 @@ class Preview(NamedTuple):
     runs: int
     words: str
     notes: list[str]
-    problem: str | None = None
+    problem: IsoscopeError | None = None
     dry_run: DryRun | None = None
     estimate: Estimate | None = None
 
@@ -128,7 +128,7 @@ def _preview(context: Context, values: Values) -> Preview:
     try:
         plan = plan_sweep(context, parse(values), ask_hub=False)
     except IsoscopeError as error:
-        return Preview(0, "", [], error.message)
+        return Preview(0, "", [], error)
     dry_run = find_dry_run(context, plan)
     told = estimate(plan, dry_run) if dry_run else None
     return Preview(len(plan.runs), plan.product.words(), plan.notes, dry_run=dry_run, estimate=told)
