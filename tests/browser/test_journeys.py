@@ -113,7 +113,7 @@ def test_a_sweep_is_launched_from_the_form_and_watched_to_its_scatter(serving, p
     page.get_by_role("button", name="Launch a sweep").click()
 
     page.get_by_label("Model", exact=True).fill("tiny-bert")
-    page.get_by_label("Seeds").fill("0, 1")
+    page.get_by_label("Seeds", exact=True).fill("0, 1")
     page.get_by_label("Or steps").fill("20")
     expect(page.locator("#plan strong")).to_have_text("6 runs")
     page.get_by_role("button", name="Launch").click()
