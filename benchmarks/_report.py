@@ -78,11 +78,14 @@ class Report:
         budget, seeds = self.budget, len(self.budget.seeds)
         ran_on = dict.fromkeys(_told(environment) for environment in self.environments)
         machines = [*([self.machine] if self.machine else []), *ran_on]
+        longer = "".join(
+            f" {name} takes {TASKS[name].times} times the steps and rows." for name in self.tasks if TASKS[name].times > 1
+        )
         return "\n\n".join(
             [
                 f"{len(self.results)} runs of {MODEL}: {budget.max_steps} steps of {budget.batch_size} rows out of "
                 f"{budget.train_rows:,}, {budget.validation_rows:,} validation rows, {seeds} "
-                f"{'seed' if seeds == 1 else 'seeds'}, rate {budget.learning_rate:g}, ζ = {ZETA:g}.",
+                f"{'seed' if seeds == 1 else 'seeds'}, rate {budget.learning_rate:g}, ζ = {ZETA:g}.{longer}",
                 f"```\n{self.command()}\n```",
                 "\n".join(machines),
             ]

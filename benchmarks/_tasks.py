@@ -26,10 +26,13 @@ class Task(NamedTuple):
     label: str = "label"
     files: tuple[str, str] = TSV
     """Names of train and validation rows in a folder called like the task."""
+    times: int = 1
+    """How many times the budget's steps and training rows it takes."""
 
 
 TASKS = {
-    "cola": Task(SENTENCE, Metric.MATTHEWS),
+    # In fewer steps every run answers with the larger class, whose correlation is 0 whatever the penalty.
+    "cola": Task(SENTENCE, Metric.MATTHEWS, times=4),
     "mrpc": Task(PAIR, Metric.ACCURACY),
     "rte": Task(PAIR, Metric.ACCURACY),
     "stsb": Task(PAIR, Metric.PEARSON, TaskKind.REGRESSION),
@@ -89,10 +92,10 @@ def requests_for(name: str, budget: Budget) -> dict[str, dict[str, Any]]:
         "label_column": task.label,
         "metric": task.metric,
         "epochs": None,
-        "max_steps": budget.max_steps,
+        "max_steps": task.times * budget.max_steps,
         "batch_size": budget.batch_size,
         "learning_rate": budget.learning_rate,
-        "train_rows": budget.train_rows,
+        "train_rows": task.times * budget.train_rows,
         "validation_rows": budget.validation_rows,
         "max_length": budget.span_length if spans else budget.max_length,
         "stride": budget.span_length // 3,

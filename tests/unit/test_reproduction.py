@@ -112,6 +112,7 @@ def test_what_is_asked_for_is_a_sweep_and_other_settings_have_another_name(name)
         assert sweep.lambdas == {STEERING: [-3, -1, 1, 3] if name in Budget().sweeps else [-1, 1]}.get(
             part, [1] if part == OTHERS else [0]
         )
+        assert request["max_steps"] == {"cola": 240}.get(name, 60)
         assert request["name"] != more[part]["name"]
         assert request["name"] == requests_for(name, Budget())[part]["name"]
 
