@@ -79,7 +79,9 @@ class Report:
         ran_on = dict.fromkeys(_told(environment) for environment in self.environments)
         machines = [*([self.machine] if self.machine else []), *ran_on]
         longer = "".join(
-            f" {name} takes {TASKS[name].times} times the steps and rows." for name in self.tasks if TASKS[name].times > 1
+            f" {name} takes {TASKS[name].times} times the steps and rows."
+            for name in self.tasks
+            if TASKS[name].times > 1
         )
         return "\n\n".join(
             [
