@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from app.db.models import UNFINISHED, Run
+from app.db.models import FINAL, Run
 from app.db.session import Sessions
 from app.settings import Settings
 from workers.finetune.log import Log
@@ -101,9 +101,9 @@ def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
     folders = list(settings.runs.iterdir())
     with sessions() as session:
         mine = Run.id.in_([folder.name for folder in folders])
-        unfinished = set(session.scalars(select(Run.id).where(mine, Run.status.in_(UNFINISHED))))
+        in_use = set(session.scalars(select(Run.id).where(mine, Run.status.not_in(FINAL))))
     for folder in folders:
-        if folder.name not in unfinished:
+        if folder.name not in in_use:
             _remove_if_free(folder)
 
 

@@ -55,7 +55,7 @@ def _begin(sessions: Sessions, run_id: str, slot: str) -> Order | None:
     """Set the run to running at this worker and return what it asks for; None if nobody waits for it here."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
-        if run is None or run.status.final or run.worker not in (None, slot):
+        if run is None or run.status not in UNFINISHED or run.worker not in (None, slot):
             return None
         run.worker = slot
         run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None

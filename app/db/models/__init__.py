@@ -13,14 +13,16 @@ from app.db.models.embeddings import (
 )
 from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment
-from app.db.models.runs import Run, RunFigure, Step, Worker
+from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, Step, Worker
 from app.db.models.states import (
+    FINAL,
     UNFINISHED,
     UNFINISHED_ENCODING,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
     EncodingStatus,
+    ExperimentOrigin,
     FileRole,
     MeasurementStatus,
     Phase,
@@ -28,8 +30,11 @@ from app.db.models.states import (
     ResultStatus,
     RunStatus,
 )
+from app.db.models.views import View
 
 __all__ = [
+    "DEFAULT_PRIORITY",
+    "FINAL",
     "UNFINISHED",
     "UNFINISHED_ENCODING",
     "Base",
@@ -44,6 +49,7 @@ __all__ = [
     "Encoding",
     "EncodingStatus",
     "Experiment",
+    "ExperimentOrigin",
     "FigureData",
     "FileRole",
     "Measurement",
@@ -57,6 +63,7 @@ __all__ = [
     "RunStatus",
     "Step",
     "StoredFile",
+    "View",
     "Worker",
     "ZetaCurve",
 ]

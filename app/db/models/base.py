@@ -12,6 +12,7 @@ from app.db.models.states import (
     EmbeddingOrigin,
     EmbeddingStatus,
     EncodingStatus,
+    ExperimentOrigin,
     FileRole,
     MeasurementStatus,
     Phase,
@@ -51,5 +52,6 @@ class Base(DeclarativeBase):
         RunStatus: stored_by_value(RunStatus),
         Phase: stored_by_value(Phase),
         DatasetOrigin: stored_by_value(DatasetOrigin),
+        ExperimentOrigin: stored_by_value(ExperimentOrigin),
         Regularizer: stored_by_value(Regularizer),
     }

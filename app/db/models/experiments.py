@@ -7,7 +7,7 @@ from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.models.base import Base
-from app.db.models.states import DatasetOrigin, ResultStatus, RunStatus
+from app.db.models.states import DatasetOrigin, ExperimentOrigin, ResultStatus, RunStatus
 from app.db.types import new_id, utcnow
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class Experiment(Base):
     """``app.db.config.TrainingConfig``; of a field of the grid, its first value."""
     grid: Mapped[dict[str, list[Any]]] = mapped_column(default=dict)
     """The values of every further field that the runs differ in, by its name."""
+    origin: Mapped[ExperimentOrigin] = mapped_column(default=ExperimentOrigin.LAUNCHED)
+    source: Mapped[dict[str, Any] | None]
+    """Of an imported one: what its export says of where and when it was made."""
+    study: Mapped[dict[str, Any] | None]
+    """Of a search for the best lambda and zeta: its settings; its runs are made one after another."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
     dataset: Mapped[Dataset] = relationship()
@@ -63,8 +68,8 @@ class Experiment(Base):
         states = {run.status for run in self.runs}
         if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
             return RunStatus.RUNNING
-        worst_first = (RunStatus.QUEUED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.FINISHED)
-        return next((state for state in worst_first if state in states), RunStatus.FINISHED)
+        first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
+        return next((state for state in first if state in states), RunStatus.FINISHED)
 
 
 class DryRun(Base):

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.models.base import Base
@@ -12,6 +13,12 @@ from app.db.models.experiments import Experiment
 from app.db.models.states import Phase, RunStatus
 from app.db.penalty import Regularizer
 from app.db.types import new_id, utcnow
+
+DEFAULT_PRIORITY = 100
+
+
+def _model(context: DefaultExecutionContext) -> str:
+    return str(context.get_current_parameters()["config"].get("model", ""))  # type: ignore[no-untyped-call]
 
 
 class Run(Base):
@@ -23,7 +30,8 @@ class Run(Base):
     experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"), index=True)
     position: Mapped[int]
     config: Mapped[dict[str, Any]]
-    """``app.db.config.RunConfig``; the next four columns repeat what is searched and plotted."""
+    """``app.db.config.RunConfig``; the next five columns repeat what is searched and plotted."""
+    model: Mapped[str] = mapped_column(String(200), default=_model, index=True)
     regularizer: Mapped[Regularizer]
     lam: Mapped[float]
     zeta: Mapped[float]
@@ -36,6 +44,8 @@ class Run(Base):
     """Unit by phase: points of the shrinkage pass, optimizer steps, validation rows."""
     attempts: Mapped[int] = mapped_column(default=0)
     """Starts since the last checkpoint, so that only a run that gets nowhere is given up."""
+    priority: Mapped[int] = mapped_column(default=DEFAULT_PRIORITY)
+    """Of waiting runs those with lower numbers go first."""
     worker: Mapped[str | None] = mapped_column(String(100))
     error: Mapped[str | None] = mapped_column(Text)
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)

@@ -68,22 +68,30 @@ class MeasurementStatus(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """A run's way. ``finished``, ``failed`` and ``cancelled`` are final."""
+    """A run's way. A paused one goes on when somebody says so; a streaming one is written by a user's own script.
+
+    The last four are final; pruned is what the search for the best lambda gave up because others did better.
+    """
 
     QUEUED = "queued"
     RUNNING = "running"
+    PAUSED = "paused"
+    STREAMING = "streaming"
     FINISHED = "finished"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    PRUNED = "pruned"
 
     @property
     def final(self) -> bool:
-        """Whether nothing happens to the run any more."""
-        return self not in UNFINISHED
+        """Whether nothing happens to the run any more by itself."""
+        return self in FINAL
 
 
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 """States of a run that still waits for a worker, or is at one."""
+
+FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PRUNED)
 
 
 class Phase(StrEnum):
@@ -101,3 +109,13 @@ class DatasetOrigin(StrEnum):
     UPLOAD = "upload"
     SAMPLE = "sample"
     HUB = "hub"
+    NAMED = "named"
+    """A name alone: the rows are where its runs were trained, on another Isoscope or in a user's own script."""
+
+
+class ExperimentOrigin(StrEnum):
+    """Whether an experiment's runs were launched here, brought from another Isoscope, or logged by a user's script."""
+
+    LAUNCHED = "launched"
+    IMPORTED = "imported"
+    LOGGED = "logged"
