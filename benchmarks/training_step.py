@@ -3,25 +3,27 @@
 Run: python -m benchmarks.training_step
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertForSequenceClassification
+from transformers.utils.generic import ModelOutput
 
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
+from benchmarks._step import BATCH, TOKENS, Penalty, Step
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from isotropy.spectrum import Moments
+from workers.hidden_states import hidden_states_of
 
-BATCH, TOKENS, THREADS = 8, 128, 2
+THREADS = 2
 LOOKED_AT = 4 * BATCH
 """Rows of a batch of the shrinkage pass: without gradients, four times a training batch fits."""
 LAM, ZETA, FRACTION = -1.0, 0.2, 0.25
 SHRINKAGE_POINTS = 250_000
 
-Penalty = Callable[[Tensor], Tensor]
+Cloud = Callable[[Tensor], Tensor]
 """Points [n, d] in, a scalar out."""
 
 
@@ -43,43 +45,25 @@ def by_autograd(points: Tensor, S_S: Tensor) -> Tensor:
     return penalty
 
 
-class Step:
-    """A model in training, and the steps that it can make: the batch stays the same, the weights do not."""
+def on_tokens(penalty: Cloud, fraction: float = 1.0) -> Penalty:
+    """The penalty on a fraction of the tokens of all layers."""
+    draw = torch.Generator().manual_seed(0)
 
-    def __init__(self, device: torch.device) -> None:
-        torch.manual_seed(0)
-        self.model = BertForSequenceClassification(BertConfig()).train()
-        self.model.to(device)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-5)
-        self.looked_at = {
-            "input_ids": torch.randint(1000, 30_000, (LOOKED_AT, TOKENS), device=device),
-            "attention_mask": torch.ones(LOOKED_AT, TOKENS, dtype=torch.long, device=device),
-            "labels": torch.randint(0, 2, (LOOKED_AT,), device=device),
-        }
-        self.batch = {name: x[:BATCH] for name, x in self.looked_at.items()}
-        self.draw = torch.Generator().manual_seed(0)
+    def added(outputs: ModelOutput, batch: Mapping[str, Tensor]) -> Tensor:
+        return penalty(union_of_layers(hidden_states_of(outputs), draw_tokens(batch["attention_mask"], fraction, draw)))
 
-    def take(self, penalty: Penalty | None = None, fraction: float = 1.0) -> None:
-        """Forward, backward and AdamW; with a penalty on a fraction of the tokens of all layers."""
-        outputs = self.model(**self.batch, output_hidden_states=penalty is not None)
-        loss = outputs.loss
-        if penalty is not None:
-            mask = draw_tokens(self.batch["attention_mask"], fraction, self.draw)
-            loss = loss + penalty(union_of_layers(outputs.hidden_states, mask))
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+    return added
 
-    def look(self) -> Moments:
-        """One batch of the pass for the shrinkage covariance: moments of all layers' tokens, nothing trained."""
-        d = self.model.config.hidden_size
-        moments = Moments(d, self.model.device)
-        self.model.eval()
-        with torch.no_grad():
-            outputs = self.model(**self.looked_at, output_hidden_states=True)
-            moments.update(union_of_layers(outputs.hidden_states, self.looked_at["attention_mask"]))
-        self.model.train()
-        return moments
+
+def look(step: Step, rows: Mapping[str, Tensor]) -> Moments:
+    """One batch of the pass for the shrinkage covariance: moments of all layers' tokens, nothing trained."""
+    moments = Moments(step.model.config.hidden_size, step.model.device)
+    step.model.eval()
+    with torch.no_grad():
+        outputs = step.model(**rows, output_hidden_states=True)
+        moments.update(union_of_layers(outputs.hidden_states, rows["attention_mask"]))
+    step.model.train()
+    return moments
 
 
 def main() -> None:
@@ -87,18 +71,19 @@ def main() -> None:
     torch.set_num_threads(THREADS)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     step = Step(device)
-    S_S = step.look().covariance().float()
+    looked_at = step.rows(LOOKED_AT)
+    S_S = look(step, looked_at).covariance().float()
     istar = IStar(LAM, ZETA).to(device)
     istar.set_shrinkage(S_S)
 
     plain, looking = "plain step", f"one batch of {LOOKED_AT} rows of the shrinkage pass"
     ways: dict[str, Callable[[], object]] = {
         plain: step.take,
-        "I-STAR, all tokens": partial(step.take, istar),
-        f"I-STAR, {FRACTION:.0%} of the tokens": partial(step.take, istar, FRACTION),
-        "all tokens, autograd's own graph": partial(step.take, partial(by_autograd, S_S=S_S)),
-        "all tokens, eigenvalues": partial(step.take, partial(by_eigenvalues, S_S=S_S)),
-        looking: step.look,
+        "I-STAR, all tokens": partial(step.take, on_tokens(istar)),
+        f"I-STAR, {FRACTION:.0%} of the tokens": partial(step.take, on_tokens(istar, FRACTION)),
+        "all tokens, autograd's own graph": partial(step.take, on_tokens(partial(by_autograd, S_S=S_S))),
+        "all tokens, eigenvalues": partial(step.take, on_tokens(partial(by_eigenvalues, S_S=S_S))),
+        looking: partial(look, step, looked_at),
     }
     times = interleave(ways, rounds_asked(), torch.cuda.synchronize if device.type == "cuda" else lambda: None)
 
