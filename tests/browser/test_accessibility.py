@@ -1,4 +1,4 @@
-"""Pages as axe sees them, in both themes and at two widths: nothing serious, nothing critical."""
+"""Pages as axe sees them, in both themes and at two widths: nothing serious, nothing critical; and their keys."""
 
 from collections.abc import Iterator
 
@@ -95,3 +95,26 @@ def test_axe_would_complain_of_an_image_without_words_and_of_faint_ones(serving_
     looking.evaluate("document.querySelector('.brand img').removeAttribute('alt')")
     looking.evaluate("document.querySelector('.lede').style.color = '#ccc'")
     assert sorted(one.split()[0] for one in complaints(looking)) == ["color-contrast", "image-alt"]
+
+
+def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(page, serving_module):
+    url = serving_module.url
+    page.goto(f"{url}/measures")
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    expect(page).to_have_url(f"{url}/embeddings")
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_be_visible()
+    keys.get_by_label("These keys work").uncheck()
+    page.keyboard.press("Escape")
+    expect(keys).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    expect(page).to_have_url(f"{url}/embeddings")
+    page.get_by_role("button", name="Keys").click()
+    keys.get_by_label("These keys work").check()
+    keys.get_by_role("button", name="Close").click()
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    expect(page).to_have_url(f"{url}/queue")
