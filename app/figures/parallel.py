@@ -16,7 +16,7 @@ from app.figures.sweep import Sweep
 from app.numerals import plural
 from app.regularizers import NAMES
 
-LONGEST_NAME = 18
+LONGEST_NAME = 24
 MOST_VALUES = 20
 """Different values of a setting that have a tick each."""
 SHADES = 11
@@ -63,10 +63,7 @@ def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
         *([Axis("regularizer", "regularizer", [run.regularizer.value for run in runs])] if sweep.methods[1:] else []),
         Axis("lam", "λ", [run.lam for run in runs]),
         Axis("zeta", "ζ", [run.zeta for run in runs]),
-        *(
-            Axis(field, field.replace("_", " "), [cell(run.config.get(field)) for run in runs])
-            for field in sweep.fields
-        ),
+        *(_of_grid(field, runs, sweep.grid[field]) for field in sweep.fields),
         Axis("seed", "seed", [run.seed for run in runs]),
     ]
     return [
@@ -105,7 +102,7 @@ def _draw(axes: Sequence[Axis], lams: Sequence[float]) -> go.Figure:
                 labelside="top",
             )
         ],
-        margin={"l": 64, "r": 64, "t": 64, "b": 28},
+        margin={"l": 72, "r": 72, "t": 64, "b": 28},
         uirevision="brushed",
     )
 
