@@ -37,7 +37,8 @@ def setting_probe(sweep: Sweep, setting: Setting, by_run: Mapping[str, Looks], m
             if values := layers.get(measure):
                 seen.setdefault(step, []).append(values)
     looks = [(step, _means(of_runs)) for step, of_runs in sorted(seen.items())]
-    behind = f" Means over seeds ({how_many([len(one) for one in seen.values()])})." if looks else ""
+    sizes = [len(values) for values in seen.values()]
+    behind = f" {'Means over seeds' if max(sizes) > 1 else 'Of one run'} ({how_many(sizes)})." if sizes else ""
     title = f"{title_of(measure)} by layer and step, {sweep.label(setting)}"
     return _figure(runs, looks, measure, title, behind + sample)
 
