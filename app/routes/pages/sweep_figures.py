@@ -41,20 +41,20 @@ class SweepQuery(NamedTuple):
     """Logged values that one drawn value is the mean of."""
 
     @property
-    def said(self) -> dict[str, str]:
+    def given(self) -> dict[str, str]:
         """What is not as it is unless said otherwise."""
-        given = {
+        said = {
             "seeds": "1" if self.seeds else "",
             "measure": self.measure if self.measure != SHARES[0] else "",
             "setting": str(self.setting or ""),
             "log": "1" if self.log else "",
             "smooth": str(self.smooth) if self.smooth > 1 else "",
         }
-        return {key: value for key, value in given.items() if value}
+        return {key: value for key, value in said.items() if value}
 
     def encoded(self, **changed: str) -> str:
         """The query string again, or one that differs."""
-        return urlencode({key: value for key, value in (self.said | changed).items() if value})
+        return urlencode({key: value for key, value in (self.given | changed).items() if value})
 
 
 def _query(
