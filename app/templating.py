@@ -12,6 +12,7 @@ from starlette.templating import Jinja2Templates
 
 from app import numerals
 from app.db.types import utcnow
+from app.figures.headings import heading
 from app.figures.palette import of_lambda
 from app.regularizers import added_words, coordinates
 from app.services.names import file_name
@@ -51,6 +52,7 @@ def create_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "heading": heading,
         "number": numerals.number,
         "short": numerals.short,
         "tick": numerals.tick,

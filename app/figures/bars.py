@@ -12,11 +12,14 @@ from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
 from app.figures.metrics import SCALES
 from app.figures.points import Point, averaged, cells, empty, points_of, scored, unscored
+from app.figures.stats import Estimate
 from app.figures.sweep import Sweep
 from app.numerals import count, number
 from app.regularizers import NAMES
 
 LONGEST_NAME = 40
+ROOM = 0.22
+"""Of the axis, for a number beyond the longest bar."""
 
 
 class Bar(NamedTuple):
@@ -80,8 +83,6 @@ def _caption(bars: Sequence[Bar], chosen: bool) -> str:
 def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
     scale = SCALES[metric]
     found = [bar.best.performance for bar in bars]
-    ends = [one.mean + (one.half_width or 0) for one in found]
-    lows = [one.mean - (one.half_width or 0) for one in found]
     return plot(
         [
             go.Bar(
@@ -98,14 +99,30 @@ def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
             for place, bar in enumerate(bars)
         ],
         annotations=[
-            {"x": end, "y": place, "text": f" {number(one.mean)}", "showarrow": False, "xanchor": "left"}
-            for place, (one, end) in enumerate(zip(found, ends, strict=True))
+            {"x": _end(one), "y": place, "text": f" {number(one.mean)} ", "showarrow": False,
+             "xanchor": "right" if one.mean < 0 else "left"}
+            for place, one in enumerate(found)
         ],
         xaxis={"title": {"text": f"{scale.title} ({scale.range})"},
-               "range": [min(0.0, *lows) * 1.1, max(0.0, *ends) * 1.25 or 1.0]},
+               "range": _range(found)},
         yaxis={"tickvals": list(range(len(bars))), "ticktext": [_tick(sweep, bar) for bar in bars],
                "autorange": "reversed", "ticks": "", "showgrid": False},
     )  # fmt: skip
+
+
+def _end(found: Estimate) -> float:
+    """Where a bar with its interval ends, and its number begins: away from zero."""
+    reach = found.half_width or 0
+    return found.mean - reach if found.mean < 0 else found.mean + reach
+
+
+def _range(found: Sequence[Estimate]) -> list[float]:
+    """All bars with their intervals, and room for their numbers on the sides that have some."""
+    reaches = [end for one in found for end in (one.mean - (one.half_width or 0), one.mean + (one.half_width or 0))]
+    low, high = min(0.0, *reaches), max(0.0, *reaches)
+    room = ROOM * (high - low) or 1.0
+    below = room if any(one.mean < 0 for one in found) else 0.1 * -low
+    return [low - below, high + room if any(one.mean >= 0 for one in found) else high]
 
 
 def _tick(sweep: Sweep, bar: Bar) -> str:

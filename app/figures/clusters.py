@@ -12,6 +12,7 @@ from app.figures.marks import Mark, interval
 from app.figures.points import averaged, cells
 from app.figures.stats import estimate
 from app.figures.sweep import Sweep
+from app.figures.texts import texts
 from app.numerals import plural
 
 SILHOUETTE = "silhouette"
@@ -52,7 +53,7 @@ def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> list[Mark]:
 
 
 def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None) -> str:
-    of = f" of {plural(rows, 'validation row')}" if rows is not None else ""
+    of = f" of {texts(sweep.runs, rows)}" if rows is not None else ""
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
     return (
         "IsoScore★ is of the validation tokens of all layers; the silhouette, from −1 to 1, of the last layer’s "

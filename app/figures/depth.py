@@ -15,6 +15,7 @@ from app.figures.points import averaged, cells
 from app.figures.setting import Setting
 from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
+from app.figures.texts import texts
 from app.numerals import count
 from isotropy.catalog import MEASURES
 
@@ -51,7 +52,8 @@ def _means(runs: Sequence[Run], found: Mapping[str, Mapping[str, Any]]) -> list[
 
 def _caption(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str, sizes: Sequence[int]) -> str:
     rows = sorted({one["n"] for one in found.values() if one.get("n") is not None})
-    behind = f"{count(rows[0])}{f' to {count(rows[-1])}' if len(rows) > 1 else ''} validation rows" if rows else ""
+    least = f"{count(rows[0])} to " if len(rows) > 1 else ""
+    behind = least + texts(sweep.runs, rows[-1]) if rows else ""
     of = f"Of the sentence vectors{f' of {behind}' if behind else ''}. Range: {MEASURES[slug_of(measure)].range}."
     if len(sweep.runs) == 1:
         return of

@@ -1,6 +1,5 @@
-"""What runs log as they train: task loss and penalty over optimizer steps."""
+"""What one run logs as it trains: task loss and penalty over optimizer steps."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 
 import plotly.graph_objects as go
@@ -8,15 +7,10 @@ import plotly.graph_objects as go
 from app.db.config import RunConfig
 from app.db.models import Run
 from app.db.task import TaskKind
-from app.figures import legend, palette
+from app.figures import palette
 from app.figures.axes import STEP_AXIS
-from app.figures.figure import Figure, Table, plain, plot
+from app.figures.figure import Figure, Table, plot
 from app.figures.methods import penalty_words
-from app.figures.sweep import Sweep
-from app.numerals import plural
-
-Curve = Sequence[tuple[int, float]]
-"""A value at every step at which it was logged."""
 
 AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"
 LOSSES = {
@@ -24,27 +18,6 @@ LOSSES = {
     TaskKind.REGRESSION: "Squared error",
     TaskKind.SPAN: "Cross-entropy of the span’s two ends",
 }
-
-
-def losses(sweep: Sweep, logged: Mapping[str, Curve]) -> Figure:
-    """Task loss of every run of a sweep, coloured as its settings are. ``logged`` are curves by run."""
-    lines = [(run, logged[run.id]) for run in sweep.runs if logged.get(run.id)]
-    return Figure(
-        slug="learning",
-        title="Learning curves",
-        caption=f"Task loss of {plural(len(lines), 'run')} without the penalty, as logged: no smoothing.",
-        table=Table(
-            [*sweep.columns, "seed", "step", "task_loss"],
-            [
-                [*cells, run.seed, step, value]
-                for run, curve in lines
-                for cells in [sweep.cells(sweep.setting(run))]
-                for step, value in curve
-            ],
-        ),
-        draw=partial(_draw_losses, sweep, lines),
-        empty=None if lines else "The curves begin here when the first run has trained a few steps.",
-    )
 
 
 def loss(run: Run) -> Figure:
@@ -91,31 +64,3 @@ def _draw_curve(points: list[tuple[int, float]], title: str, colour: str) -> go.
         hovertemplate=AT_STEP,
     )
     return plot([line], xaxis=STEP_AXIS, yaxis={"title": {"text": title}})
-
-
-def _draw_losses(sweep: Sweep, lines: Sequence[tuple[Run, Curve]]) -> go.Figure:
-    named: set[str] = set()
-    traces = []
-    for run, curve in sorted(lines, key=lambda line: (sweep.settings.index(sweep.setting(line[0])), line[0].seed)):
-        setting = sweep.setting(run)
-        name = legend.group(sweep, setting)
-        traces.append(
-            go.Scatter(
-                x=[step for step, _ in curve],
-                y=[value for _, value in curve],
-                mode="lines" if len(curve) > 1 else "markers",
-                line={"color": legend.colour(sweep, setting), "width": 1.3},
-                opacity=0.8,
-                name=name,
-                legendgroup=name,
-                showlegend=name not in named,
-                hovertemplate=f"{plain(sweep.label(setting), 120)}, seed {run.seed}<br>{AT_STEP}",
-            )
-        )
-        named.add(name)
-    return plot(
-        traces,
-        showlegend=True,
-        xaxis=STEP_AXIS,
-        yaxis={"title": {"text": "Task loss"}},
-    )

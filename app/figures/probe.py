@@ -1,14 +1,20 @@
-"""One measure of a run's layers while it trains: a row for each layer, a column for each look at them."""
+"""One measure of the layers while a run or a setting trains: a row for each layer, a column for each look at them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from statistics import fmean
 
 import plotly.graph_objects as go
 
 from app.db.models import Run
+from app.db.models.runs import Looks
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
 from app.figures.layer_measures import slug_of, title_of
+from app.figures.points import how_many
+from app.figures.setting import Setting
+from app.figures.sweep import Sweep
+from app.figures.texts import texts
 from app.numerals import number
 from isotropy.catalog import MEASURES
 
@@ -19,30 +25,56 @@ Look = tuple[int, Sequence[float | None]]
 def probe(run: Run, measure: str) -> Figure:
     """Layer by step; a dark cell is a great value."""
     looks = [(step.step, step.layers[measure]) for step in run.steps if step.layers and measure in step.layers]
+    return _figure([run], looks, measure, f"{title_of(measure)} by layer and step", "")
+
+
+def setting_probe(sweep: Sweep, setting: Setting, by_run: Mapping[str, Looks], measure: str, sample: str) -> Figure:
+    """Means over the seeds of a setting. ``sample`` says what part of the looks is here, where that is not all."""
+    runs = [run for run in sweep.runs if sweep.setting(run) == setting]
+    seen: dict[int, list[Sequence[float | None]]] = {}
+    for run in runs:
+        for step, layers in by_run.get(run.id, ()):
+            if values := layers.get(measure):
+                seen.setdefault(step, []).append(values)
+    looks = [(step, _means(of_runs)) for step, of_runs in sorted(seen.items())]
+    sizes = [len(values) for values in seen.values()]
+    behind = f" {'Means over seeds' if max(sizes) > 1 else 'Of one run'} ({how_many(sizes)})." if sizes else ""
+    title = f"{title_of(measure)} by layer and step, {sweep.label(setting)}"
+    return _figure(runs, looks, measure, title, behind + sample)
+
+
+def _means(of_runs: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """Of each layer the mean over the runs that have a value; None where none has."""
+    known = [[value for value in layer if value is not None] for layer in zip(*of_runs, strict=False)]
+    return [fmean(layer) if layer else None for layer in known]
+
+
+def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str, further: str) -> Figure:
     depth = max((len(values) for _, values in looks), default=0)
     gap = " An empty cell is a look at which the measure was undefined: points all equal, or not finite."
+    caption = _words(runs, measure, looks) + (gap if any(None in values for _, values in looks) else "") + further
     return Figure(
         slug="layers",
-        title=f"{title_of(measure)} by layer and step",
-        caption=_words(measure, looks) + (gap if any(None in values for _, values in looks) else ""),
+        title=title,
+        caption=caption,
         table=Table(
             ["step", *(f"layer_{layer + 1}" for layer in range(depth))], [[step, *values] for step, values in looks]
         ),
         draw=partial(_draw, looks, depth, measure),
-        empty=None if looks else _empty(run),
+        empty=None if looks else _empty(runs),
     )
 
 
-def _words(measure: str, looks: Sequence[Look]) -> str:
+def _words(runs: Sequence[Run], measure: str, looks: Sequence[Look]) -> str:
     known = [value for _, values in looks for value in values if value is not None]
     shades = f"Light is {number(min(known))}, dark {number(max(known))}; range" if known else "Range"
     level = " at ζ = 0: low for few tokens, so read the trend, not the level" if measure == "isoscore_star" else ""
     of = "one mean vector for each" if measure == "isoscore_unbiased" else "the tokens"
-    return f"Of {of} of the same few validation rows each time{level}. {shades}: {MEASURES[slug_of(measure)].range}."
+    return f"Of {of} of the same few {texts(runs)} each time{level}. {shades}: {MEASURES[slug_of(measure)].range}."
 
 
-def _empty(run: Run) -> str:
-    if run.status.final:
+def _empty(runs: Sequence[Run]) -> str:
+    if all(run.status.final for run in runs):
         return "The layers were not looked at with this measure while the run trained."
     return "A column appears here after each look at the layers, the first before the first step."
 

@@ -13,7 +13,7 @@ from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
 from app.figures.points import how_many
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.numerals import count
+from app.figures.texts import texts
 
 MOST_BANDS = 1
 """Of more settings the spread is in the numbers alone: bands would hide each other."""
@@ -56,7 +56,8 @@ def _averaged(known: Sequence[Mapping[str, Any]]) -> Profile:
 
 
 def _caption(sweep: Sweep, lines: Mapping[Setting, Profile]) -> str:
-    rows = f"of the last layer’s sentence vectors, n = {count(min(one.n for one in lines.values()))} validation rows"
+    read = texts(sweep.runs, min(one.n for one in lines.values()))
+    rows = f"of the last layer’s sentence vectors, n = {read}"
     band = " (line) and one standard deviation either side (band)"
     if len(sweep.runs) == 1:
         return f"Mean of each dimension{band} {rows}."

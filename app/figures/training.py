@@ -2,40 +2,42 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import plotly.graph_objects as go
 
 from app.db.models import Run
 from app.db.models.runs import Looks
-from app.figures import legend
+from app.figures import bands, legend
 from app.figures.axes import STEP_AXIS
+from app.figures.bands import Means
 from app.figures.figure import Cell, Figure, Table, plain, plot
 from app.figures.late import LAST_PART, late_mean
 from app.figures.layer_measures import SHARES, slug_of, title_of
-from app.figures.points import averaged, cells, finished, how_many
+from app.figures.points import averaged, cells, finished
 from app.figures.setting import Setting
 from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
+from app.figures.texts import texts
 from isotropy.catalog import MEASURES
 
+SHARES_OF = tuple(share.removeprefix("anisotropy_") for share in SHARES)
 
-def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str) -> Figure:
-    """A measure of the last layer over steps, the mean over seeds of each setting. ``looks`` are by run."""
+
+def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str, sample: str = "") -> Figure:
+    """A measure of the last layer over steps, the mean over seeds of each setting. ``looks`` are by run.
+
+    ``sample`` says what part of the looks is here, where that is not all.
+    """
     lines = {
         setting: points
         for setting, runs in sweep.by_setting(sweep.runs).items()
-        if (points := _means([_last(looks.get(run.id, ()), measure) for run in runs]))
+        if (points := bands.over_seeds([_last(looks.get(run.id, ()), measure) for run in runs]))
     }
-    sizes = [found.n for points in lines.values() for _, found in points]
     return Figure(
         slug="watched",
         title=f"{title_of(measure)} during training",
-        caption=f"Of the last layer, on the tokens of the same few validation rows each time; means over seeds "
-        f"({how_many(sizes)}). Range: {MEASURES[slug_of(measure)].range}."
-        if lines
-        else "",
+        caption=_caption(sweep, lines, measure) + sample if lines else "",
         table=Table(
             [*sweep.columns, "step", "runs", f"{measure}_mean", "ci95_half_width"],
             [
@@ -49,23 +51,26 @@ def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str) -> Fi
     )
 
 
-def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks]) -> Figure:
-    """k-th anisotropy of the last layer, raw and centred, averaged over the last part of training."""
+def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") -> Figure:
+    """k-th anisotropy of the last layer, raw and centred, averaged over the last part of training.
+
+    ``sample`` says what part of the looks is here, where that is not all.
+    """
     found = {
         setting: shares for setting, runs in sweep.by_setting(finished(sweep)).items() if (shares := _late(runs, looks))
     }
     sizes = [one.n for shares in found.values() for one in shares.values()]
-    shares_of = [share.removeprefix("anisotropy_") for share in SHARES]
+    intervals = SHARES_OF if max(sizes, default=0) > 1 else ()
     return Figure(
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
         caption=f"Of the last layer, averaged over the looks at it in the last {100 * LAST_PART:.0f} % of training. "
-        f"{averaged(sizes)} Raw: with the mean of the points."
+        f"{averaged(sizes)} Raw: with the mean of the points; centred: without it.{sample}"
         if found
         else "",
         table=Table(
-            [*sweep.columns, "runs", *shares_of, *(f"{share}_ci95_half_width" for share in shares_of)],
-            [[*sweep.cells(setting), *_numbers([shares.get(share) for share in SHARES])]
+            [*sweep.columns, "runs", *SHARES_OF, *(f"{one}_ci95_half_width" for one in intervals)],
+            [[*sweep.cells(setting), *_numbers([shares.get(share) for share in SHARES], intervals=bool(intervals))]
              for setting, shares in found.items()],
         ),
         draw=partial(_draw_shares, sweep, found),
@@ -80,12 +85,12 @@ def _last(looks: Looks, measure: str) -> list[tuple[int, float]]:
     ]
 
 
-def _means(runs: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, Estimate]]:
-    """The mean over runs at every step at which some of them were looked at."""
-    at: dict[int, list[float]] = {}
-    for step, value in chain.from_iterable(runs):
-        at.setdefault(step, []).append(value)
-    return [(step, estimate(values)) for step, values in sorted(at.items())]
+def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
+    points = "mean vectors, one of each text," if measure == "isoscore_unbiased" else "tokens"
+    return (
+        f"Of the last layer’s {points} of a few {texts(sweep.runs)}, the same at every look. "
+        f"{averaged(bands.sizes(lines))} Range: {MEASURES[slug_of(measure)].range}."
+    )
 
 
 def _late(runs: Sequence[Run], looks: Mapping[str, Looks]) -> dict[str, Estimate]:
@@ -98,31 +103,21 @@ def _late(runs: Sequence[Run], looks: Mapping[str, Looks]) -> dict[str, Estimate
     return {share: estimate(values) for share, values in means.items()}
 
 
-def _draw_lines(sweep: Sweep, lines: Mapping[Setting, Sequence[tuple[int, Estimate]]], title: str) -> go.Figure:
+def _draw_lines(sweep: Sweep, lines: Means, title: str) -> go.Figure:
     return plot(
-        [
-            go.Scatter(
-                x=[step for step, _ in points],
-                y=[found.mean for _, found in points],
-                mode="lines" if len(points) > 1 else "markers",
-                line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.8},
-                **legend.entry(sweep, setting, list(lines)),
-                hovertemplate=f"{plain(sweep.label(setting), 120)}<br>step %{{x:,}}: %{{y:.4~g}}<extra></extra>",
-            )
-            for setting, points in lines.items()
-        ],
+        bands.traces(sweep, lines, bands=bands.banded(lines)),
         showlegend=True,
         xaxis=STEP_AXIS,
         yaxis={"title": {"text": title}},
     )
 
 
-def _numbers(shares: Sequence[Estimate | None]) -> list[Cell]:
-    """How many runs, all means, and the half-widths of all intervals."""
+def _numbers(shares: Sequence[Estimate | None], *, intervals: bool) -> list[Cell]:
+    """How many runs, all means, and the half-widths of all intervals where some setting has one."""
     return [
         max(share.n for share in shares if share),
         *(share.mean if share else None for share in shares),
-        *(share.half_width if share else None for share in shares),
+        *((share.half_width if share else None for share in shares) if intervals else ()),
     ]
 
 

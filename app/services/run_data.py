@@ -1,38 +1,106 @@
-"""What figures of runs read beside their rows: each with one query, however many runs there are."""
+"""What figures of runs read beside their rows: each with a fixed number of queries, however many runs there are."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, func, literal, select, true
+from sqlalchemy.orm import Session, aliased
 
 from app.context import Context
 from app.db.models import Run, RunFigure, Step
-from app.db.models.runs import Looks
 from app.errors import NotFoundError
 
 ACTIVATION = "activation"
+MOST_VALUES = 20_000
+"""Steps that a figure of an experiment reads; of more there are some of each run, at equal distances."""
+FEWEST_EACH = 10
+
+Value = TypeVar("Value")
+Quantity = Literal["task_loss", "penalty"]
+Layers = Mapping[str, Sequence[float | None] | None]
 
 
-def list_losses(context: Context, experiment_id: str) -> dict[str, list[tuple[int, float]]]:
-    """The task loss at every step at which a run has logged it, by run, in the order of the steps."""
-    logged = select(Step.run_id, Step.step, Step.task_loss).join(Run).where(Run.experiment_id == experiment_id)
-    losses: dict[str, list[tuple[int, float]]] = {}
+@dataclass(frozen=True)
+class Logged(Generic[Value]):
+    """A value at each step at which a run logged it, by run, in the order of the steps.
+
+    All of ``total`` are here, or of every ``apart`` steps the last.
+    """
+
+    by_run: dict[str, list[tuple[int, Value]]]
+    total: int
+    apart: int = 1
+
+    @property
+    def shown(self) -> int:
+        """How many are here."""
+        return sum(map(len, self.by_run.values()))
+
+
+def list_logged(context: Context, experiment_id: str, quantity: Quantity) -> Logged[float]:
+    """Task loss or penalty of all runs."""
+    column = getattr(Step, quantity)
     with context.sessions() as session:
-        for run_id, step, loss in session.execute(logged.order_by(Step.run_id, Step.step)):
-            if loss is not None:
-                losses.setdefault(run_id, []).append((step, loss))
-    return losses
+        extent = _extent(session, experiment_id, column)
+        rows = _rows(session, experiment_id, column, [column], extent)
+        values = ((run_id, step, value) for run_id, step, value in rows)
+        return Logged(_gathered(values), extent.total, extent.apart)
 
 
-def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) -> Mapping[str, Looks]:
-    """Some measures by layer at every step at which a run was looked at, by run, in the order of the steps."""
-    picked = select(Step.run_id, Step.step, *(Step.layers[measure] for measure in measures)).join(Run)
-    looked = picked.where(Run.experiment_id == experiment_id, Step.layers.is_not(None))
-    looks: dict[str, list[tuple[int, dict[str, list[float | None] | None]]]] = {}
+def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) -> Logged[Layers]:
+    """Some measures by layer, first layer first, at every step at which a run was looked at."""
     with context.sessions() as session:
-        for run_id, step, *values in session.execute(looked.order_by(Step.run_id, Step.step)):
-            looks.setdefault(run_id, []).append((step, dict(zip(measures, values, strict=True))))
-    return looks
+        extent = _extent(session, experiment_id, Step.layers)
+        rows = _rows(session, experiment_id, Step.layers, [Step.layers[measure] for measure in measures], extent)
+        looks = ((run_id, step, dict(zip(measures, values, strict=True))) for run_id, step, *values in rows)
+        return Logged(_gathered(looks), extent.total, extent.apart)
+
+
+class _Extent(NamedTuple):
+    """How many values there are, the last step of any run, and how many steps lie between two that are read."""
+
+    total: int
+    longest: int
+    apart: int
+
+
+def _extent(session: Session, experiment_id: str, column: Any) -> _Extent:
+    last = select(func.max(Step.step)).where(Step.run_id == Run.id).correlate(Run).scalar_subquery()
+    ends = select(last.label("last")).where(Run.experiment_id == experiment_id).subquery()
+    known = select(func.count(column)).select_from(Run).join(Step, Step.run_id == Run.id)
+    total = known.where(Run.experiment_id == experiment_id).scalar_subquery()
+    runs, longest, values = session.execute(select(func.count(), func.max(ends.c.last), total).select_from(ends)).one()
+    if values <= MOST_VALUES:
+        return _Extent(values, longest, 1)
+    return _Extent(values, longest, -(-longest // max(MOST_VALUES // runs, FEWEST_EACH)))
+
+
+def _rows(
+    session: Session, experiment_id: str, column: Any, wanted: Sequence[ColumnElement[Any]], extent: _Extent
+) -> Iterable[Any]:
+    """Run, step and what is wanted: of every step that has the column, or of every so many steps of the last."""
+    of = (Run.experiment_id == experiment_id, column.is_not(None))
+    picked = select(Step.run_id, Step.step, *wanted).select_from(Run)
+    if extent.apart == 1:
+        read = picked.join(Step, Step.run_id == Run.id)
+    else:
+        # Looked up in the index, run by run and end by end: to group all steps takes a database seconds.
+        ends = select(literal(0).label("step")).cte("ends", recursive=True)
+        ends = ends.union_all(select(ends.c.step + extent.apart).where(ends.c.step < extent.longest))
+        inner = aliased(Step)
+        within = (inner.run_id == Run.id, inner.step > ends.c.step - extent.apart, inner.step <= ends.c.step)
+        known = select(inner.step).where(*within, getattr(inner, column.key).is_not(None))
+        last = known.order_by(inner.step.desc()).limit(1).correlate(Run, ends).scalar_subquery()
+        read = picked.join(ends, true()).join(Step, and_(Step.run_id == Run.id, Step.step == last))
+    return session.execute(read.where(*of).order_by(Step.run_id, Step.step))
+
+
+def _gathered(rows: Iterable[tuple[str, int, Value]]) -> dict[str, list[tuple[int, Value]]]:
+    by_run: dict[str, list[tuple[int, Value]]] = {}
+    for run_id, step, value in rows:
+        by_run.setdefault(run_id, []).append((step, value))
+    return by_run
 
 
 def list_by_layer(context: Context, experiment_id: str, measure: str) -> dict[str, dict[str, Any]]:

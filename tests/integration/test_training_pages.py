@@ -16,7 +16,7 @@ from app.routes.pages.sweep_figures import FIGURES
 LAYERS = 2
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
-FIGURE_QUERIES = 4
+FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
 PAGE_QUERIES = FIGURE_QUERIES + 5
 """Of the table: its runs, how many there are, what they may differ in and do; and the workers."""
@@ -183,6 +183,35 @@ def test_numbers_of_figures_are_those_of_the_rows(client, launch):
     assert table("activation.csv")[1] == "0,0.5,0.25,0.5,0.25"
 
 
+def test_the_address_says_how_training_is_drawn(client, launch):
+    experiment = launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))
+    at = f"/experiments/{experiment}"
+
+    def lines(path):
+        return client.get(f"{at}/figures/{path}").text.splitlines()
+
+    assert lines("learning.csv")[:2] == ["lambda,step,runs,task_loss_mean,ci95_half_width", "0.0,10,1,0.5,"]
+    assert lines("penalties.csv?seeds=1")[:2] == ["lambda,seed,step,penalty", "0.0,0,10,0.1"]
+    assert client.get(f"{at}/figures/learning.json?log=1").json()["layout"]["yaxis"]["type"] == "log"
+    assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
+    assert "no smoothing" in words(client.get(f"{at}/figures/learning.html?smooth=4"))
+    page = words(client.get(f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
+    for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?seeds=1&measure=mean_cosine&setting=1"):
+        assert f"/figures/{kept}" in page, kept
+    assert '<input type="hidden" name="setting" value="1">' in page
+    assert '<option value="1" selected>means and single runs</option>' in page
+
+
+def test_the_layers_over_steps_are_those_of_the_setting_that_is_chosen(client, launch):
+    other = make_run(1.0, 1)
+    other.steps[0].layers = {"mean_cosine": [0.75, None]}
+    at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), other)}/figures"
+    rows = client.get(f"{at}/layers.csv?measure=mean_cosine&setting=1").text.splitlines()
+    assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
+    page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
+    assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 2)." in page) == (True, True)
+
+
 def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
     few = launch(make_run(0.0, 0), make_run(1.0, 0))
     many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
@@ -231,7 +260,7 @@ def test_without_classes_there_is_no_silhouette(client, launch):
 
 def test_an_experiment_without_a_finished_run_says_what_will_come(client, launch):
     experiment = launch(make_run(1.0, 0, status=RunStatus.QUEUED))
-    for slug in set(FIGURES) - {"learning", "watched"}:
+    for slug in set(FIGURES) - {"learning", "penalties", "watched", "layers"}:
         page = words(client.get(f"/experiments/{experiment}/figures/{slug}.html"))
         assert "appears here when the first run has" in page or "appear here when the first run has" in page, slug
 

@@ -9,6 +9,7 @@ from app.context import Context
 from app.db.config import TrainingConfig
 from app.dependencies import ContextDep
 from app.figures.layer_measures import WATCHED, title_of
+from app.figures.logged import WINDOWS
 from app.figures.metrics import SCALES
 from app.figures.setting import cell, words
 from app.figures.sweep import Sweep
@@ -85,11 +86,11 @@ def show_experiment(
         "view": view,
         "query": query,
         "scatter": read_figure(context, experiment, view, query),
-        "learning": read_figure(context, experiment, "learning", query),
         "methods": [NAMES[name] for name in sweep.methods],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
         "offered": offered(experiment),
         "watched": {measure: title_of(measure) for measure in WATCHED},
+        "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
         "ended": all(run.status.final for run in experiment.runs),
         "workers": list_workers(context),

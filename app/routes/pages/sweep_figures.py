@@ -1,10 +1,10 @@
 """The figures of an experiment by their slugs, each with what it alone reads."""
 
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import Depends
+from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.config import TrainingConfig
@@ -16,28 +16,52 @@ from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
 from app.figures.layer_measures import SHARES, WATCHED
-from app.figures.learning import losses
+from app.figures.logged import PENALTY, TASK_LOSS, WINDOWS, Quantity, Way, logged, part_shown
+from app.figures.parallel import parallel
+from app.figures.probe import setting_probe
 from app.figures.profiles import profiles
 from app.figures.scatter import isotropy_performance, lambda_performance
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
-from app.services.run_data import ACTIVATION, list_by_layer, list_looks, list_losses, list_run_figures
+from app.services.run_data import ACTIVATION, Logged, list_by_layer, list_logged, list_looks, list_run_figures
+
+Whole = Annotated[int, Query(ge=0, le=100_000)]
 
 
 class SweepQuery(NamedTuple):
-    """What the URL says of the figures: whether runs are drawn beside means, and the measure that is watched."""
+    """What the URL says of the figures: whether runs are drawn beside means, and how training is shown."""
 
     seeds: bool
     measure: str
+    """The measure that is watched while runs train."""
+    setting: int = 0
+    """Whose layers are shown over steps: its place among the settings of the sweep."""
+    log: bool = False
+    smooth: int = 1
+    """Logged values that one drawn value is the mean of."""
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What is not as it is unless said otherwise."""
+        said = {
+            "seeds": "1" if self.seeds else "",
+            "measure": self.measure if self.measure != SHARES[0] else "",
+            "setting": str(self.setting or ""),
+            "log": "1" if self.log else "",
+            "smooth": str(self.smooth) if self.smooth > 1 else "",
+        }
+        return {key: value for key, value in said.items() if value}
 
     def encoded(self, **changed: str) -> str:
-        """The query string again, or one that differs; what is not said otherwise is left out."""
-        given = {"seeds": "1" if self.seeds else "", "measure": self.measure if self.measure != SHARES[0] else ""}
-        return urlencode({key: value for key, value in (given | changed).items() if value})
+        """The query string again, or one that differs."""
+        return urlencode({key: value for key, value in (self.given | changed).items() if value})
 
 
-def _query(seeds: bool = False, measure: str = "") -> SweepQuery:
-    return SweepQuery(seeds, measure if measure in WATCHED else SHARES[0])
+def _query(
+    seeds: bool = False, measure: str = "", setting: Whole = 0, log: bool = False, smooth: Whole = 1
+) -> SweepQuery:
+    watched = measure if measure in WATCHED else SHARES[0]
+    return SweepQuery(seeds, watched, setting, log, smooth if smooth in WINDOWS else 1)
 
 
 SweepDep = Annotated[SweepQuery, Depends(_query)]
@@ -57,20 +81,46 @@ class Asked(NamedTuple):
         return str(self.experiment.config["metric"])
 
 
+def _logged(asked: Asked, quantity: Quantity) -> Figure:
+    found = list_logged(asked.context, asked.experiment.id, quantity.column)
+    way = Way(asked.query.seeds, asked.query.log, asked.query.smooth)
+    return logged(asked.sweep, quantity, found.by_run, _sample(found, "logged values"), way)
+
+
+def _watched(asked: Asked) -> Figure:
+    found = list_looks(asked.context, asked.experiment.id, [asked.query.measure])
+    return while_training(asked.sweep, found.by_run, asked.query.measure, _sample(found, "looks"))
+
+
+def _layers(asked: Asked) -> Figure:
+    found = list_looks(asked.context, asked.experiment.id, [asked.query.measure])
+    settings = asked.sweep.settings
+    setting = settings[min(asked.query.setting, len(settings) - 1)]
+    return setting_probe(asked.sweep, setting, found.by_run, asked.query.measure, _sample(found, "looks"))
+
+
+def _late_anisotropy(asked: Asked) -> Figure:
+    found = list_looks(asked.context, asked.experiment.id, SHARES)
+    return late_anisotropy(asked.sweep, found.by_run, _sample(found, "looks"))
+
+
+def _sample(found: Logged[Any], what: str) -> str:
+    return part_shown(found.shown, found.total, found.apart, what)
+
+
 FIGURES: dict[str, Callable[[Asked], Figure]] = {
     "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
     "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
-    "learning": lambda asked: losses(asked.sweep, list_losses(asked.context, asked.experiment.id)),
+    "parallel": lambda asked: parallel(asked.sweep, asked.metric),
+    "learning": lambda asked: _logged(asked, TASK_LOSS),
+    "penalties": lambda asked: _logged(asked, PENALTY),
     "methods": lambda asked: method_bars(asked.sweep, asked.metric),
     SILHOUETTE: lambda asked: isotropy_silhouette(
         asked.sweep, list_by_layer(asked.context, asked.experiment.id, SILHOUETTE)
     ),
-    "watched": lambda asked: while_training(
-        asked.sweep, list_looks(asked.context, asked.experiment.id, [asked.query.measure]), asked.query.measure
-    ),
-    "late-anisotropy": lambda asked: late_anisotropy(
-        asked.sweep, list_looks(asked.context, asked.experiment.id, SHARES)
-    ),
+    "watched": _watched,
+    "layers": _layers,
+    "late-anisotropy": _late_anisotropy,
     "twonn": lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.experiment.id, "twonn"), "twonn"),
     "activation": lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.experiment.id, ACTIVATION)),
 }

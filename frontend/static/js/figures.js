@@ -1,5 +1,6 @@
 // Draws every [data-figure] from its JSON in the colours of the page, again when its data or the theme changes.
 
+import { brushed } from "./brushing.js";
 import { exportPlot } from "./export.js";
 import { onPaper, themeOf, themed } from "./plot-theme.js";
 import { drawable } from "./webgl.js";
@@ -32,6 +33,8 @@ async function paint(box, theme = themeOf(box), size = {}) {
   await Plotly.react(plot, data, { ...layout, ...size }, CONFIG);
   plot.removeAllListeners("plotly_click");
   plot.on("plotly_click", open);
+  plot.removeAllListeners("plotly_restyle");
+  plot.on("plotly_restyle", () => brushed(plot));
   plot.classList.toggle("opens", data.some(({ customdata }) => customdata?.flat?.()[0]?.href));
 }
 

@@ -3,6 +3,8 @@
 const MOST_IN_SVG = 4000;
 // A browser keeps 16 contexts and drops the oldest without a word; plotly takes three for a plot.
 const MOST_LIVE = 4;
+// Kinds that nothing but a card can draw.
+const SOLID = ["scatter3d", "parcoords"];
 const live = new Set();
 let offered;
 
@@ -31,10 +33,10 @@ function thinned(trace, every) {
 
 // The figure as this box can show it, null if it cannot, and what the reader must know of that.
 export function drawable(figure, box) {
-  const solid = figure.data.some(({ type }) => type === "scatter3d");
+  const solid = figure.data.some(({ type }) => SOLID.includes(type));
   if (!(solid || figure.data.some(flat)) || hasPlace(box)) return { figure, remark: "" };
   const why = isOffered() ? "Other figures of this page use up WebGL" : "This browser offers no WebGL";
-  if (solid) return { figure: null, remark: `${why}, which a figure in three dimensions needs.` };
+  if (solid) return { figure: null, remark: `${why}, which this figure needs. Its numbers are below.` };
   const points = pointsOf(figure.data);
   // Each trace may keep one more than its share.
   const every = Math.ceil(points / (MOST_IN_SVG - figure.data.length));

@@ -44,6 +44,19 @@ def test_bars_begin_at_zero_and_a_negative_one_has_room():
     assert method_bars(sweep(run(0.0, performance=0.0)), "matthews").draw().layout.xaxis.range == (0, 1)
 
 
+def test_a_number_stands_beyond_the_end_of_its_bar_and_interval_on_the_side_that_it_points_to():
+    runs = [run(lam, seed, performance=sign * (0.3 + 0.02 * seed))
+            for lam, sign in ((0.0, -1), (1.0, 1)) for seed in (0, 1)]  # fmt: skip
+    plot = method_bars(sweep(*runs), "matthews").draw()
+    assert [(note.text.strip(), note.xanchor) for note in plot.layout.annotations] == [
+        ("−0.310", "right"), ("0.310", "left"),
+    ]  # fmt: skip
+    left, right = (note.x for note in plot.layout.annotations)
+    assert (left, right) == (pytest.approx(-0.31 - 12.7062 * 0.01, rel=1e-4), pytest.approx(-left))
+    low, high = plot.layout.xaxis.range
+    assert left - low == pytest.approx(high - right) == pytest.approx(0.22 * (right - left))
+
+
 def test_without_a_finished_run_there_is_no_bar():
     assert "first run has finished" in method_bars(sweep(run(performance=None, status=RunStatus.QUEUED)), "f1").empty
 

@@ -2,26 +2,13 @@ import pytest
 
 from app.db.penalty import Regularizer
 from app.figures import learning
-from app.figures.palette import of_lambda
-from tests.unit.figures.rows import run, step, sweep
+from tests.unit.figures.rows import run, step
 
 LOGGED = [
     step(0, layers={"isoscore_star": [0.3, 0.2]}),
     step(10, 0.7, -0.5, {"isoscore_star": [0.31, None]}),
     step(20, 0.5, -0.6),
 ]
-
-
-def test_each_run_is_a_line_in_the_colour_of_its_lambda():
-    runs = [run(-1.0, 0), run(-1.0, 1), run(0.0, 0)]
-    plot = learning.losses(sweep(*runs), {one.id: [(10, 0.7), (20, 0.5)] for one in runs}).draw()
-    assert [trace.line.color for trace in plot.data] == [of_lambda(-1), of_lambda(-1), of_lambda(0)]
-    assert [list(trace.y) for trace in plot.data] == [[0.7, 0.5]] * 3
-    assert [trace.showlegend for trace in plot.data] == [True, False, True]
-
-
-def test_runs_that_have_logged_nothing_leave_the_figure_empty():
-    assert "begin here" in learning.losses(sweep(run()), {}).empty
 
 
 def test_the_curves_of_a_run_leave_out_steps_without_a_value():
@@ -33,13 +20,6 @@ def test_the_curves_of_a_run_leave_out_steps_without_a_value():
 @pytest.mark.parametrize("make", [learning.loss, learning.penalty])
 def test_a_run_that_has_not_begun_says_what_will_appear(make):
     assert "here" in make(run()).empty
-
-
-def test_of_several_methods_a_colour_is_a_method_and_a_curve_says_its_setting():
-    runs = [run(0.0), run(1.0), run(-1.0, regularizer=Regularizer.COSREG), run(1.0, regularizer=Regularizer.COSREG)]
-    plot = learning.losses(sweep(*runs), {one.id: [(10, 0.7), (20, 0.5)] for one in runs}).draw()
-    assert [trace.name for trace in plot.data if trace.showlegend] == ["CosReg", "none", "I-STAR"]
-    assert "CosReg, λ = −1, seed 0" in plot.data[0].hovertemplate
 
 
 @pytest.mark.parametrize(

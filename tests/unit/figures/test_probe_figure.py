@@ -2,9 +2,9 @@ import pytest
 
 from app.db.models import RunStatus
 from app.figures.layer_measures import SHARES, WATCHED, slug_of, title_of
-from app.figures.probe import probe
+from app.figures.probe import probe, setting_probe
 from isotropy.catalog import MEASURES
-from tests.unit.figures.rows import run, step
+from tests.unit.figures.rows import run, step, sweep
 
 LOOKS = [
     step(0, layers={"isoscore_star": [0.3, 0.2], "mean_cosine": [0.5, 0.6]}),
@@ -50,3 +50,19 @@ def test_every_watched_measure_is_one_of_the_catalogue():
     assert [slug_of(measure) for measure in WATCHED if slug_of(measure) not in MEASURES] == []
     assert title_of(SHARES[-1]) == "k-th anisotropy, centred, k = 3"
     assert title_of("of another version") == "of another version"
+
+
+def test_of_a_setting_each_cell_is_the_mean_over_the_seeds_that_have_a_value():
+    of = sweep(run(0.0), run(1.0, 0), run(1.0, 1))
+    _, first, second = of.runs
+    seen = {
+        first.id: [(0, {"mean_cosine": [0.25, None]}), (10, {"mean_cosine": [0.5, None]})],
+        second.id: [(0, {"mean_cosine": [0.75, 0.5]}), (20, {"mean_cosine": None})],
+    }
+    figure = setting_probe(of, of.settings[1], seen, "mean_cosine", " 3 of 9 looks.")
+    assert figure.table.rows == [[0, 0.5, 0.5], [10, 0.5, None]]
+    assert figure.title == "Mean cosine similarity by layer and step, λ = 1"
+    assert figure.caption.endswith(" Means over seeds (n = 1 to 2). 3 of 9 looks.")
+    alone = setting_probe(of, of.settings[1], {first.id: seen[first.id]}, "mean_cosine", "")
+    assert alone.caption.endswith(" Of one run (n = 1).")
+    assert "not looked at" in setting_probe(of, of.settings[0], seen, "mean_cosine", "").empty

@@ -16,7 +16,7 @@ def looks(*values, measure="mean_cosine"):
 def test_a_line_is_the_last_layer_s_mean_over_seeds_at_each_step():
     found = {one.id: looks(0.5, 0.4 + 0.1 * one.seed) for one in SWEEP.runs}
     figure = while_training(SWEEP, found, "mean_cosine")
-    lines = figure.draw().data
+    lines = [trace for trace in figure.draw().data if trace.fill is None]
     assert [(trace.name, list(trace.x), list(trace.y)) for trace in lines] == [
         ("λ = 0", [0, 10], [0.5, pytest.approx(0.45)]),
         ("λ = 1", [0, 10], [0.5, pytest.approx(0.45)]),
@@ -63,7 +63,7 @@ def test_late_anisotropy_is_of_finished_runs_alone_and_a_share_may_be_missing():
     running = run(1.0, status=RunStatus.RUNNING, performance=None)
     runs = sweep(run(0.0), running)
     found = {one.id: looks(0.4, 0.5, measure=SHARES[0]) for one in runs.runs}
-    assert late_anisotropy(runs, found).table.rows == [[0, 1, 0.5, *[None] * 11]]
+    assert late_anisotropy(runs, found).table.rows == [[0, 1, 0.5, *[None] * 5]]
     assert "first run has ended" in late_anisotropy(sweep(running), found).empty
 
 
@@ -71,5 +71,32 @@ def test_late_anisotropy_asks_for_no_performance_and_ends_with_the_run():
     undefined = sweep(run(1.0, performance=None))
     (one,) = undefined.runs
     seen = looks(0.4, 0.5, measure=SHARES[0])
-    assert late_anisotropy(undefined, {one.id: seen}).table.rows == [[1.0, 1, 0.5, *[None] * 11]]
+    assert late_anisotropy(undefined, {one.id: seen}).table.rows == [[1.0, 1, 0.5, *[None] * 5]]
     assert late_anisotropy(undefined, {one.id: [*seen, (20, {SHARES[0]: [0.9, None]})]}).table.rows == []
+
+
+def test_an_interval_has_a_column_only_where_some_setting_has_several_seeds():
+    one, other = run(0.0), run(1.0)
+    seen = looks(0.4, 0.5, measure=SHARES[0])
+    assert late_anisotropy(sweep(one, other), {one.id: seen, other.id: seen}).table.columns == [
+        "lambda", "runs", "raw_1", "raw_2", "raw_3", "centred_1", "centred_2", "centred_3",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("measure", "options", "words"),
+    [
+        ("mean_cosine", {}, "Of the last layer’s tokens of a few validation rows, the same at every look."),
+        ("isoscore_unbiased", {}, "Of the last layer’s mean vectors, one of each text, of a few validation rows"),
+        (
+            "mean_cosine",
+            {"task": "span", "metric": "word_f1", "label_names": []},
+            "tokens of a few windows of validation rows, the same",
+        ),
+    ],
+)
+def test_the_caption_says_which_points_of_what_were_looked_at(measure, options, words):
+    one = run(1.0, **options)
+    figure = while_training(sweep(one), {one.id: looks(0.5, measure=measure)}, measure, " 1 of 9 looks.")
+    assert words in figure.caption
+    assert figure.caption.endswith(" 1 of 9 looks.")

@@ -1,0 +1,20 @@
+"""What columns of figures' tables are called on pages; their files keep the plain names."""
+
+import re
+
+WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
+PARTS = (
+    (re.compile(r"_?ci95_half_width$"), " ± (95 % CI)"),
+    (re.compile(r"\b(raw|centred)_(\d)"), r"\1, k = \2"),
+    (re.compile(r"isoscore_star"), "IsoScore★"),
+    (re.compile(r"_"), " "),
+)
+
+
+def heading(column: str) -> str:
+    """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95 % CI)."""
+    if column in WHOLE:
+        return WHOLE[column]
+    for pattern, words in PARTS:
+        column = pattern.sub(words, column)
+    return column.strip()

@@ -1,0 +1,165 @@
+"""What the runs of a sweep log as they train: task loss and penalty, as means over seeds or run by run."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
+
+import plotly.graph_objects as go
+
+from app.db.models import Run
+from app.figures import bands, legend
+from app.figures.axes import STEP_AXIS, log_axis
+from app.figures.bands import Curve, Means
+from app.figures.figure import Figure, Table, plain, plot
+from app.figures.points import averaged, cells
+from app.figures.sweep import Sweep
+from app.numerals import count, plural
+
+WINDOWS = (1, 5, 21)
+"""Logged values that one drawn value may be the mean of."""
+
+
+Column = Literal["task_loss", "penalty"]
+
+
+class Quantity(NamedTuple):
+    """What is logged, and how it is told."""
+
+    slug: str
+    column: Column
+    title: str
+    axis: str
+    words: str
+
+
+TASK_LOSS = Quantity("learning", "task_loss", "Learning curves", "Task loss", "Task loss without the penalty.")
+PENALTY = Quantity("penalties", "penalty", "Penalty during training", "Penalty",
+                   "What the regularizer adds to the task loss; zero without one.")  # fmt: skip
+
+
+class Way(NamedTuple):
+    """How it is drawn: with single runs, on a logarithmic scale, smoothed over so many logged values."""
+
+    seeds: bool = False
+    log: bool = False
+    window: int = 1
+
+
+def logged(
+    sweep: Sweep,
+    quantity: Quantity,
+    by_run: Mapping[str, Curve],
+    sample: str = "",
+    way: Way = Way(),  # noqa: B008
+) -> Figure:
+    """A line for each setting. ``sample`` says what part of the values is here, where that is not all."""
+    runs = [(run, smoothed(by_run[run.id], way.window)) for run in sweep.runs if by_run.get(run.id)]
+    curves = {run.id: curve for run, curve in runs}
+    lines = {
+        setting: bands.over_seeds([curves[run.id] for run in alike])
+        for setting, alike in sweep.by_setting(run for run, _ in runs).items()
+    }
+    log = way.log and all(value > 0 for _, curve in runs for _, value in curve)
+    return Figure(
+        slug=quantity.slug,
+        title=quantity.title,
+        caption=_caption(quantity, lines, way, log, sample) if lines else "",
+        table=_seeds_table(sweep, quantity, runs) if way.seeds else _table(sweep, quantity, lines),
+        draw=partial(_draw, sweep, quantity, lines, runs if way.seeds else [], log),
+        empty=None if lines else "The curves begin here when the first run has trained a few steps.",
+    )
+
+
+def smoothed(curve: Curve, window: int) -> Curve:
+    """Each value as the mean of the ``window`` logged ones around it; of fewer near the ends."""
+    if window == 1:
+        return curve
+    reach = window // 2
+    return [
+        (step, fmean(value for _, value in curve[max(0, place - reach) : place + reach + 1]))
+        for place, (step, _) in enumerate(curve)
+    ]
+
+
+def part_shown(shown: int, total: int, apart: int, what: str) -> str:
+    """What part of what was logged a figure has; empty where it has all."""
+    if shown == total:
+        return ""
+    return f" {count(shown)} of {count(total)} {what} are shown: of every {plural(apart, 'step')} the last."
+
+
+def _caption(quantity: Quantity, lines: Means, way: Way, log: bool, sample: str) -> str:
+    sizes = bands.sizes(lines)
+    crowded = max(sizes) > 1 and not (way.seeds or bands.banded(lines))
+    return " ".join(
+        words
+        for words in (
+            quantity.words,
+            averaged(sizes),
+            "The intervals are in the numbers: so many bands would hide each other." if crowded else "",
+            "Thin lines are single runs." if way.seeds else "",
+            f"Smoothed: each value is the mean of the {way.window} logged values around it."
+            if way.window > 1
+            else "As logged: no smoothing.",
+            "Some values are not above zero, so the scale stays linear." if way.log and not log else "",
+            sample.strip(),
+        )
+        if words
+    )
+
+
+def _table(sweep: Sweep, quantity: Quantity, lines: Means) -> Table:
+    return Table(
+        [*sweep.columns, "step", "runs", f"{quantity.column}_mean", "ci95_half_width"],
+        [
+            [*sweep.cells(setting), step, found.n, *cells(found)]
+            for setting, points in lines.items()
+            for step, found in points
+        ],
+    )
+
+
+def _seeds_table(sweep: Sweep, quantity: Quantity, runs: Sequence[tuple[Run, Curve]]) -> Table:
+    return Table(
+        [*sweep.columns, "seed", "step", quantity.column],
+        [
+            [*of_setting, run.seed, step, value]
+            for run, curve in runs
+            for of_setting in [sweep.cells(sweep.setting(run))]
+            for step, value in curve
+        ],
+    )
+
+
+def _draw(sweep: Sweep, quantity: Quantity, lines: Means, runs: Sequence[tuple[Run, Curve]], log: bool) -> go.Figure:
+    banded = bands.banded(lines) and not runs
+    return plot(
+        [
+            *(_single(sweep, run, curve) for run, curve in runs),
+            *bands.traces(sweep, lines, bands=banded),
+        ],
+        showlegend=True,
+        xaxis=STEP_AXIS,
+        yaxis=_axis(quantity.axis, lines, runs) if log else {"title": {"text": quantity.axis}},
+    )
+
+
+def _axis(title: str, lines: Means, runs: Sequence[tuple[Run, Curve]]) -> dict[str, Any]:
+    """Around the lines: of a band that reaches below zero a logarithmic scale has no end."""
+    means = [found.mean for points in lines.values() for _, found in points]
+    return log_axis(f"{title}, logarithmic", [*means, *(value for _, curve in runs for _, value in curve)])
+
+
+def _single(sweep: Sweep, run: Run, curve: Curve) -> go.Scatter:
+    setting = sweep.setting(run)
+    return go.Scatter(
+        x=[step for step, _ in curve],
+        y=[value for _, value in curve],
+        mode="lines" if len(curve) > 1 else "markers",
+        line={"color": legend.colour(sweep, setting), "width": 0.9},
+        opacity=0.45,
+        showlegend=False,
+        hovertemplate=f"{plain(sweep.label(setting), 120)}, seed {run.seed}<br>"
+        "step %{x:,}: %{y:.4g}<extra></extra>",
+    )

@@ -1,0 +1,131 @@
+"""Parallel coordinates: an axis for all that runs differ in, and for what came out; a line for each run."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import plotly.graph_objects as go
+
+from app.db.models import Run
+from app.figures import palette
+from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
+from app.figures.metrics import SCALES
+from app.figures.points import empty, finished
+from app.figures.setting import cell, words
+from app.figures.sweep import Sweep
+from app.numerals import plural
+from app.regularizers import NAMES
+
+LONGEST_NAME = 24
+MOST_VALUES = 20
+"""Different values of a setting that have a tick each."""
+SHADES = 11
+"""Places of the scale of λ, from which plotly mixes the others."""
+
+
+class Axis(NamedTuple):
+    """What the search of runs calls it, its name, and the value of every run."""
+
+    field: str
+    """Empty where it is not one word or number, so that no search can say it."""
+    title: str
+    values: list[Cell]
+    measured: bool = False
+
+    @property
+    def steps(self) -> list[Cell]:
+        """The different values of a setting in their order; none of a measurement, or where they are too many."""
+        found = list(dict.fromkeys(self.values))
+        numbers = [value for value in found if isinstance(value, int | float)]
+        if len(numbers) < len(found):
+            return found
+        return [] if self.measured or len(found) > MOST_VALUES else [*sorted(numbers)]
+
+
+def parallel(sweep: Sweep, metric: str) -> Figure:
+    """The finished runs that have a performance and an isotropy."""
+    runs = [run for run in finished(sweep) if run.performance is not None and run.isoscore_star is not None]
+    axes = _axes(sweep, runs, metric)
+    return Figure(
+        slug="parallel",
+        title="Runs by all that varies",
+        caption=_caption(sweep, runs) if runs else "",
+        table=Table([axis.field or axis.title for axis in axes], Columns(*(axis.values for axis in axes))),
+        draw=partial(_draw, axes, [run.lam for run in runs]),
+        empty=None if runs else empty(sweep),
+        wide=True,
+    )
+
+
+def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
+    """What varies, then what came out. Fields are called as the search of runs calls them."""
+    settings = [
+        *([Axis("regularizer", "regularizer", [run.regularizer.value for run in runs])] if sweep.methods[1:] else []),
+        Axis("lam", "λ", [run.lam for run in runs]),
+        Axis("zeta", "ζ", [run.zeta for run in runs]),
+        *(_of_grid(field, runs, sweep.grid[field]) for field in sweep.fields),
+        Axis("seed", "seed", [run.seed for run in runs]),
+    ]
+    return [
+        *(axis for axis in settings if len(set(axis.values)) > 1),
+        Axis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], measured=True),
+        Axis("performance", SCALES[metric].title, [run.performance for run in runs], measured=True),
+    ]
+
+
+def _of_grid(field: str, runs: Sequence[Run], among: Sequence[Any]) -> Axis:
+    searched = all(isinstance(value, str | int | float) for value in among)
+    values = [cell(run.config.get(field)) for run in runs]
+    return Axis(field if searched else "", field.replace("_", " "), values)
+
+
+def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:
+    left_out = len(finished(sweep)) - len(runs)
+    missing = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
+    return (
+        f"{plural(len(runs), 'finished run')}, a line each, coloured by λ.{missing} Drag along an axis to keep what "
+        "passes there: the search at the table of runs then says the same, and with a keyboard it is typed there. "
+        "A click on the axis lets go."
+    )
+
+
+def _draw(axes: Sequence[Axis], lams: Sequence[float]) -> go.Figure:
+    most = max(map(abs, lams), default=0.0) or 1.0
+    return plot(
+        [
+            go.Parcoords(
+                dimensions=[_dimension(axis) for axis in axes],
+                line={"color": list(lams), "cmin": -most, "cmax": most, "colorscale": _scale(most)},
+                unselected={"line": {"color": palette.QUIET, "opacity": 0.12}},
+                # What a brush over each axis is in words of the search.
+                meta={"steps": [axis.steps for axis in axes]},
+                labelside="top",
+            )
+        ],
+        margin={"l": 72, "r": 72, "t": 64, "b": 28},
+        uirevision="brushed",
+    )
+
+
+def _dimension(axis: Axis) -> dict[str, Any]:
+    common = {"name": axis.field, "label": plain(axis.title, LONGEST_NAME), "multiselect": False}
+    if not (steps := axis.steps):
+        return common | {"values": axis.values}
+    return common | {
+        "values": [steps.index(value) for value in axis.values],
+        "tickvals": list(range(len(steps))),
+        "ticktext": [plain(_tick(axis, step), LONGEST_NAME) for step in steps],
+        "range": [-0.15, len(steps) - 0.85],
+    }
+
+
+def _tick(axis: Axis, step: Cell) -> str:
+    if axis.field == "regularizer":
+        return next(name for regularizer, name in NAMES.items() if regularizer.value == step)
+    return words(step)
+
+
+def _scale(most: float) -> list[list[float | str]]:
+    """Colours of λ from −most to most: each has the one that it has in every figure."""
+    places = [place / (SHADES - 1) for place in range(SHADES)]
+    return [[place, palette.of_lambda((2 * place - 1) * most)] for place in places]

@@ -1,0 +1,76 @@
+import pytest
+
+from app.db.models import RunStatus
+from app.db.penalty import Regularizer
+from app.figures.palette import of_lambda
+from app.figures.parallel import parallel
+from tests.unit.figures.rows import run, sweep
+
+RUNS = [
+    run(lam, seed, performance=0.5 + 0.1 * seed, isoscore_star=0.25 + 0.01 * lam, batch_size=size)
+    for size in (16, 32)
+    for lam in (-1.0, 0.0, 5.0)
+    for seed in (0, 1)
+]
+SWEEP = sweep(*RUNS, batch_size=[16, 32])
+
+
+def drawn(of):
+    (trace,) = parallel(of, "accuracy").draw().data
+    return trace, {axis.name: axis for axis in trace.dimensions}
+
+
+def test_an_axis_is_what_varies_and_then_what_came_out():
+    trace, axes = drawn(SWEEP)
+    assert [axis.label for axis in trace.dimensions] == ["λ", "batch size", "seed", "IsoScore★", "Accuracy"]
+    assert list(axes) == ["lam", "batch_size", "seed", "isoscore_star", "performance"]
+    assert list(axes["performance"].values) == [0.5, 0.6] * 6
+    figure = parallel(SWEEP, "accuracy")
+    assert (figure.table.columns, figure.table.rows[0]) == (list(axes), [-1.0, 16, 0, 0.24, 0.5])
+    assert len(figure.table.rows) == 12
+
+
+def test_the_values_of_a_setting_stand_at_equal_steps_with_their_names():
+    trace, axes = drawn(SWEEP)
+    assert (list(axes["lam"].ticktext), list(axes["lam"].values)[:6]) == (["−1", "0", "5"], [0, 0, 1, 1, 2, 2])
+    assert trace.meta["steps"] == [[-1.0, 0.0, 5.0], [16, 32], [0, 1], [], []]
+    assert axes["performance"].tickvals is None
+
+
+def test_a_setting_of_very_many_values_and_a_measurement_have_a_scale():
+    _, axes = drawn(sweep(*(run(float(lam)) for lam in range(21))))
+    assert (axes["lam"].tickvals, list(axes["lam"].values)) == (None, list(range(21)))
+
+
+def test_a_line_has_the_colour_of_its_lambda():
+    trace, _ = drawn(SWEEP)
+    assert list(trace.line.color) == [one.lam for one in RUNS]
+    assert (trace.line.cmin, trace.line.cmax) == (-5, 5)
+    assert [trace.line.colorscale[place][1] for place in (0, 5, 10)] == [of_lambda(-5), of_lambda(0), of_lambda(5)]
+
+
+def test_regularizers_are_an_axis_of_names_where_there_are_several():
+    _, axes = drawn(sweep(run(0.0), run(1.0), run(1.0, regularizer=Regularizer.COSREG)))
+    assert list(axes["regularizer"].ticktext) == ["none", "I-STAR", "CosReg"]
+    assert "regularizer" not in drawn(SWEEP)[1]
+
+
+@pytest.mark.parametrize("values", [[{}, {"cosreg": 1.0}], [None, 3]])
+def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
+    field = "patience" if None in values else "beside"
+    of = sweep(*(run(1.0, seed=seed, **{field: value}) for seed, value in enumerate(values)), **{field: values})
+    axis = next(axis for axis in drawn(of)[0].dimensions if axis.label == field)
+    assert axis.name == ""
+
+
+def test_runs_without_both_values_are_counted_and_not_drawn():
+    waiting = run(1.0, status=RunStatus.QUEUED, performance=None)
+    figure = parallel(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy")
+    assert figure.caption.startswith(
+        "1 finished run, a line each, coloured by λ. Not drawn, because a value is undefined: 1 run."
+    )
+    assert "first run has finished" in parallel(sweep(waiting), "accuracy").empty
+
+
+def test_the_caption_tells_how_to_filter_with_a_keyboard():
+    assert "with a keyboard it is typed there" in parallel(SWEEP, "accuracy").caption
