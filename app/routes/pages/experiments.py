@@ -1,12 +1,13 @@
 """Experiments: list them, watch one, stop it, delete it."""
 
 from collections import Counter
-from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 
+from app.conclusion.conclusion import Conclusion
 from app.db.config import TrainingConfig
 from app.dependencies import ContextDep
+from app.figures.colouring import Colouring, choices
 from app.figures.layer_measures import WATCHED, title_of
 from app.figures.legend import colour
 from app.figures.metrics import SCALES
@@ -17,6 +18,7 @@ from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.services.experiments import cancel_experiment, delete_experiment, get_experiment, list_experiments
 from app.services.workers import list_workers, worker_lost
+from app.statistics.estimate import Error
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")
@@ -24,8 +26,6 @@ router = APIRouter(prefix="/experiments")
 UNFOLDED = ("late-anisotropy",)
 """Figures whose numbers are the point, and are shown where they are few."""
 MOST_UNFOLDED = 12
-
-View = Literal["isotropy", "lambda"]
 
 
 @router.get("")
@@ -36,9 +36,7 @@ def list_all(request: Request, context: ContextDep) -> Response:
 
 
 @router.get("/{experiment_id}")
-def show_experiment(
-    request: Request, context: ContextDep, experiment_id: str, query: SweepDep, view: View = "isotropy"
-) -> Response:
+def show_experiment(request: Request, context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
     config = TrainingConfig.model_validate(experiment.config)
@@ -50,9 +48,12 @@ def show_experiment(
         "settings": [sweep.setting(run) for run in experiment.runs],
         "colours": {setting: colour(sweep, setting) for setting in sweep.settings},
         "scale": SCALES[config.metric],
-        "view": view,
         "query": query,
-        "scatter": read_figure(context, experiment, view, query),
+        "scatters": [read_figure(context, experiment, slug, query) for slug in query.scatters],
+        "errors": Error,
+        "choices": choices(sweep),
+        "coloured": Colouring(sweep, query.look.colour).key,
+        "conclusion": Conclusion(sweep),
         "learning": read_figure(context, experiment, "learning", query),
         "methods": [NAMES[name] for name in sweep.methods],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},

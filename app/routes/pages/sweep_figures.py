@@ -1,7 +1,7 @@
 """The figures of an experiment by their slugs, each with what it alone reads."""
 
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Depends
@@ -18,26 +18,51 @@ from app.figures.figure import Figure
 from app.figures.layer_measures import SHARES, WATCHED
 from app.figures.learning import losses
 from app.figures.profiles import profiles
-from app.figures.scatter import isotropy_performance, lambda_performance
+from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_performance
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
 from app.services.run_data import ACTIVATION, list_by_layer, list_looks, list_losses, list_run_figures
+from app.statistics.estimate import Error
+
+View = Literal["both", "isotropy", "lambda"]
 
 
 class SweepQuery(NamedTuple):
-    """What the URL says of the figures: whether runs are drawn beside means, and the measure that is watched."""
+    """What the URL says of the figures of a sweep."""
 
-    seeds: bool
-    measure: str
+    view: View = "both"
+    """Which of the two scatters."""
+    look: Look = USUAL
+    measure: str = SHARES[0]
+    """The one that is watched while training."""
+
+    @property
+    def scatters(self) -> list[str]:
+        """The slugs of the scatters that are shown."""
+        return ["isotropy", "lambda"] if self.view == "both" else [self.view]
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What differs from the usual, by its name in the URL."""
+        said = {
+            "view": self.view,
+            "seeds": "1" if self.look.seeds else "",
+            "error": self.look.error.value,
+            "colour": self.look.colour,
+            "measure": self.measure,
+        }
+        usual = ("both", Error.CI95.value, SHARES[0], "")
+        return {name: value for name, value in said.items() if value not in usual}
 
     def encoded(self, **changed: str) -> str:
         """The query string again, or one that differs; what is not said otherwise is left out."""
-        given = {"seeds": "1" if self.seeds else "", "measure": self.measure if self.measure != SHARES[0] else ""}
-        return urlencode({key: value for key, value in (given | changed).items() if value})
+        return urlencode({name: value for name, value in (self.given | changed).items() if value})
 
 
-def _query(seeds: bool = False, measure: str = "") -> SweepQuery:
-    return SweepQuery(seeds, measure if measure in WATCHED else SHARES[0])
+def _query(
+    view: View = "both", seeds: bool = False, error: Error = Error.CI95, colour: str = "", measure: str = ""
+) -> SweepQuery:
+    return SweepQuery(view, Look(seeds, error, colour), measure if measure in WATCHED else SHARES[0])
 
 
 SweepDep = Annotated[SweepQuery, Depends(_query)]
@@ -58,12 +83,12 @@ class Asked(NamedTuple):
 
 
 FIGURES: dict[str, Callable[[Asked], Figure]] = {
-    "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
-    "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
+    "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, asked.query.look),
+    "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, asked.query.look),
     "learning": lambda asked: losses(asked.sweep, list_losses(asked.context, asked.experiment.id)),
     "methods": lambda asked: method_bars(asked.sweep, asked.metric),
     SILHOUETTE: lambda asked: isotropy_silhouette(
-        asked.sweep, list_by_layer(asked.context, asked.experiment.id, SILHOUETTE)
+        asked.sweep, list_by_layer(asked.context, asked.experiment.id, SILHOUETTE), asked.query.look
     ),
     "watched": lambda asked: while_training(
         asked.sweep, list_looks(asked.context, asked.experiment.id, [asked.query.measure]), asked.query.measure

@@ -3,7 +3,7 @@ import pytest
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from app.figures.palette import METHODS, of_lambda
-from app.figures.scatter import isotropy_performance, lambda_performance
+from app.figures.scatter import Look, isotropy_performance, lambda_performance
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = [
@@ -51,7 +51,7 @@ def test_the_caption_prints_n_and_the_kind_of_interval():
 
 
 def test_seeds_are_drawn_and_tabled_on_demand():
-    figure = isotropy_performance(sweep(*SWEEP), "accuracy", seeds=True)
+    figure = isotropy_performance(sweep(*SWEEP), "accuracy", Look(seeds=True))
     rings = [trace for trace in figure.draw().data if trace.marker.symbol == "circle-open"]
     assert sum(len(trace.x) for trace in rings) == 6
     reasons = ["performance_reason", "isoscore_star", "isoscore_star_reason"]
@@ -77,7 +77,7 @@ UNDEFINED = [run(1.0, seed, performance=None, performance_reason="All prediction
 
 @pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
 def test_runs_without_a_performance_are_counted_with_their_reason_and_stay_among_the_seeds(figure_of):
-    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", seeds=True)
+    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", Look(seeds=True))
     told = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
     assert figure.caption.endswith(told)
     assert [row[:4] for row in figure.table.rows if row[2] is None] == [
