@@ -45,7 +45,7 @@ class Evidence:
 
     correlation: Correlation
     within: list[str]
-    """Fields besides the seed within which λ is permuted: whatever is no part of the regularizer's settings."""
+    """Fields within which runs are correlated and λ is permuted: whatever is no part of the regularizer's settings."""
     differences: list[Difference]
     unpaired: list[str]
     """Sentences: what has no baseline, no seed in common with it, or two runs of a seed."""
@@ -68,15 +68,16 @@ def evidence(sweep: Sweep) -> Evidence:
 
 def _correlation(sweep: Sweep, runs: Sequence[Run], within: Sequence[str]) -> Correlation:
     places = [sweep.fields.index(field) for field in within]
-    x, y, blocks = [], [], []
+    x, y, seeds = [], [], []
+    groups: list[Hashable] = []
     for run in runs:
         if run.performance is not None and run.isoscore_star is not None and isfinite(run.isoscore_star):
             x.append(run.isoscore_star)
             y.append(run.performance)
             values = sweep.setting(run).values
-            blocks.append((run.seed, *(values[place] for place in places)))
-    alike: tuple[Hashable, ...] = tuple(blocks)
-    return correlation(tuple(x), tuple(y), alike)
+            seeds.append(run.seed)
+            groups.append(tuple(values[place] for place in places))
+    return correlation(tuple(x), tuple(y), tuple(seeds), tuple(groups))
 
 
 def _differences(sweep: Sweep, runs: Sequence[Run]) -> tuple[list[Difference], list[str]]:

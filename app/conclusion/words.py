@@ -18,11 +18,13 @@ def headline(found: Evidence) -> str:
     rank, linear = measured.spearman, measured.pearson
     if rank.value is None:
         return rank.reason or ""
-    numbers = f"Spearman {_coefficient(rank)}, Pearson {_coefficient(linear)}, over {plural(measured.n, 'run')}"
+    within = f", each within its {_fields(found)}" if found.within else ""
+    numbers = f"Spearman {_coefficient(rank)}, Pearson {_coefficient(linear)}, over {plural(measured.n, 'run')}{within}"
     if rank.p is None or rank.p > LEVEL:
         return f"Whether isotropy and performance go together cannot be told from chance here: {numbers}."
-    which = "better" if rank.value > 0 else "worse"
-    return f"The more isotropic a run, the {which} it does: {numbers}."
+    which = "better" if rank.positive else "worse"
+    where = "" if rank.positive == (rank.value > 0) else ", against runs of the same seed"
+    return f"The more isotropic a run, the {which} it does{where}: {numbers}."
 
 
 def permuted(found: Evidence) -> str:
@@ -32,7 +34,7 @@ def permuted(found: Evidence) -> str:
         return ""
     if measured.spearman.p is None:
         return measured.spearman.reason or ""
-    within = " and ".join(["seed", *(field.replace("_", " ") for field in found.within)])
+    within = f"seed and {_fields(found)}" if found.within else "seed"
     least = ""
     if measured.smallest_p is not None and measured.smallest_p > LEVEL:
         least = f" So few runs cannot give a p below {p_value(measured.smallest_p)}."
@@ -95,6 +97,10 @@ def p_value(p: float | None) -> str:
 def waiting(runs: Sequence[Run]) -> bool:
     """Whether it is too early to say anything."""
     return not any(run.performance is not None for run in runs)
+
+
+def _fields(found: Evidence) -> str:
+    return " and ".join(field.replace("_", " ") for field in found.within)
 
 
 def _coefficient(found: Coefficient) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
-WIDTH, HEIGHT = 380, 250
+WIDTH, HEIGHT = 300, 190
 """Pixels that a plot has at least for its points, between its axes on a phone: elsewhere names only get more room."""
 LETTER, LINE = 7.0, 16.0
 """Of a name, at the size of the plots' type."""

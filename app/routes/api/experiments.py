@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
+from app.conclusion.conclusion import Conclusion
 from app.db.models import Experiment
 from app.dependencies import ContextDep
+from app.figures.sweep import Sweep
+from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.experiments import ExperimentOut, ExperimentSummary
 from app.services import experiments
 from app.services.sweeps import SweepRequest
@@ -29,6 +32,12 @@ def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
 def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """One experiment and how far its runs are."""
     return experiments.get_experiment(context, experiment_id)
+
+
+@router.get("/{experiment_id}/conclusion", response_model=ConclusionOut)
+def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
+    """Whether isotropy and performance go together over its runs, and every lambda against lambda = 0."""
+    return ConclusionOut.of(Conclusion(Sweep.of(experiments.get_experiment(context, experiment_id))))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

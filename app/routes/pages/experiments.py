@@ -9,7 +9,6 @@ from app.db.config import TrainingConfig
 from app.dependencies import ContextDep
 from app.figures.colouring import Colouring, choices
 from app.figures.layer_measures import WATCHED, title_of
-from app.figures.legend import colour
 from app.figures.metrics import SCALES
 from app.figures.setting import cell, words
 from app.figures.sweep import Sweep
@@ -41,18 +40,19 @@ def show_experiment(request: Request, context: ContextDep, experiment_id: str, q
     experiment = get_experiment(context, experiment_id)
     config = TrainingConfig.model_validate(experiment.config)
     sweep, workers = Sweep.of(experiment), list_workers(context)
+    colouring = Colouring(sweep, query.look.colour)
     shown = {
         "experiment": experiment,
         "sweep": sweep,
         "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
         "settings": [sweep.setting(run) for run in experiment.runs],
-        "colours": {setting: colour(sweep, setting) for setting in sweep.settings},
+        "colours": {setting: colouring.colour(setting) for setting in sweep.settings},
         "scale": SCALES[config.metric],
         "query": query,
         "scatters": [read_figure(context, experiment, slug, query) for slug in query.scatters],
         "errors": Error,
         "choices": choices(sweep),
-        "coloured": Colouring(sweep, query.look.colour).key,
+        "coloured": colouring.key,
         "conclusion": Conclusion(sweep),
         "learning": read_figure(context, experiment, "learning", query),
         "methods": [NAMES[name] for name in sweep.methods],
