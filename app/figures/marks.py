@@ -168,8 +168,9 @@ def _names(marks: Sequence[Mark], ranges: Ranges) -> list[go.Scatter]:
         go.Scatter(
             x=[point.x for point, _ in placed],
             y=[point.y for point, _ in placed],
-            mode="text",
-            text=[f" {point.name} " for point, _ in placed],
+            mode="markers+text",
+            marker={"color": "rgba(0, 0, 0, 0)", "size": SIZE},
+            text=[point.name for point, _ in placed],
             textposition=[where for _, where in placed],
             showlegend=False,
             hoverinfo="skip",

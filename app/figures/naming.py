@@ -27,6 +27,11 @@ class Box(NamedTuple):
         across = self.left < other.right and other.left < self.right
         return across and self.bottom < other.top and other.bottom < self.top
 
+    def within(self, other: "Box") -> bool:
+        """Whether nothing of it is outside of the other."""
+        across = other.left <= self.left and self.right <= other.right
+        return across and other.bottom <= self.bottom and self.top <= other.top
+
 
 class Named(NamedTuple):
     """A point with the half-widths of its error bars, and what it is called."""
@@ -42,18 +47,20 @@ def positions(points: Sequence[Named], x_range: Sequence[float], y_range: Sequen
     """Plotly's textposition of each name, those first in the sequence first; None where there is no room.
 
     A name stands beside its point in one of the four corners that its own error bars leave free; where bars of other
-    points cross all of them it lies on a bar sooner than to be left out, never on a point or on another name.
+    points cross all of them it lies on a bar sooner than to be left out, never on a point, on another name or beyond the axes.
     """
     scale = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
     placed = [_scaled(point, scale) for point in points]
     marks = [Box(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in placed]
     bars = [bar for p in placed for bar in (Box(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
                                             Box(p.x - BAR, p.y - p.y_bar, p.x + BAR, p.y + p.y_bar))]  # fmt: skip
+    frame = Box(x_range[0] * scale[0], y_range[0] * scale[1], x_range[1] * scale[0], y_range[1] * scale[1])
     names: list[Box] = []
     found: list[str | None] = []
     for point in placed:
         corners = {f"{high} {side}": _corner(point, high, side) for high, side in CORNERS}
-        free = {where: box for where, box in corners.items() if not any(map(box.meets, [*marks, *names]))}
+        inside = {where: box for where, box in corners.items() if box.within(frame)}
+        free = {where: box for where, box in inside.items() if not any(map(box.meets, [*marks, *names]))}
         crossed = {where: sum(map(box.meets, bars)) for where, box in free.items()}
         where = min(crossed, key=lambda corner: crossed[corner], default=None)
         found.append(where)

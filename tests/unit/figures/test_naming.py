@@ -23,6 +23,10 @@ def test_a_name_for_which_there_is_no_room_is_left_out_and_the_first_keeps_its_o
     assert found == ["top right", "top left", "bottom right", "bottom left", None, None]
 
 
+def test_a_name_at_the_edge_stays_within_the_axes():
+    assert positions([Named(0.95, 0.95, 0, 0, "λ = 1")], UNIT, UNIT) == ["bottom left"]
+
+
 def test_a_name_avoids_the_error_bar_of_another_point():
     crossing = Named(0.55, 0.2, 0, 0.8, "λ = 1")
     assert positions([Named(0.5, 0.5, 0, 0, "λ = 0"), crossing], UNIT, UNIT)[0] == "top left"

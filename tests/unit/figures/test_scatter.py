@@ -137,8 +137,10 @@ def test_of_many_points_plain_training_alone_is_named_and_the_legend_has_some_co
         isotropy_performance(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n))), "accuracy").draw()
         for n in (4, 25)
     )
-    named = [[text for trace in plot.data if trace.mode == "text" for text in trace.text] for plot in (few, many)]
-    assert named == [[f" λ = {lam} " for lam in range(4)], [" λ = 0 "]]
+    named = [
+        [text for trace in plot.data if trace.mode == "markers+text" for text in trace.text] for plot in (few, many)
+    ]
+    assert named == [[f"λ = {lam}" for lam in range(4)], ["λ = 0"]]
     assert [trace.name for trace in few.data if trace.showlegend] == []
     assert [trace.name for trace in many.data if trace.showlegend] == [
         f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)
