@@ -1,12 +1,13 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from app.statistics.holm import holm
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.floats(0, 1).map(lambda value: round(value, 4)), min_size=1, max_size=20))
 def test_adjusted_p_values_are_those_of_statsmodels(p_values):
     assert holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
 
