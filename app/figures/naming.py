@@ -47,7 +47,7 @@ def positions(points: Sequence[Named], x_range: Sequence[float], y_range: Sequen
     """Plotly's textposition of each name, those first in the sequence first; None where there is no room.
 
     A name stands beside its point in one of the four corners that its own error bars leave free; where bars of other
-    points cross all of them it lies on a bar sooner than to be left out, never on a point, on another name or beyond the axes.
+    points cross all of them it lies on a bar sooner than to be left out, never on a point or a name or beyond the axes.
     """
     scale = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
     placed = [_scaled(point, scale) for point in points]
