@@ -18,7 +18,7 @@ def number(value: float | None, digits: int = 3) -> str:
         return "0"
     exponent = floor(log10(abs(float(f"{value:.{digits - 1}e}"))))
     if exponent < -4 or exponent > 8:
-        mantissa = f"{value / 10**exponent:.{digits - 1}f}"
+        mantissa = f"{value:.{digits - 1}e}".split("e")[0]
         return _signed(f"{mantissa} × 10{str(exponent).translate(SUPERSCRIPTS)}")
     return _signed(f"{value:,.{max(digits - 1 - exponent, 0)}f}")
 

@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 from app.figures import legend, palette
 from app.figures.figure import plain
 from app.figures.setting import Setting
-from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
+from app.statistics.estimate import Estimate, estimate
 
 Curve = Sequence[tuple[int, float]]
 """A value at every step at which it was logged."""

@@ -12,10 +12,10 @@ from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
 from app.figures.metrics import SCALES
 from app.figures.points import Point, averaged, cells, empty, points_of, scored, unscored
-from app.figures.stats import Estimate
 from app.figures.sweep import Sweep
 from app.numerals import count, number
 from app.regularizers import NAMES
+from app.statistics.estimate import Estimate
 
 LONGEST_NAME = 40
 ROOM = 0.22

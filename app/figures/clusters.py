@@ -7,36 +7,38 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.figures import marks
+from app.figures.colouring import Colouring
 from app.figures.figure import Figure, Table, plot
-from app.figures.marks import Mark, interval
+from app.figures.marks import Mark, Ranges, interval
 from app.figures.points import averaged, cells
-from app.figures.stats import estimate
+from app.figures.scatter import USUAL, Look
 from app.figures.sweep import Sweep
 from app.figures.texts import texts
 from app.numerals import plural
+from app.statistics.estimate import Error, estimate
 
 SILHOUETTE = "silhouette"
 
 
-def isotropy_silhouette(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> Figure:
+def isotropy_silhouette(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], look: Look = USUAL) -> Figure:
     """A point for each setting. ``found`` is, by run, what ``Run.results`` has of the silhouette by layer."""
-    drawn = _marks(sweep, found)
+    drawn = _marks(sweep, found, look.error)
     rows = min((one["n"] for one in found.values() if one.get("n") is not None), default=None)
     return Figure(
         slug=SILHOUETTE,
         title="Silhouette by isotropy",
-        caption=_caption(sweep, drawn, rows) if drawn else "",
+        caption=_caption(sweep, drawn, rows, look.error) if drawn else "",
         table=Table(
             [*sweep.columns, "runs", *(f"{measure}_{column}" for measure in ("isoscore_star", SILHOUETTE)
-                                       for column in ("mean", "ci95_half_width"))],
+                                       for column in ("mean", look.error.column))],
             [[*sweep.cells(mark.setting), mark.y.n, *cells(mark.x), *cells(mark.y)] for mark in drawn],
         ),
-        draw=partial(_draw, sweep, drawn),
+        draw=partial(_draw, sweep, drawn, look.colour),
         empty=None if drawn else _empty(sweep, found),
     )  # fmt: skip
 
 
-def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> list[Mark]:
+def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], error: Error) -> list[Mark]:
     """Means over the runs that have both values."""
     drawn = []
     for setting, runs in sweep.by_setting(sweep.runs).items():
@@ -46,19 +48,19 @@ def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> list[Mark]:
             if run.isoscore_star is not None and run.id in found and found[run.id]["values"][-1] is not None
         ]
         if both:
-            x, y = (estimate(values) for values in zip(*both, strict=True))
+            x, y = (estimate(values, error) for values in zip(*both, strict=True))
             words = f"{plural(y.n, 'seed')}<br>IsoScore★ {interval(x)}<br>silhouette {interval(y)}"
             drawn.append(Mark(setting, x, y, words))
     return drawn
 
 
-def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None) -> str:
+def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None, error: Error) -> str:
     of = f" of {texts(sweep.runs, rows)}" if rows is not None else ""
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
     return (
         "IsoScore★ is of the validation tokens of all layers; the silhouette, from −1 to 1, of the last layer’s "
         f"sentence vectors{of} by their labels: high where classes lie apart. "
-        f"{averaged([mark.y.n for mark in drawn])}{lines}"
+        f"{averaged([mark.y.n for mark in drawn], error)}{lines}"
     )
 
 
@@ -71,10 +73,13 @@ def _empty(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> str:
     return "The first point appears here when the first run has finished."
 
 
-def _draw(sweep: Sweep, drawn: Sequence[Mark]) -> go.Figure:
+def _draw(sweep: Sweep, drawn: Sequence[Mark], colour: str) -> go.Figure:
+    ranges = Ranges(marks.span(mark.x for mark in drawn), marks.span(mark.y for mark in drawn))
+    traces = marks.traces(Colouring(sweep, colour), drawn, ranges)
     return plot(
-        marks.traces(sweep, drawn),
-        showlegend=len(sweep.families) > 1,
-        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": marks.span([mark.x for mark in drawn])},
-        yaxis={"title": {"text": "Silhouette of the last layer"}, "range": marks.span([mark.y for mark in drawn])},
+        traces,
+        showlegend=any(trace.showlegend for trace in traces),
+        shapes=marks.level(drawn),
+        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": ranges.x},
+        yaxis={"title": {"text": "Silhouette of the last layer"}, "range": ranges.y},
     )

@@ -13,10 +13,10 @@ from app.figures.figure import Figure, Table, plain, plot
 from app.figures.layer_measures import slug_of, title_of
 from app.figures.points import averaged, cells
 from app.figures.setting import Setting
-from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
 from app.figures.texts import texts
 from app.numerals import count
+from app.statistics.estimate import Estimate, estimate
 from isotropy.catalog import MEASURES
 
 

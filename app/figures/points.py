@@ -6,17 +6,10 @@ from dataclasses import dataclass
 from app.db.models import Run, RunStatus
 from app.figures.figure import Table
 from app.figures.setting import Setting
-from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
 from app.numerals import plural
+from app.statistics.estimate import Error, Estimate, estimate
 
-COLUMNS = [
-    "runs",
-    "performance_mean",
-    "performance_ci95_half_width",
-    "isoscore_star_mean",
-    "isoscore_star_ci95_half_width",
-]
 SEED_COLUMNS = ["seed", "performance", "performance_reason", "isoscore_star", "isoscore_star_reason"]
 
 
@@ -30,9 +23,9 @@ class Point:
     isotropy: Estimate | None
 
 
-def points_of(sweep: Sweep, runs: Sequence[Run]) -> list[Point]:
+def points_of(sweep: Sweep, runs: Sequence[Run], error: Error = Error.CI95) -> list[Point]:
     """Runs that have a performance, one point for all that varies but the seed, by λ."""
-    return [_point(setting, alike) for setting, alike in sweep.by_setting(runs).items()]
+    return [_point(setting, alike, error) for setting, alike in sweep.by_setting(runs).items()]
 
 
 def finished(sweep: Sweep) -> list[Run]:
@@ -63,8 +56,8 @@ def empty(sweep: Sweep) -> str:
     return "The first point appears here when the first run has finished."
 
 
-def table(sweep: Sweep, points: Sequence[Point], *, seeds: bool) -> Table:
-    """The means with their intervals, or with ``seeds`` all finished runs, and why a value is missing."""
+def table(sweep: Sweep, points: Sequence[Point], error: Error, *, seeds: bool) -> Table:
+    """The means with their error bars, or with ``seeds`` all finished runs, and why a value is missing."""
     if seeds:
         return Table(
             [*sweep.columns, *SEED_COLUMNS],
@@ -75,13 +68,14 @@ def table(sweep: Sweep, points: Sequence[Point], *, seeds: bool) -> Table:
             ],
         )
     return Table(
-        [*sweep.columns, *COLUMNS],
+        [*sweep.columns, "runs", *(f"{of}_{what}" for of in ("performance", "isoscore_star")
+                                   for what in ("mean", error.column))],
         [[*sweep.cells(p.setting), len(p.runs), *cells(p.performance), *cells(p.isotropy)] for p in points],
-    )
+    )  # fmt: skip
 
 
 def cells(found: Estimate | None) -> list[float | None]:
-    """A mean and its interval as a table has them."""
+    """A mean and its error as a table has them."""
     return [found.mean, found.half_width] if found else [None, None]
 
 
@@ -91,14 +85,14 @@ def how_many(sizes: Sequence[int]) -> str:
     return f"n = {low}" if low == high else f"n = {low} to {high}"
 
 
-def averaged(sizes: Sequence[int]) -> str:
-    """What stands behind what is drawn, as a sentence: single runs, or means and their intervals."""
+def averaged(sizes: Sequence[int], error: Error = Error.CI95) -> str:
+    """What stands behind what is drawn, as a sentence: single runs, or means and their error bars."""
     if max(sizes) == 1:
         return "Each is one run (n = 1 seed); an interval needs two seeds or more."
-    return f"Means over seeds ({how_many(sizes)}) with 95 % confidence intervals."
+    return f"Means over seeds ({how_many(sizes)}) with {error.name_in_full}s."
 
 
-def _point(setting: Setting, runs: list[Run]) -> Point:
+def _point(setting: Setting, runs: list[Run], error: Error) -> Point:
     performance = [run.performance for run in runs if run.performance is not None]
     isotropy = [run.isoscore_star for run in runs if run.isoscore_star is not None]
-    return Point(setting, runs, estimate(performance), estimate(isotropy) if isotropy else None)
+    return Point(setting, runs, estimate(performance, error), estimate(isotropy, error) if isotropy else None)

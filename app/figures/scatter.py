@@ -1,61 +1,77 @@
-"""The two views of a sweep: performance by isotropy and by λ, as means over seeds with intervals."""
+"""The two views of a sweep: performance by isotropy and by λ, as means over seeds with error bars."""
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import plotly.graph_objects as go
 
 from app.figures import marks, palette
-from app.figures.figure import Figure, plain, plot
-from app.figures.marks import Mark, interval
+from app.figures.colouring import Colouring
+from app.figures.figure import Figure, plain, plot, thinned
+from app.figures.marks import Mark, Ranges, interval
 from app.figures.metrics import SCALES
 from app.figures.points import Point, empty, how_many, points_of, scored, table, unscored
-from app.figures.stats import Estimate
 from app.figures.sweep import Sweep
 from app.numerals import count, number, plural, short
+from app.statistics.estimate import Error, Estimate
 
 MAX_NAMED = 5
 WIDEST_STEP = 0.5
 """Of the step from one λ to the next, what its points take up side by side."""
+MOST_TICKS = 15
+"""Of an axis of λ: of more values some are told by pointing alone."""
 
 
-def isotropy_performance(sweep: Sweep, metric: str, *, seeds: bool = False) -> Figure:
-    """Performance over IsoScore*, one point for each setting; with ``seeds``, one for each run too."""
-    points = points_of(sweep, [run for run in scored(sweep) if run.isoscore_star is not None])
+class Look(NamedTuple):
+    """How the scatters of a sweep are wanted."""
+
+    seeds: bool = False
+    """The runs behind the means, too."""
+    error: Error = Error.CI95
+    colour: str = ""
+    """What colours stand for: one of ``colouring.choices``; else the usual."""
+
+
+USUAL = Look()
+
+
+def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
+    """Performance over IsoScore*, one point for each setting. ``metric`` names one of ``SCALES``."""
+    points = points_of(sweep, [run for run in scored(sweep) if run.isoscore_star is not None], look.error)
+    first = "IsoScore★ is of the validation tokens. "
     return Figure(
         slug="isotropy",
         title="Performance by isotropy",
-        caption=_caption(sweep, points, "IsoScore★ is of the validation tokens. ", "on both axes ") + _left_out(sweep),
-        table=table(sweep, points, seeds=seeds),
-        draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, seeds),
+        caption=_caption(sweep, points, look.error, first, "on both axes ") + _left_out(sweep),
+        table=table(sweep, points, look.error, seeds=look.seeds),
+        draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, look),
         empty=None if points else _left_out(sweep).strip() or empty(sweep),
     )
 
 
-def lambda_performance(sweep: Sweep, metric: str, *, seeds: bool = False) -> Figure:
+def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
-    points = points_of(sweep, scored(sweep))
+    points = points_of(sweep, scored(sweep), look.error)
     return Figure(
         slug="lambda",
         title="Performance by λ",
-        caption=_caption(sweep, points, "λ stands at equal steps. ", "") + unscored(sweep),
-        table=table(sweep, points, seeds=seeds),
-        draw=partial(_draw_lambda, sweep, points, SCALES[metric].title, seeds),
+        caption=_caption(sweep, points, look.error, "λ stands at equal steps. ", "") + unscored(sweep),
+        table=table(sweep, points, look.error, seeds=look.seeds),
+        draw=partial(_draw_lambda, sweep, points, SCALES[metric].title, look),
         empty=None if points else empty(sweep),
     )
 
 
-def _caption(sweep: Sweep, points: Sequence[Point], first: str, where: str) -> str:
+def _caption(sweep: Sweep, points: Sequence[Point], error: Error, first: str, where: str) -> str:
     if not points:
         return ""
     sizes = [len(point.runs) for point in points]
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
+    ring = " A ring and a dotted line mark λ = 0." if any(point.setting.baseline for point in points) else ""
     if max(sizes) == 1:
-        return f"{first}Each point is one run (n = 1 seed); error bars need two seeds or more.{lines}"
-    return (
-        f"{first}Points are means over seeds ({how_many(sizes)}); "
-        f"bars {where}are 95 % confidence intervals of the mean by Student’s t.{lines}"
-    )
+        return f"{first}Each point is one run (n = 1 seed); error bars need two seeds or more.{lines}{ring}"
+    return f"{first}Points are means over seeds ({how_many(sizes)}); bars {where}are {error.words}.{lines}{ring}"
 
 
 def _left_out(sweep: Sweep) -> str:
@@ -72,45 +88,51 @@ def _left_out(sweep: Sweep) -> str:
     )
 
 
-def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, seeds: bool) -> go.Figure:
+def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, look: Look) -> go.Figure:
     placed = [(point, point.isotropy) for point in points if point.isotropy is not None]
     drawn = [
-        Mark(point.setting, isotropy, point.performance, _words(point), _runs(sweep, point) if seeds else ())
+        Mark(point.setting, isotropy, point.performance, _words(point), _runs(sweep, point) if look.seeds else ())
         for point, isotropy in placed
     ]
+    across = marks.span([isotropy for _, isotropy in placed], _known(points, "isoscore_star") if look.seeds else ())
+    ranges = Ranges(across, _performance_span(points, look))
+    traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges)
     return plot(
-        marks.traces(sweep, drawn),
-        showlegend=len(sweep.families) > 1,
-        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"},
-               "range": marks.span([isotropy for _, isotropy in placed], _known(points, "isoscore_star"))},
-        yaxis={"title": {"text": metric}, "range": _performance_span(points)},
-    )  # fmt: skip
+        traces,
+        showlegend=any(trace.showlegend for trace in traces),
+        shapes=marks.level(drawn),
+        xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": ranges.x},
+        yaxis={"title": {"text": metric}, "range": ranges.y},
+    )
 
 
-def _draw_lambda(sweep: Sweep, points: Sequence[Point], metric: str, seeds: bool) -> go.Figure:
+def _draw_lambda(sweep: Sweep, points: Sequence[Point], metric: str, look: Look) -> go.Figure:
     lams = sorted({point.setting.lam for point in points})
     drawn = []
     for step, lam in enumerate(lams):
         here = [point for point in points if point.setting.lam == lam]
         for place, point in enumerate(here):
             x = step + WIDEST_STEP * (place - (len(here) - 1) / 2) / max(len(here), 1)
-            runs = [(x, y, words) for _, y, words in _runs(sweep, point)] if seeds else []
+            runs = [(x, y, words) for _, y, words in _runs(sweep, point)] if look.seeds else []
             drawn.append(Mark(point.setting, Estimate(x, None, 1), point.performance, _words(point), runs))
+    ranges = Ranges([-0.5, len(lams) - 0.5], _performance_span(points, look))
+    traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges, named=False)
+    ticks = thinned(range(len(lams)), MOST_TICKS)
     return plot(
-        marks.traces(sweep, drawn),
-        showlegend=len(sweep.families) > 1,
-        shapes=[{"type": "line", "x0": zero, "x1": zero, "yref": "paper", "y0": 0, "y1": 1,
-                 "line": {"width": 1, "dash": "dot", "color": palette.QUIET}}
-                for zero, lam in enumerate(lams) if lam == 0],
+        traces,
+        showlegend=any(trace.showlegend for trace in traces),
+        shapes=[*marks.level(drawn), *({"type": "line", "x0": zero, "x1": zero, "yref": "paper", "y0": 0, "y1": 1,
+                                        "line": {"width": 1, "dash": "dot", "color": palette.QUIET}, "layer": "below"}
+                                       for zero, lam in enumerate(lams) if lam == 0)],
         xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"},
-               "tickvals": list(range(len(lams))), "ticktext": [short(lam) for lam in lams],
-               "range": [-0.5, len(lams) - 0.5]},
-        yaxis={"title": {"text": metric}, "range": _performance_span(points)},
+               "tickvals": ticks, "ticktext": [short(lams[tick]) for tick in ticks], "range": ranges.x},
+        yaxis={"title": {"text": metric}, "range": ranges.y},
     )  # fmt: skip
 
 
-def _performance_span(points: Sequence[Point]) -> list[float]:
-    return marks.span([point.performance for point in points], _known(points, "performance"))
+def _performance_span(points: Sequence[Point], look: Look) -> list[float]:
+    runs = _known(points, "performance") if look.seeds else ()
+    return marks.span([point.performance for point in points], runs)
 
 
 def _known(points: Sequence[Point], column: str) -> list[float]:

@@ -16,9 +16,9 @@ from app.figures.late import LAST_PART, late_mean
 from app.figures.layer_measures import SHARES, slug_of, title_of
 from app.figures.points import averaged, cells, finished
 from app.figures.setting import Setting
-from app.figures.stats import Estimate, estimate
 from app.figures.sweep import Sweep
 from app.figures.texts import texts
+from app.statistics.estimate import Estimate, estimate
 from isotropy.catalog import MEASURES
 
 SHARES_OF = tuple(share.removeprefix("anisotropy_") for share in SHARES)

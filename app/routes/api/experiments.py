@@ -2,10 +2,13 @@
 
 from fastapi import APIRouter, Response
 
+from app.conclusion.conclusion import Conclusion
 from app.db.models import Experiment
 from app.dependencies import ContextDep
+from app.figures.sweep import Sweep
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.run_list import RunsQ, RunsSort, answer
+from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.experiments import ExperimentHead, ExperimentOut, ExperimentSummary, RunFound
 from app.services import experiments, run_search
 from app.services.experiment_list import Summary, list_summaries
@@ -68,6 +71,12 @@ def list_runs(
     return answer(
         run_search.list_runs(context, query, limit=limit, offset=offset, experiment_id=experiment_id), response
     )
+
+
+@router.get("/{experiment_id}/conclusion", response_model=ConclusionOut)
+def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
+    """Whether isotropy and performance go together over its runs, and every lambda against lambda = 0."""
+    return ConclusionOut.of(Conclusion(Sweep.of(experiments.get_experiment(context, experiment_id))))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

@@ -1,13 +1,15 @@
 """Experiments: list them, watch one, stop it, delete it."""
 
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from app.conclusion.conclusion import Conclusion
 from app.context import Context
 from app.db.config import TrainingConfig
 from app.dependencies import ContextDep
+from app.figures.colouring import Colouring, choices
 from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
 from app.figures.metrics import SCALES
@@ -27,6 +29,7 @@ from app.services.experiments import (
 )
 from app.services.run_search import RunQuery
 from app.services.workers import list_workers
+from app.statistics.estimate import Error
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")
@@ -34,8 +37,6 @@ router = APIRouter(prefix="/experiments")
 UNFOLDED = ("late-anisotropy",)
 """Figures whose numbers are the point, and are shown where they are few."""
 MOST_UNFOLDED = 12
-
-View = Literal["isotropy", "lambda"]
 
 
 @router.get("")
@@ -66,26 +67,25 @@ def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
 
 @router.get("/{experiment_id}")
 def show_experiment(
-    request: Request,
-    context: ContextDep,
-    experiment_id: str,
-    query: SweepDep,
-    wanted: RunQueryDep,
-    view: View = "isotropy",
+    request: Request, context: ContextDep, experiment_id: str, query: SweepDep, wanted: RunQueryDep
 ) -> Response:
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
     config = TrainingConfig.model_validate(experiment.config)
     sweep = Sweep.of(experiment)
+    colouring = Colouring(sweep, query.look.colour)
     shown = {
         "experiment": experiment,
         "sweep": sweep,
         "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
         "table": _table(context, experiment_id, wanted),
         "scale": SCALES[config.metric],
-        "view": view,
         "query": query,
-        "scatter": read_figure(context, experiment, view, query),
+        "scatters": [read_figure(context, experiment, slug, query) for slug in query.scatters],
+        "errors": Error,
+        "choices": choices(sweep),
+        "coloured": colouring.key,
+        "conclusion": Conclusion(sweep),
         "methods": [NAMES[name] for name in sweep.methods],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
         "offered": offered(experiment),

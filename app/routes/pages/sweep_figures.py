@@ -1,7 +1,7 @@
 """The figures of an experiment by their slugs, each with what it alone reads."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Depends, Query
@@ -20,20 +20,24 @@ from app.figures.logged import PENALTY, TASK_LOSS, WINDOWS, Quantity, Way, logge
 from app.figures.parallel import parallel
 from app.figures.probe import setting_probe
 from app.figures.profiles import profiles
-from app.figures.scatter import isotropy_performance, lambda_performance
+from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_performance
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
 from app.services.run_data import ACTIVATION, Logged, list_by_layer, list_logged, list_looks, list_run_figures
+from app.statistics.estimate import Error
 
+View = Literal["both", "isotropy", "lambda"]
 Whole = Annotated[int, Query(ge=0, le=100_000)]
 
 
 class SweepQuery(NamedTuple):
-    """What the URL says of the figures: whether runs are drawn beside means, and how training is shown."""
+    """What the URL says of the figures of a sweep."""
 
-    seeds: bool
-    measure: str
-    """The measure that is watched while runs train."""
+    view: View = "both"
+    """Which of the two scatters."""
+    look: Look = USUAL
+    measure: str = SHARES[0]
+    """The one that is watched while runs train."""
     setting: int = 0
     """Whose layers are shown over steps: its place among the settings of the sweep."""
     log: bool = False
@@ -41,27 +45,43 @@ class SweepQuery(NamedTuple):
     """Logged values that one drawn value is the mean of."""
 
     @property
+    def scatters(self) -> list[str]:
+        """The slugs of the scatters that are shown."""
+        return ["isotropy", "lambda"] if self.view == "both" else [self.view]
+
+    @property
     def given(self) -> dict[str, str]:
-        """What is not as it is unless said otherwise."""
+        """What differs from the usual, by its name in the URL."""
         said = {
-            "seeds": "1" if self.seeds else "",
-            "measure": self.measure if self.measure != SHARES[0] else "",
+            "view": "" if self.view == "both" else self.view,
+            "seeds": "1" if self.look.seeds else "",
+            "error": "" if self.look.error is Error.CI95 else self.look.error.value,
+            "colour": self.look.colour,
+            "measure": "" if self.measure == SHARES[0] else self.measure,
             "setting": str(self.setting or ""),
             "log": "1" if self.log else "",
             "smooth": str(self.smooth) if self.smooth > 1 else "",
         }
-        return {key: value for key, value in said.items() if value}
+        return {name: value for name, value in said.items() if value}
 
     def encoded(self, **changed: str) -> str:
-        """The query string again, or one that differs."""
-        return urlencode({key: value for key, value in (self.given | changed).items() if value})
+        """The query string again, or one that differs; what is not said otherwise is left out."""
+        return urlencode({name: value for name, value in (self.given | changed).items() if value})
 
 
 def _query(
-    seeds: bool = False, measure: str = "", setting: Whole = 0, log: bool = False, smooth: Whole = 1
+    view: View = "both",
+    seeds: bool = False,
+    error: Error = Error.CI95,
+    colour: str = "",
+    measure: str = "",
+    setting: Whole = 0,
+    log: bool = False,
+    smooth: Whole = 1,
 ) -> SweepQuery:
+    look = Look(seeds, error, colour)
     watched = measure if measure in WATCHED else SHARES[0]
-    return SweepQuery(seeds, watched, setting, log, smooth if smooth in WINDOWS else 1)
+    return SweepQuery(view, look, watched, setting, log, smooth if smooth in WINDOWS else 1)
 
 
 SweepDep = Annotated[SweepQuery, Depends(_query)]
@@ -83,7 +103,7 @@ class Asked(NamedTuple):
 
 def _logged(asked: Asked, quantity: Quantity) -> Figure:
     found = list_logged(asked.context, asked.experiment.id, quantity.column)
-    way = Way(asked.query.seeds, asked.query.log, asked.query.smooth)
+    way = Way(asked.query.look.seeds, asked.query.log, asked.query.smooth)
     return logged(asked.sweep, quantity, found.by_run, _sample(found, "logged values"), way)
 
 
@@ -109,14 +129,14 @@ def _sample(found: Logged[Any], what: str) -> str:
 
 
 FIGURES: dict[str, Callable[[Asked], Figure]] = {
-    "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
-    "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, seeds=asked.query.seeds),
+    "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, asked.query.look),
+    "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, asked.query.look),
     "parallel": lambda asked: parallel(asked.sweep, asked.metric),
     "learning": lambda asked: _logged(asked, TASK_LOSS),
     "penalties": lambda asked: _logged(asked, PENALTY),
     "methods": lambda asked: method_bars(asked.sweep, asked.metric),
     SILHOUETTE: lambda asked: isotropy_silhouette(
-        asked.sweep, list_by_layer(asked.context, asked.experiment.id, SILHOUETTE)
+        asked.sweep, list_by_layer(asked.context, asked.experiment.id, SILHOUETTE), asked.query.look
     ),
     "watched": _watched,
     "layers": _layers,

@@ -1,9 +1,13 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
-from app.figures.palette import METHODS, of_lambda
-from app.figures.scatter import isotropy_performance, lambda_performance
+from app.figures.marks import RING, RUN
+from app.figures.palette import METHODS, SERIES, of_lambda
+from app.figures.scatter import Look, isotropy_performance, lambda_performance
+from app.statistics.estimate import Error
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = [
@@ -14,7 +18,11 @@ SWEEP = [
 
 
 def markers(figure):
-    return [trace for trace in figure.draw().data if trace.error_y.visible is not None]
+    return markers_of(figure.draw())
+
+
+def markers_of(plot):
+    return [trace for trace in plot.data if trace.error_y.visible is not None]
 
 
 def test_each_lambda_is_one_point_at_the_means_of_its_seeds():
@@ -34,7 +42,9 @@ def test_lambda_stands_at_equal_steps_with_zero_marked():
     plot = lambda_performance(sweep(*(run(lam) for lam in (-5.0, 0.0, 0.5, 3.0))), "f1").draw()
     assert list(plot.layout.xaxis.ticktext) == ["−5", "0", "0.5", "3"]
     assert list(plot.layout.xaxis.tickvals) == [0, 1, 2, 3]
-    assert [shape.x0 for shape in plot.layout.shapes] == [1]
+    across, down = plot.layout.shapes
+    assert (across.y0, across.y1) == (0.8, 0.8)
+    assert (down.x0, down.x1) == (1, 1)
     assert plot.layout.yaxis.title.text == "F1"
 
 
@@ -51,9 +61,9 @@ def test_the_caption_prints_n_and_the_kind_of_interval():
 
 
 def test_seeds_are_drawn_and_tabled_on_demand():
-    figure = isotropy_performance(sweep(*SWEEP), "accuracy", seeds=True)
-    rings = [trace for trace in figure.draw().data if trace.marker.symbol == "circle-open"]
-    assert sum(len(trace.x) for trace in rings) == 6
+    figure = isotropy_performance(sweep(*SWEEP), "accuracy", Look(seeds=True))
+    runs = [trace for trace in figure.draw().data if trace.marker.size == RUN]
+    assert sum(len(trace.x) for trace in runs) == 6
     reasons = ["performance_reason", "isoscore_star", "isoscore_star_reason"]
     assert figure.table.columns == ["lambda", "seed", "performance", *reasons]
     assert len(figure.table.rows) == 6
@@ -77,7 +87,7 @@ UNDEFINED = [run(1.0, seed, performance=None, performance_reason="All prediction
 
 @pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
 def test_runs_without_a_performance_are_counted_with_their_reason_and_stay_among_the_seeds(figure_of):
-    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", seeds=True)
+    figure = figure_of(sweep(*SWEEP, *UNDEFINED), "accuracy", Look(seeds=True))
     told = "Not drawn, because performance is undefined: 2 runs. All predictions are equal."
     assert figure.caption.endswith(told)
     assert [row[:4] for row in figure.table.rows if row[2] is None] == [
@@ -104,8 +114,9 @@ def test_several_zetas_are_lines_that_meet_at_the_baseline_with_a_legend():
     runs = [run(lam, zeta=zeta, isoscore_star=0.2 + lam / 10 + zeta) for lam in (-1.0, 1.0) for zeta in (0.2, 0.8)]
     figure = isotropy_performance(sweep(run(0.0), *runs), "accuracy")
     plot = figure.draw()
-    lines = [list(trace.x) for trace in plot.data if trace.mode == "lines"]
-    assert lines == [pytest.approx([0.3, 0.2, 0.5]), pytest.approx([0.9, 0.2, 1.1])]
+    (line,) = (trace for trace in plot.data if trace.mode == "lines")
+    assert line.x[3] is None
+    assert (line.x[:3], line.x[4:]) == (pytest.approx((0.3, 0.2, 0.5)), pytest.approx((0.9, 0.2, 1.1)))
     legend = [(trace.name, trace.marker.symbol) for trace in plot.data if trace.showlegend]
     assert legend == [("ζ = 0.2", "circle"), ("ζ = 0.8", "square")]
     assert [row[:2] for row in figure.table.rows] == [[-1, 0.2], [-1, 0.8], [0, None], [1, 0.2], [1, 0.8]]
@@ -121,9 +132,75 @@ def test_at_one_lambda_the_points_of_several_methods_stand_side_by_side():
     assert list(plot.layout.xaxis.ticktext) == ["0", "1"]
 
 
-def test_more_points_than_have_room_are_named_by_pointing_alone():
-    few, many = (sweep(*(run(float(lam)) for lam in range(n))) for n in (14, 15))
-    named = [sum(trace.mode == "markers+text" for trace in isotropy_performance(one, "accuracy").draw().data)
-             for one in (few, many)]  # fmt: skip
-    assert named == [14, 0]
-    assert "λ = 3" in markers(isotropy_performance(many, "accuracy"))[3].hovertext
+def test_of_many_points_plain_training_alone_is_named_and_the_legend_has_some_colours():
+    few, many = (
+        isotropy_performance(sweep(*(run(float(lam), isoscore_star=lam / n) for lam in range(n))), "accuracy").draw()
+        for n in (4, 25)
+    )
+    named = [
+        [text for trace in plot.data if trace.mode == "markers+text" for text in trace.text] for plot in (few, many)
+    ]
+    assert named == [[f"λ = {lam}" for lam in range(4)], ["λ = 0"]]
+    assert [trace.name for trace in few.data if trace.showlegend] == []
+    assert [trace.name for trace in many.data if trace.showlegend] == [
+        f"λ = {lam}" for lam in (0, 3, 7, 10, 14, 17, 21, 24)
+    ]
+
+
+def test_a_thousand_points_are_as_many_traces_as_colours():
+    models = [f"m{i}" for i in range(4)]
+    runs = [run(lam / 10, 0, model=model) for lam in range(-50, 50) for model in models]
+    plot = isotropy_performance(sweep(*runs, model=models), "accuracy", Look(seeds=True, colour="model")).draw()
+    assert len(markers_of(plot)) == 4
+    assert sum(len(trace.x) for trace in markers_of(plot)) == 400
+    assert len(plot.data) <= 20
+
+
+@pytest.mark.parametrize(("error", "factor"), [(Error.CI95, 12.7062), (Error.SE, 1), (Error.STD, 2**0.5)])
+def test_error_bars_are_what_was_chosen_in_plot_table_and_words(error, factor):
+    figure = isotropy_performance(sweep(*SWEEP), "accuracy", Look(error=error))
+    point = markers(figure)[0]
+    assert point.error_y.array[0] == pytest.approx(factor * 0.005, rel=1e-4)
+    assert point.error_x.array[0] == pytest.approx(factor * 0.005, rel=1e-4)
+    assert figure.table.columns[3] == f"performance_{error.column}"
+    assert figure.table.rows[0][3] == pytest.approx(factor * 0.005, rel=1e-4)
+    assert error.words in figure.caption
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(
+        st.tuples(st.floats(-1, 1), st.floats(0, 1), st.sampled_from([-1.0, 0.0, 1.0]), st.integers(0, 3)),
+        min_size=1,
+        max_size=20,
+        unique_by=lambda one: one[2:],
+    ),
+    st.sampled_from(Error),
+)
+def test_no_axis_cuts_off_a_point_a_run_or_an_error_bar(places, error):
+    runs = [run(lam, seed, performance=y, isoscore_star=x) for y, x, lam, seed in places]
+    for figure_of in (isotropy_performance, lambda_performance):
+        plot = figure_of(sweep(*runs), "accuracy", Look(seeds=True, error=error)).draw()
+        for trace in plot.data:
+            for axis, values, bars in (("xaxis", trace.x, trace.error_x), ("yaxis", trace.y, trace.error_y)):
+                low, high = plot.layout[axis].range
+                widths = bars.array if bars.visible else [0] * len(values)
+                for value, width in zip(values, widths, strict=True):
+                    assert value is None or (low < value - (width or 0) and value + (width or 0) < high)
+
+
+def test_points_are_coloured_by_what_was_chosen_and_by_the_usual_where_that_does_not_vary():
+    models = ["tiny-bert", "tiny-gpt"]
+    runs = sweep(*(run(lam, model=model) for lam in (0.0, 1.0) for model in models), model=models)
+    plot = isotropy_performance(runs, "accuracy", Look(colour="model")).draw()
+    assert [trace.marker.color for trace in markers_of(plot)] == [*SERIES[:2]]
+    assert [trace.name for trace in plot.data if trace.showlegend] == ["model tiny-bert", "model tiny-gpt"]
+    usual = isotropy_performance(runs, "accuracy", Look(colour="zeta")).draw()
+    assert [trace.marker.color for trace in markers_of(usual)] == [of_lambda(0), of_lambda(1)]
+
+
+def test_plain_training_has_a_ring_whatever_the_colours_stand_for():
+    plot = isotropy_performance(sweep(*SWEEP), "accuracy").draw()
+    (ring,) = (trace for trace in plot.data if trace.marker.size == RING)
+    assert (ring.x, ring.y) == ((pytest.approx(0.305),), (pytest.approx(0.805),))
+    assert [shape.y0 for shape in plot.layout.shapes] == [pytest.approx(0.805)]

@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from app.figures.stats import estimate, t_quantile
+from app.statistics.estimate import estimate, t_quantile
 
 
 @pytest.mark.parametrize("degrees", [*range(1, 61), 100, 499])

@@ -1,0 +1,50 @@
+"""A conclusion: the evidence of a sweep, and the sentences that go with it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from app.conclusion import words
+from app.conclusion.evidence import Evidence, evidence
+from app.figures.sweep import Sweep
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What stands beside the scatters of a sweep; of any runs, whether of one experiment or of several."""
+
+    sweep: Sweep
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The numbers."""
+        return evidence(self.sweep)
+
+    @property
+    def early(self) -> bool:
+        """Whether no run has told anything yet."""
+        return words.waiting(self.sweep.runs)
+
+    @property
+    def headline(self) -> str:
+        """The one sentence."""
+        return words.headline(self.evidence)
+
+    @property
+    def permuted(self) -> str:
+        """What its p-values are of."""
+        return words.permuted(self.evidence)
+
+    @property
+    def tested(self) -> list[str]:
+        """How settings are compared, and what so few seeds can show."""
+        return words.tested(self.evidence, self.sweep)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out or could not be compared."""
+        return [*words.left_out(self.sweep), *self.evidence.unpaired]
+
+    @property
+    def cautions(self) -> list[str]:
+        """What flatters the numbers."""
+        return words.cautions(self.evidence, self.sweep)

@@ -1,0 +1,114 @@
+"""A conclusion in words: what the runs say, what they cannot say, and what flatters them."""
+
+from collections.abc import Sequence
+
+from app.conclusion.evidence import LEVEL, Evidence
+from app.db.config import Checkpoint, Selection
+from app.db.models import Run
+from app.figures.points import finished, unscored
+from app.figures.sweep import Sweep
+from app.numerals import MISSING, count, number, plural, two_decimals
+from app.statistics.correlation import Coefficient
+from app.statistics.paired import pairs_needed
+
+
+def headline(found: Evidence) -> str:
+    """Whether isotropy and performance go together over the runs, in a sentence."""
+    measured = found.correlation
+    rank, linear = measured.spearman, measured.pearson
+    if rank.value is None:
+        return rank.reason or ""
+    within = f", each within its {_fields(found)}" if found.within else ""
+    numbers = f"Spearman {_coefficient(rank)}, Pearson {_coefficient(linear)}, over {plural(measured.n, 'run')}{within}"
+    if rank.p is None or rank.p > LEVEL:
+        return f"Whether isotropy and performance go together cannot be told from chance here: {numbers}."
+    which = "better" if rank.positive else "worse"
+    where = "" if rank.positive == (rank.value > 0) else ", against runs of the same seed"
+    return f"The more isotropic a run, the {which} it does{where}: {numbers}."
+
+
+def permuted(found: Evidence) -> str:
+    """What the p-values of the correlations are of; empty where there is no correlation."""
+    measured = found.correlation
+    if measured.spearman.value is None:
+        return ""
+    if measured.spearman.p is None:
+        return measured.spearman.reason or ""
+    within = f"seed and {_fields(found)}" if found.within else "seed"
+    least = ""
+    if measured.smallest_p is not None and measured.smallest_p > LEVEL:
+        least = f" So few runs cannot give a p below {p_value(measured.smallest_p)}."
+    how = f"all {count(measured.permutations)}" if measured.exact else f"{count(measured.permutations)} random"
+    return (
+        f"p is two-sided, by {how} permutations of λ within {within}: runs of one seed begin with the same weights and "
+        f"read the rows in the same order, so only which λ they had is exchanged.{least}"
+    )
+
+
+def tested(found: Evidence, sweep: Sweep) -> list[str]:
+    """What was done to compare, and what so few seeds can show."""
+    if not found.differences:
+        if sweep.methods or found.unpaired:
+            return []
+        return ["All runs are plain training, so there is no λ to compare with λ = 0."]
+    sizes = [len(one.seeds) for one in found.differences]
+    low, high = min(sizes), max(sizes)
+    seeds = plural(low, "seed") if low == high else f"{low} to {high} seeds"
+    several = len(found.differences)
+    corrected = f", corrected by Holm for {plural(several, 'setting')}" if several > 1 else ""
+    exact = all(one.flips.exact for one in found.differences)
+    how = "all flips of sign" if exact else f"{count(max(one.flips.flips for one in found.differences))} flips of sign"
+    said = [f"Paired by seed ({seeds}); p is two-sided, by {how} of the differences{corrected}."]
+    floor, smallest = found.smallest_p_holm, min(one.flips.smallest_p for one in found.differences)
+    if floor is not None and floor > LEVEL:
+        after = f", {p_value(floor)} after Holm" if several > 1 else ""
+        said.append(
+            f"The smallest p that {plural(high, 'seed')} can reach is {p_value(smallest)}{after}: no difference can "
+            f"fall below {LEVEL}, however great. That takes {pairs_needed(LEVEL, several)} seeds or more."
+        )
+    return said
+
+
+def cautions(found: Evidence, sweep: Sweep) -> list[str]:
+    """What was chosen on the very rows that are shown."""
+    runs = finished(sweep)
+    said = []
+    if chosen := sum(map(_chose_on_validation, runs)):
+        which = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"
+        said.append(f"{which} chose their checkpoint or their end on the validation rows shown, which flatters them.")
+    if len(found.differences) > 1:
+        said.append("A λ picked here is chosen on the rows shown: report it on rows that chose nothing.")
+    return said
+
+
+def left_out(sweep: Sweep) -> list[str]:
+    """Which finished runs the numbers are not of."""
+    without = sum(run.performance is not None and run.isoscore_star is None for run in finished(sweep))
+    isotropy = [f"Not in the correlation, because IsoScore★ is undefined: {plural(without, 'run')}."] if without else []
+    performance = unscored(sweep).replace("Not drawn", "Left out").strip()
+    return [*([performance] if performance else []), *isotropy]
+
+
+def p_value(p: float | None) -> str:
+    """A p-value to two digits, never rounded to nothing: 0.031, 0.0002, 0.25."""
+    return MISSING if p is None else number(p, 2)
+
+
+def waiting(runs: Sequence[Run]) -> bool:
+    """Whether it is too early to say anything."""
+    return not any(run.performance is not None for run in runs)
+
+
+def _fields(found: Evidence) -> str:
+    return " and ".join(field.replace("_", " ") for field in found.within)
+
+
+def _coefficient(found: Coefficient) -> str:
+    value = MISSING if found.value is None else two_decimals(found.value)
+    return value if found.p is None else f"{value} (p = {p_value(found.p)})"
+
+
+def _chose_on_validation(run: Run) -> bool:
+    config = run.config
+    chose = config.get("checkpoint") == Checkpoint.BEST or config.get("patience") is not None
+    return chose and config.get("selection") == Selection.VALIDATION

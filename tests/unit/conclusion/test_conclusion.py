@@ -1,0 +1,124 @@
+import pytest
+
+from app.conclusion.conclusion import Conclusion
+from app.db.models import RunStatus
+from app.db.penalty import Regularizer
+from tests.unit.figures.rows import run, sweep
+
+
+def runs(lams, seeds, slope=0.05, **options):
+    return [
+        run(lam, seed, 0.6 + slope * lam + 0.001 * seed, 0.3 + 0.1 * lam + 0.001 * seed, **options)
+        for lam in lams
+        for seed in range(seeds)
+    ]
+
+
+def concluded(*given, **grid):
+    return Conclusion(sweep(*given, **grid))
+
+
+def test_the_headline_tells_direction_coefficients_p_and_n():
+    found = concluded(*runs((-1.0, 0.0, 1.0), 4))
+    assert found.headline == (
+        "The more isotropic a run, the better it does: "
+        "Spearman 1.00 (p = 0.0015), Pearson 1.00 (p = 0.0015), over 12 runs."
+    )
+    assert found.permuted.startswith("p is two-sided, by all 1,296 permutations of λ within seed: runs of one seed")
+    worse = concluded(*runs((-1.0, 0.0, 1.0), 4, slope=-0.05))
+    assert worse.headline.startswith("The more isotropic a run, the worse it does: Spearman −")
+
+
+def test_few_runs_say_that_nothing_can_be_told_and_what_p_they_could_reach():
+    found = concluded(*runs((0.0, 1.0), 2))
+    assert found.headline.startswith("Whether isotropy and performance go together cannot be told from chance here:")
+    assert found.permuted.endswith("So few runs cannot give a p below 0.50.")
+
+
+def test_every_lambda_is_compared_with_zero_by_seed():
+    found = concluded(*runs((-1.0, 0.0, 1.0), 5)).evidence
+    assert [(one.label, one.seeds) for one in found.differences] == [
+        ("λ = −1", [0, 1, 2, 3, 4]),
+        ("λ = 1", [0, 1, 2, 3, 4]),
+    ]
+    assert [one.difference.mean for one in found.differences] == pytest.approx([-0.05, 0.05])
+    assert [(one.flips.p, one.p_holm) for one in found.differences] == [(0.0625, 0.125)] * 2
+    assert found.smallest_p_holm == 0.125
+
+
+def test_it_is_told_where_no_difference_can_be_significant_and_how_many_seeds_that_takes():
+    assert concluded(*runs((-1.0, 0.0, 1.0), 3)).tested == [
+        "Paired by seed (3 seeds); p is two-sided, by all flips of sign of the differences, "
+        "corrected by Holm for 2 settings.",
+        "The smallest p that 3 seeds can reach is 0.25, 0.50 after Holm: "
+        "no difference can fall below 0.05, however great. That takes 7 seeds or more.",
+    ]
+    enough = concluded(*runs((-1.0, 0.0, 1.0), 7))
+    assert len(enough.tested) == 1
+    assert [one.verdict for one in enough.evidence.differences] == ["worse", "better"]
+
+
+def test_each_family_has_the_baseline_that_is_alike_in_all_else():
+    models = ["tiny-bert", "tiny-gpt"]
+    of_one = [run(lam, seed, 0.9 - 0.1 * lam, 0.2 + lam, model="tiny-bert") for lam in (0.0, 1.0) for seed in (0, 1)]
+    of_other = [run(lam, seed, 0.5 + 0.1 * lam, 0.3 + lam, model="tiny-gpt") for lam in (0.0, 1.0) for seed in (0, 1)]
+    found = concluded(*of_one, *of_other, model=models)
+    assert [one.difference.mean for one in found.evidence.differences] == pytest.approx([-0.1, 0.1])
+    assert found.evidence.within == ["model"]
+    assert "each within its model" in found.headline
+    assert "permutations of λ within seed and model" in found.permuted
+
+
+def test_settings_of_zeta_share_the_baseline():
+    zetas = [run(1.0, seed, 0.7, 0.4, zeta=zeta) for zeta in (0.2, 0.8) for seed in (0, 1)]
+    found = concluded(*runs((0.0,), 2), *zetas).evidence
+    assert [one.setting.zeta for one in found.differences] == [0.2, 0.8]
+
+
+def test_what_cannot_be_compared_is_told():
+    assert concluded(*runs((1.0,), 2)).notes == [
+        "Not compared, because no run at λ = 0 that is alike in all else has a performance: λ = 1."
+    ]
+    assert concluded(run(0.0, 1), run(1.0, 2)).notes == ["Not compared, because λ = 0 was run with other seeds: λ = 1."]
+    plain = concluded(*runs((0.0,), 3))
+    assert plain.tested == ["All runs are plain training, so there is no λ to compare with λ = 0."]
+
+
+def test_two_runs_of_a_seed_are_compared_by_their_mean_and_named():
+    found = concluded(run(0.0, 0, 0.5), run(1.0, 0, 0.6), run(1.0, 0, 0.8))
+    assert found.notes == ["Run more than once, and compared by the mean of such runs: λ = 1, seed 0."]
+    assert found.evidence.differences[0].difference.mean == pytest.approx(0.2)
+
+
+def test_runs_without_a_value_are_left_out_and_counted():
+    undefined = run(1.0, 8, performance=None, performance_reason="All predictions are equal.")
+    blind = run(1.0, 9, isoscore_star=None)
+    found = concluded(*runs((0.0, 1.0), 2), undefined, blind, run(3.0, status=RunStatus.RUNNING, performance=None))
+    assert found.notes == [
+        "Left out, because performance is undefined: 1 run. All predictions are equal.",
+        "Not in the correlation, because IsoScore★ is undefined: 1 run.",
+    ]
+    assert found.evidence.correlation.n == 4
+
+
+def test_what_was_chosen_on_the_rows_shown_is_told():
+    picked = "A λ picked here is chosen on the rows shown: report it on rows that chose nothing."
+    assert concluded(*runs((-1.0, 0.0, 1.0), 2)).cautions == [picked]
+    best = runs((0.0, 1.0), 2, checkpoint="best", selection="validation")
+    told = "The runs chose their checkpoint or their end on the validation rows shown, which flatters them."
+    assert concluded(*best).cautions == [told]
+    assert concluded(*runs((0.0, 1.0), 2, checkpoint="best", selection="held_out")).cautions == []
+    some = concluded(*runs((0.0,), 2), *runs((1.0,), 2, patience=2, selection="validation")).cautions
+    assert some == [
+        "2 of 4 runs chose their checkpoint or their end on the validation rows shown, which flatters them."
+    ]
+
+
+def test_methods_are_named_where_there_are_several():
+    found = concluded(*runs((0.0, 1.0), 2), *runs((1.0,), 2, regularizer=Regularizer.COSREG)).evidence
+    assert [one.label for one in found.differences] == ["I-STAR, λ = 1", "CosReg, λ = 1"]
+
+
+def test_before_the_first_run_has_finished_it_is_too_early():
+    assert concluded(run(performance=None, status=RunStatus.QUEUED)).early
+    assert not concluded(run()).early

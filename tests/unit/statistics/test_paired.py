@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import permutation_test
+
+from app.statistics.paired import MOST_EXACT_PAIRS, pairs_needed, sign_flips
+
+differences = st.lists(st.floats(-1, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
+
+
+@settings(deadline=None)
+@given(differences)
+def test_the_exact_p_value_is_scipys(d):
+    found = sign_flips(d)
+    known = permutation_test((np.array(d),), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert found.p == pytest.approx(known.pvalue)
+    assert found.exact
+
+
+@given(differences)
+def test_no_p_value_falls_below_the_smallest_and_signs_and_scale_do_not_matter(d):
+    found = sign_flips(d)
+    assert found.smallest_p == 2 / 2 ** len(d) <= found.p <= 1
+    assert sign_flips([-3 * one for one in d]).p == found.p
+
+
+def test_differences_of_one_sign_reach_the_smallest_p_value():
+    assert sign_flips([0.1, 0.2, 0.3, 0.4, 0.5]).p == 0.0625
+
+
+@pytest.mark.parametrize("d", [[0.3], [0.0, 0.0]])
+def test_one_pair_or_no_difference_tells_nothing(d):
+    assert sign_flips(d).p == 1
+
+
+def test_of_many_pairs_flips_are_drawn_and_the_p_value_is_near_the_exact_one():
+    d = np.random.default_rng(1).normal(0.5, 1, MOST_EXACT_PAIRS + 3)
+    found = sign_flips(d)
+    known = permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert (found.exact, found.flips) == (False, 9_999)
+    assert found.p == pytest.approx(known.pvalue, abs=0.02)
+
+
+@pytest.mark.parametrize(("comparisons", "n"), [(1, 6), (3, 7), (10, 9)])
+def test_so_many_pairs_are_needed_that_the_smallest_p_value_passes_after_holm(comparisons, n):
+    assert pairs_needed(0.05, comparisons) == n
+    assert comparisons * 2 / 2**n <= 0.05 < comparisons * 2 / 2 ** (n - 1)
