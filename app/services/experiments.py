@@ -76,8 +76,8 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
         experiment = _find(session, experiment_id)
         stopped = mark_cancelled(session, [run.id for run in experiment.runs])
-    for run_id in stopped:
-        context.queue.cancel(Job(JobKind.FINETUNE, run_id))
+    if stopped:
+        context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in stopped))
     return get_experiment(context, experiment_id)
 
 

@@ -254,7 +254,7 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
         order.append(job.row_id)
 
     for name, priority in (("late", 100), ("first", 1), ("later", 100)):
-        context.queue.enqueue(Job(JobKind.FINETUNE, name), priority)
+        context.queue.enqueue(Job(JobKind.FINETUNE, name, priority))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 3)
     assert order == ["first", "late", "later"]
@@ -288,7 +288,7 @@ def test_a_trial_that_somebody_waits_for_goes_before_reports(context):
 
 
 def test_a_worker_has_a_row_while_it_lives(context):
-    with Heartbeat(context.sessions, "here/cpu", "cpu"), context.sessions() as session:
+    with Heartbeat(context.sessions, "here/cpu", "cpu", list), context.sessions() as session:
         assert session.get(Worker, "here/cpu").pid == os.getpid()
     with context.sessions() as session:
         assert session.get(Worker, "here/cpu") is None

@@ -7,8 +7,10 @@ from fastapi import APIRouter
 from app.db.models import Experiment
 from app.dependencies import ContextDep
 from app.routes.api.schemas.experiments import ExperimentOut, ExperimentSummary
-from app.services import experiments
+from app.routes.api.schemas.queue import MoveToEnd, PriorityIn
+from app.services import experiments, pausing, turns
 from app.services.sweeps import SweepRequest
+from app.services.turns import Place
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
@@ -35,6 +37,30 @@ def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
 def cancel_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """Cancel all its runs that have not ended."""
     return experiments.cancel_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/pause", response_model=ExperimentOut)
+def pause_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Put all its runs that wait or run aside, until they are resumed."""
+    return pausing.pause_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/resume", response_model=ExperimentOut)
+def resume_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Have all its paused runs go on, when their turns come."""
+    return pausing.resume_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/move", response_model=ExperimentOut)
+def move_experiment(context: ContextDep, experiment_id: str, move: MoveToEnd) -> Experiment:
+    """Move its queued runs before or behind all others that wait."""
+    return turns.move_experiment(context, experiment_id, Place(move.to))
+
+
+@router.put("/{experiment_id}/priority", response_model=ExperimentOut)
+def set_priority(context: ContextDep, experiment_id: str, priority: PriorityIn) -> Experiment:
+    """Give all its runs that have not ended one number: of waiting runs those with lower ones go first."""
+    return turns.set_experiment_priority(context, experiment_id, priority.priority)
 
 
 @router.delete("/{experiment_id}", status_code=204)

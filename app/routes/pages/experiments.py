@@ -15,7 +15,7 @@ from app.figures.sweep import Sweep
 from app.regularizers import NAMES
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
-from app.services.experiments import cancel_experiment, delete_experiment, get_experiment, list_experiments
+from app.services.experiments import delete_experiment, get_experiment, list_experiments
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
 
@@ -64,13 +64,6 @@ def show_experiment(
         "lost": {run.id for run in experiment.runs if worker_lost(run, workers)},
     }
     return templates.TemplateResponse(request, "experiment.html", shown)
-
-
-@router.post("/{experiment_id}/cancel")
-def stop(context: ContextDep, experiment_id: str) -> Response:
-    """Cancel all runs that have not ended."""
-    cancel_experiment(context, experiment_id)
-    return see(f"/experiments/{experiment_id}")
 
 
 @router.get("/{experiment_id}/delete")
