@@ -1,6 +1,6 @@
 """The queue: who works, on what, and what waits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -48,7 +48,6 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "work": WORK,
         "places": PLACES,
         "running": running,
-        "memory": _memory(workers),
         "lost": {run.id for run in running if worker_lost(run, workers)},
         "waiting": waiting,
         "page": page,
@@ -65,9 +64,3 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
 def _at(worker: WorkerState, running: Sequence[Run]) -> list[Run]:
     """The runs that a worker is at, as their rows say, which know it sooner than its next beat."""
     return [run for run in running if run.worker == worker.slot]
-
-
-def _memory(workers: Sequence[WorkerState]) -> Mapping[str, tuple[int | None, int | None]]:
-    """Bytes that a run's processes hold now and at most so far, by run."""
-    jobs = (job for worker in workers for job in worker.jobs if job.kind is JobKind.FINETUNE)
-    return {job.row_id: (job.memory_bytes, job.peak_bytes) for job in jobs}
