@@ -182,7 +182,7 @@ def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(cl
         "<dt>Regularizer</dt><dd><mark>I-STAR</mark> <small>baseline: none</small></dd>",
         "<dt>λ</dt><dd><mark>1</mark> <small>baseline: 0</small></dd>",
         "<dt>Batch size</dt><dd><mark>8 rows</mark> <small>baseline: 4 rows</small></dd>",
-        "<dt>Learning rate</dt><dd>2e-05</dd>",
+        "<dt>Learning rate</dt><dd>2e−5</dd>",
         "<dt>Layers</dt><dd>those of its paper</dd>",
         "<dt>Schedule</dt><dd>constant</dd>",
         "<dt>Classes</dt><dd>a, b</dd>",
