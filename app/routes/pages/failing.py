@@ -21,7 +21,7 @@ ADVICE = {
     FailureCause.MEMORY: Advice(
         "Memory ran out",
         "Halve the batch and double the accumulation, which keeps the rows of a step; or cut texts earlier, take a "
-        "smaller model, or check gradients instead of keeping them.",
+        "smaller model, or train with gradient checkpointing.",
         "batch_size",
     ),
     FailureCause.MODEL: Advice(
