@@ -6,16 +6,18 @@ mended by the workers' reconciler. The engine knows who runs what and when; what
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
 
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
+from sqlalchemy import bindparam, column, table, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
+from app.db.models import DEFAULT_PRIORITY
 from app.db.session import cause, create_database_engine, hold
 
 logger = logging.getLogger(__name__)
@@ -24,13 +26,14 @@ APPLICATION = "isoscope"
 # Pinned: by default the version is a hash of the source, and an upgrade would strand interrupted jobs.
 VERSION = "1"
 WORKFLOW = "work"
-DEFAULT_PRIORITY = 100
 # Somebody looks at the lab or at a form and waits; a trial takes seconds, and what else waits may take hours.
 WAITED_FOR_PRIORITY = 10
 CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
 # A run's own row counts its attempts and gives up with a sentence; the engine must never give up before it.
 MAX_RECOVERY_ATTEMPTS = 10_000
+# Where it keeps its tables on PostgreSQL, by its own default.
+ENGINE_SCHEMA = "dbos"
 # Connections of a worker to the engine's database: it runs a few jobs, and PostgreSQL has few connections to give.
 POOL_SIZE = 5
 
@@ -48,11 +51,14 @@ class JobKind(StrEnum):
     FINETUNE = "finetune"
 
 
-class Job(NamedTuple):
+@dataclass(frozen=True)
+class Job:
     """One thing to do to one row."""
 
     kind: JobKind
     row_id: str
+    row_priority: int | None = field(default=None, compare=False)
+    """What the row says of its turn, where it says anything: no part of what the job is."""
 
     @property
     def workflow_id(self) -> str:
@@ -72,7 +78,9 @@ class Job(NamedTuple):
 
     @property
     def priority(self) -> int:
-        """Lower numbers go first in a queue."""
+        """Lower numbers go first in a queue; of equal ones who came first."""
+        if self.row_priority is not None:
+            return self.row_priority
         return WAITED_FOR_PRIORITY if self.kind in WAITED_FOR_KINDS else DEFAULT_PRIORITY
 
 
@@ -107,24 +115,44 @@ class JobQueue:
         driven = url.replace("postgresql://", "postgresql+psycopg://", 1)
         self._engine = create_database_engine(driven, poolclass=NullPool)
 
-    def enqueue(self, job: Job, priority: int | None = None) -> None:
-        """Hand in a job, of its own priority or another; one that the engine knows already is left alone."""
-        options = _options(job, job.priority if priority is None else priority)
+    def enqueue(self, job: Job) -> None:
+        """Hand in a job; one that the engine knows already is left alone."""
+        options = _options(job)
         with _later_if_away(job.workflow_id):
             self._client.enqueue(options, job.kind.value, job.row_id)
 
     def enqueue_all(self, jobs: Collection[Job]) -> None:
         """Hand in jobs, all of them or none, in one transaction: one for each would take 10 ms a job."""
-        with _later_if_away(f"a batch of {len(jobs)} jobs"), self._engine.begin() as connection:
+        with _later_if_away(_named(tuple(jobs))), self._engine.begin() as connection:
             hold(connection)
             for job in jobs:
-                options = _options(job, job.priority)
+                options = _options(job)
                 self._client.enqueue_in_transaction(connection, options, job.kind.value, job.row_id)
 
-    def cancel(self, job: Job) -> None:
-        """Take a job back: a waiting one never starts, a running one is stopped within about a second."""
-        with _later_if_away(job.workflow_id):
-            self._client.cancel_workflow(job.workflow_id)
+    def cancel(self, *jobs: Job) -> None:
+        """Take jobs back: a waiting one never starts, a running one is stopped within about a second."""
+        with _later_if_away(_named(jobs)):
+            self._client.cancel_workflows([job.workflow_id for job in jobs])
+
+    def reorder(self, jobs: Collection[Job]) -> None:
+        """Give those of the jobs that wait the priorities that they have now; what is at work already stays there.
+
+        The engine has no call for it. To take a job back and hand it in again would race with the worker that takes it
+        at this moment; one statement on what still waits does not.
+        """
+        ids: dict[int, list[str]] = {}
+        for job in jobs:
+            ids.setdefault(job.priority, []).append(job.workflow_id)
+        if not ids:
+            return
+        schema = None if self._engine.dialect.name == "sqlite" else ENGINE_SCHEMA
+        rows = table("workflow_status", *map(column, ("workflow_uuid", "status", "priority")), schema=schema)
+        waits = rows.c.workflow_uuid.in_(bindparam("ids", expanding=True)) & (rows.c.status == "ENQUEUED")
+        changed = update(rows).where(waits, rows.c.priority != bindparam("new")).values(priority=bindparam("new"))
+        with _later_if_away("a new order"), self._engine.begin() as connection:
+            hold(connection, "order")
+            for priority, workflow_ids in ids.items():
+                connection.execute(changed, {"ids": workflow_ids, "new": priority})
 
     def active(self) -> set[str]:
         """Workflow ids of all jobs that wait or run."""
@@ -151,11 +179,11 @@ class JobQueue:
         for workflow in stranded:
             self._client.resume_workflow(workflow.workflow_id, queue_name=Job.parse(workflow.workflow_id).queue)
 
-    def restart(self, job: Job) -> None:
-        """Hand in a job again that the engine believes ended."""
-        with _later_if_away(job.workflow_id):
-            self._client.delete_workflow(job.workflow_id)
-            self.enqueue(job)
+    def restart(self, *jobs: Job) -> None:
+        """Hand in jobs again that the engine believes ended."""
+        with _later_if_away(_named(jobs)):
+            self._client.delete_workflows([job.workflow_id for job in jobs])
+            self.enqueue_all(jobs)
 
     def forget(self, jobs: Collection[Job]) -> None:
         """Delete the engine's record of jobs whose rows are gone or final."""
@@ -166,13 +194,17 @@ class JobQueue:
         self._client.destroy()
 
 
-def _options(job: Job, priority: int) -> EnqueueOptions:
+def _named(jobs: Sequence[Job]) -> str:
+    return jobs[0].workflow_id if len(jobs) == 1 else f"a batch of {len(jobs)} jobs"
+
+
+def _options(job: Job) -> EnqueueOptions:
     return {
         "workflow_name": WORKFLOW,
         "queue_name": job.queue,
         "workflow_id": job.workflow_id,
         "app_version": VERSION,
-        "priority": priority,
+        "priority": job.priority,
     }
 
 

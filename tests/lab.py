@@ -17,6 +17,7 @@ from app.services.datasets import create_dataset
 from app.services.experiments import create_experiment
 from app.services.sweeps import SweepRequest
 from tests.waiting import wait_for
+from workers.finetune.folder import MARKER
 
 # Of machines that are slow, as those of continuous integration are; on an idle one each step takes seconds.
 PATIENCE_SECONDS = 300
@@ -33,6 +34,7 @@ class Machine:
         data = folder / name
         data.mkdir()
         (data / "files").symlink_to(context.settings.files)  # the machines share uploads, and nothing else
+        self._runs = data / "runs"
         self._environment = os.environ | {
             "ISOSCOPE_DATA_DIR": str(data),
             "ISOSCOPE_DATABASE_URL": database_url or context.settings.database_url,
@@ -55,6 +57,10 @@ class Machine:
         assert self.process.poll() is None, self.log()
         with self._context.sessions() as session:
             return session.scalar(select(Worker).where(Worker.slot == self.slot)) is not None
+
+    def checkpoints(self, run_id: str) -> list[Path]:
+        """Checkpoints of a run that count, on this machine."""
+        return list((self._runs / run_id).glob(f"checkpoint-*/{MARKER}"))
 
     def tree(self) -> list[psutil.Process]:
         """The worker and all processes under it, those who could start another first."""

@@ -64,7 +64,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         processes.prepare()
         logging.info("ready on %s", device)
         with (
-            Heartbeat(sessions, slot, device),
+            Heartbeat(sessions, slot, device, processes.at_work),
             working(settings.queue, slot, executor.execute),
             Reconciler(sessions, queue, slot, locks),
             Janitor(Ledger(sessions, open_storage(settings)), locks),

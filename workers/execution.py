@@ -17,6 +17,7 @@ from app.db.models import (
     EmbeddingStatus,
     Encoding,
     EncodingStatus,
+    FailureCause,
     PostProcessing,
     ResultStatus,
     Run,
@@ -27,13 +28,14 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import MODEL_KINDS, Job, JobKind
 from workers.finetune.log import Log
-from workers.process import JobProcesses
+from workers.process import DATABASE_AWAY, JobProcesses
 
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 5
 # Where no crash of its own was ever seen, and the job only went down with its worker.
 MAX_LOST_ATTEMPTS = 25
+AWAY = "the database not answering"
 
 # The table of each kind of job, the states in which a row waits for that job, and the state of having failed.
 # Any: the tables share `status`, `attempts` and `error`, but each has states of its own.
@@ -113,11 +115,12 @@ class Executor:
             row.attempts += 1
             if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
                 row.status = failed
-                row.error = _given_up(job.kind, row.attempts - 1, row.error)
                 if isinstance(row, Run | Encoding):
                     row.finished_at = utcnow()
                 if isinstance(row, Run):
+                    row.cause = FailureCause.DATABASE if row.error == AWAY else FailureCause.KILLED
                     row.log = Log(self._runs / row.id).tail()
+                row.error = _given_up(job.kind, row.attempts - 1, row.error)
                 return 0
             if isinstance(row, Run):
                 row.worker = self._slot
@@ -126,12 +129,19 @@ class Executor:
 
 
 def _cause(exit_code: int) -> str:
+    if exit_code == DATABASE_AWAY:
+        return AWAY
     if exit_code >= 0:
         return f"exit code {exit_code}"
     return f"signal {signal.Signals(-exit_code).name}"
 
 
 def _given_up(kind: JobKind, attempts: int, last_cause: str | None) -> str:
+    if last_cause == AWAY:
+        return (
+            f"The process of this job ended {attempts} times without getting further, the last time because the "
+            "database did not answer. See that it runs and can be reached from the worker, and try again."
+        )
     has_model = kind in MODEL_KINDS
     smaller = "a smaller batch, a smaller model" if has_model else "fewer dimensions"
     return (

@@ -1,16 +1,39 @@
 """What a failed job writes into its row."""
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from sqlalchemy import Update
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from app.db.models import FailureCause
 from app.db.session import Sessions
-from app.errors import IsoscopeError
+from app.errors import InvalidError, IsoscopeError
 
 logger = logging.getLogger(__name__)
+
+COLUMNS = ("dataset_id", "label_column", "text_columns")
+
+
+class Failure(NamedTuple):
+    """Why something failed, in a sentence and by its kind, and the setting that is at fault, if one is."""
+
+    sentence: str
+    cause: FailureCause
+    field: str | None
+
+
+class NotFiniteError(InvalidError):
+    """A loss or a penalty is NaN or infinite."""
+
+
+class FailedElsewhereError(InvalidError):
+    """Another process of the job failed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.sentence, failure.field)
+        self.cause = failure.cause
 
 
 def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> None:
@@ -27,6 +50,27 @@ def raise_if_away(error: Exception) -> None:
     """Raise the error again if it says that the database was away."""
     if isinstance(error, OperationalError | InterfaceError):
         raise error
+
+
+def failure_of(error: Exception) -> Failure:
+    """Why it failed; what nobody foresaw is logged with its traceback."""
+    cause = _cause(error)
+    field = "batch_size" if cause is FailureCause.MEMORY else getattr(error, "field", None)
+    return Failure(describe(error), cause, field)
+
+
+def _cause(error: Exception) -> FailureCause:
+    if isinstance(error, FailedElsewhereError):
+        return error.cause
+    if isinstance(error, NotFiniteError):
+        return FailureCause.NOT_A_NUMBER
+    if not isinstance(error, IsoscopeError):
+        return FailureCause.MEMORY if out_of_memory(error) else FailureCause.OTHER
+    if error.field is None:
+        return FailureCause.OTHER
+    if error.field in COLUMNS:
+        return FailureCause.COLUMN
+    return FailureCause.MODEL if error.field == "model" else FailureCause.SETTING
 
 
 def describe(error: Exception) -> str:

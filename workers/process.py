@@ -9,17 +9,26 @@ import asyncio
 import logging
 import os
 import signal
+import sys
+from datetime import datetime
 from multiprocessing import forkserver, get_context, parent_process
 from multiprocessing.context import ForkServerProcess
 from threading import Thread
+from typing import Any
 
+from sqlalchemy.exc import InterfaceError, OperationalError
+
+from app.db.types import utcnow
 from app.queue import Job, JobQueue
 from app.settings import Settings
+from workers.resident import group_memory
 
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
 PRELOAD = "workers.jobs"
+# How a job's process ends that could not reach the database: EX_TEMPFAIL of sysexits.h.
+DATABASE_AWAY = 75
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -31,8 +40,8 @@ class JobProcesses:
         self._device = device
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload([PRELOAD])
-        # A set: the engine may call for a job again before its first process is at its end.
-        self._running: set[ForkServerProcess] = set()
+        # By process: the engine may call for a job again before its first process is at its end.
+        self._running: dict[ForkServerProcess, tuple[Job, datetime]] = {}
 
     def prepare(self) -> None:
         """Start the fork server, so that the first job finds its imports done."""
@@ -46,13 +55,28 @@ class JobProcesses:
         process = self._context.Process(target=_work, args=(job, self._settings, self._device), name=job.workflow_id)
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
-        self._running.add(process)
+        self._running[process] = (job, utcnow())
         try:
             await _ended(process)
         finally:
             await _end(process)
-            self._running.remove(process)
+            del self._running[process]
         return process.exitcode or 0
+
+    def at_work(self) -> list[dict[str, Any]]:
+        """What is worked on now, as the row of a worker tells it."""
+        told = []
+        for process, (job, since) in list(self._running.items()):
+            memory = group_memory(process.pid or 0)
+            told.append(
+                {
+                    "id": job.workflow_id,
+                    "since": since.isoformat(),
+                    "memory_bytes": memory.now,
+                    "peak_bytes": memory.peak,
+                }
+            )
+        return told
 
     def kill_all(self) -> None:
         """End every job process at once."""
@@ -102,7 +126,12 @@ def _work(job: Job, settings: Settings, device: str) -> None:
 
     from workers.jobs import WORK  # noqa: PLC0415 - imported by the fork server already
 
-    if following := WORK[job.kind](job.row_id, settings, device):
+    try:
+        following = WORK[job.kind](job.row_id, settings, device)
+    except (InterfaceError, OperationalError):
+        logger.warning("The database did not answer.", exc_info=True)
+        sys.exit(DATABASE_AWAY)
+    if following:
         queue = JobQueue(settings.queue)
         for one in following:
             queue.ensure(one)

@@ -26,6 +26,7 @@ from app.db.models import (
     Run,
     ZetaCurve,
 )
+from app.db.models.runs import IN_TURN
 from app.db.session import Sessions
 from app.errors import ConflictError
 from app.queue import Job, JobKind, JobQueue
@@ -90,7 +91,7 @@ def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: se
 
 
 def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
-    """Enqueue what rows wait for and the engine does not know; cancel what no row waits for.
+    """Enqueue what rows wait for and the engine does not know; cancel what no row waits for; keep their order.
 
     A job whose row has just become final is given until the next look to end by itself: the workflow ids that no
     row waited for this time are returned, to be handed in then.
@@ -102,6 +103,7 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
     for job in before:
         if job in after and job.workflow_id not in active:
             queue.ensure(job)
+    queue.reorder([job for job in after if job.workflow_id in active])
     unwanted = active - {job.workflow_id for job in after.union(before)}
     for workflow_id in unwanted & unwanted_before:
         queue.cancel(Job.parse(workflow_id))
@@ -109,7 +111,7 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
 
 
 def wanted(sessions: Sessions) -> list[Job]:
-    """The jobs that rows wait for, oldest first."""
+    """The jobs that rows wait for, each kind in its turn."""
     with sessions() as session:
         return [
             *_jobs(session, JobKind.INSPECT, Embedding, EmbeddingStatus.INSPECTING),
@@ -130,5 +132,5 @@ def _jobs(session: Session, kind: JobKind, table: Any, *states: StrEnum) -> list
 
 def _runs(session: Session) -> list[Job]:
     unfinished = Run.status.in_(UNFINISHED)
-    ids = session.scalars(select(Run.id).where(unfinished).order_by(Run.queued_at, Run.position))
-    return [Job(JobKind.FINETUNE, row_id) for row_id in ids]
+    rows = session.execute(select(Run.id, Run.priority).where(unfinished).order_by(*IN_TURN))
+    return [Job(JobKind.FINETUNE, row_id, priority) for row_id, priority in rows]

@@ -35,11 +35,21 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("model", sa.String(200), nullable=False, server_default=""))
         batch_op.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="100"))
         batch_op.create_index("ix_runs_model", ["model"])
+        batch_op.add_column(sa.Column("cause", sa.String(16)))
+        batch_op.add_column(sa.Column("error_field", sa.String(64)))
+    with op.batch_alter_table("workers") as batch_op:
+        batch_op.add_column(sa.Column("memory_bytes", sa.BigInteger()))
+        batch_op.add_column(sa.Column("jobs", JSON))
     op.execute(MODEL[op.get_bind().dialect.name])
 
 
 def downgrade() -> None:
+    with op.batch_alter_table("workers") as batch_op:
+        batch_op.drop_column("jobs")
+        batch_op.drop_column("memory_bytes")
     with op.batch_alter_table("runs") as batch_op:
+        batch_op.drop_column("error_field")
+        batch_op.drop_column("cause")
         batch_op.drop_index("ix_runs_model")
         batch_op.drop_column("priority")
         batch_op.drop_column("model")

@@ -4,16 +4,17 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.config import RunConfig
 from app.db.models import DryRun, ResultStatus
+from app.db.session import hold
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.estimates import kind_of
-from app.services.results import repeat_failed
 from app.services.sweeps import SweepPlan
 
 KEPT = 50
@@ -51,11 +52,9 @@ def request_dry_run(context: Context, plan: SweepPlan, *, again: bool = False) -
         delete_dry_run(context, found.id)
         found = None
     if found is None:
-        _require_room(context)
         _add(context, plan)
     elif found.status is ResultStatus.FAILED:
-        _require_room(context)
-        repeat_failed(context, DryRun, Job(JobKind.DRY_RUN, found.id))
+        _repeat(context, found.id)
     if (asked := find_dry_run(context, plan)) is None:
         raise ConflictError("The data set or this dry run was deleted at the same moment; ask again.")
     return asked
@@ -82,15 +81,26 @@ def _key_of(plan: SweepPlan) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _require_room(context: Context) -> None:
+def _require_room(session: Session) -> None:
+    """Refuse a further one where as many wait as may; two who ask at this moment ask one after the other."""
+    hold(session.connection(), "dry-runs")
     waiting = select(func.count()).select_from(DryRun).where(DryRun.status == ResultStatus.QUEUED)
-    with context.sessions() as session:
-        n = session.scalar(waiting) or 0
+    n = session.scalar(waiting) or 0
     if n >= MAX_QUEUED:
         raise ConflictError(
             f"{n} dry runs wait for a worker already, which is as many as may. Wait until one is done, or delete one: "
             "DELETE /api/dry-runs/{id} takes it back."
         )
+
+
+def _repeat(context: Context, dry_run_id: str) -> None:
+    failed = update(DryRun).where(DryRun.id == dry_run_id, DryRun.status == ResultStatus.FAILED)
+    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
+    with context.sessions.begin() as session:
+        _require_room(session)
+        repeated = session.scalar(queued.returning(DryRun.id))
+    if repeated is not None:
+        context.queue.restart(Job(JobKind.DRY_RUN, dry_run_id))
 
 
 def _add(context: Context, plan: SweepPlan) -> None:
@@ -99,6 +109,7 @@ def _add(context: Context, plan: SweepPlan) -> None:
     newest = select(DryRun.id).order_by(DryRun.created_at.desc(), DryRun.id).limit(KEPT)
     try:
         with context.sessions.begin() as session:
+            _require_room(session)
             session.add(asked)
             session.flush()
             kept = list(session.scalars(newest))

@@ -50,15 +50,6 @@ def _models(plan: SweepPlan) -> str:
     return names[0] if len(names) == 1 else plural(len(names), "model")
 
 
-def list_experiments(context: Context) -> list[Experiment]:
-    """All experiments, newest first, with their data sets and what a list tells of their runs."""
-    newest = select(Experiment).order_by(*NEWEST_FIRST)
-    runs = selectinload(Experiment.runs).options(*IN_A_LIST, defer(Run.config, raiseload=True))
-    loaded = newest.options(joinedload(Experiment.dataset), runs)
-    with context.sessions() as session:
-        return list(session.scalars(loaded))
-
-
 def newest_experiment(context: Context) -> Experiment | None:
     """The one that was launched last, if there is any."""
     with context.sessions() as session:
@@ -83,8 +74,8 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     with context.sessions.begin() as session:
         experiment = _find(session, experiment_id)
         stopped = mark_cancelled(session, [run.id for run in experiment.runs])
-    for run_id in stopped:
-        context.queue.cancel(Job(JobKind.FINETUNE, run_id))
+    if stopped:
+        context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in stopped))
     return get_experiment(context, experiment_id)
 
 

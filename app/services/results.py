@@ -7,7 +7,6 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import (
-    DryRun,
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
@@ -27,7 +26,7 @@ WORKING = {
 }
 
 
-def repeat_failed(context: Context, table: type[DryRun] | type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
+def repeat_failed(context: Context, table: type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
     """Have a failed result made again by its job, unless somebody asked for that at this moment."""
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)

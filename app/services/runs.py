@@ -1,12 +1,14 @@
 """Runs: look at one, cancel one."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.models import UNFINISHED, Experiment, Run, RunStatus
+from app.db.models import FINAL, Experiment, Run, RunStatus
+from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
@@ -25,13 +27,20 @@ def get_run(context: Context, run_id: str) -> Run:
     return run
 
 
+def find_baseline(context: Context, run: Run) -> dict[str, Any] | None:
+    """The configuration of plain training in the run's experiment, of its seed where there is one."""
+    plain = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
+    with context.sessions() as session:
+        return session.scalar(plain.order_by(Run.seed != run.seed, Run.position).limit(1))
+
+
 def cancel_run(context: Context, run_id: str) -> Run:
-    """Stop a run that waits or runs, for good. What it has logged stays."""
+    """Stop a run that has not ended. What it has logged stays, for a while its last checkpoint too."""
     with context.sessions.begin() as session:
         stopped = mark_cancelled(session, [run_id])
     if not stopped:
         run = get_run(context, run_id)
-        raise ConflictError(f"Only a queued or running run can be cancelled; this one is {run.status}.")
+        raise ConflictError(f"Only a run that has not ended can be cancelled; this one is {run.status}.")
     context.queue.cancel(Job(JobKind.FINETUNE, run_id))
     return get_run(context, run_id)
 
@@ -41,5 +50,5 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
 
     The rows go first: a trainer stops when it sees its row, even if the engine never hears of it.
     """
-    stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.in_(UNFINISHED))
+    stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
     return list(session.scalars(stopped.values(status=RunStatus.CANCELLED, finished_at=utcnow()).returning(Run.id)))

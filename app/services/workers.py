@@ -1,16 +1,27 @@
 """Workers: which there are, and which of them still live."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
+from app.queue import Job, JobKind
 
 LOST_AFTER = timedelta(seconds=60)
+
+
+class WorkerJob(NamedTuple):
+    """What a worker works on, with the memory that its processes hold now and at most so far, where it is known."""
+
+    kind: JobKind
+    row_id: str
+    since: datetime
+    memory_bytes: int | None
+    peak_bytes: int | None
 
 
 class WorkerState(NamedTuple):
@@ -21,6 +32,8 @@ class WorkerState(NamedTuple):
     alive: bool
     heartbeat_at: datetime
     started_at: datetime
+    memory_bytes: int | None
+    jobs: list[WorkerJob]
 
 
 def list_workers(context: Context) -> list[WorkerState]:
@@ -29,10 +42,24 @@ def list_workers(context: Context) -> list[WorkerState]:
         rows = session.scalars(select(Worker).order_by(Worker.slot)).all()
     now = utcnow()
     states = [
-        WorkerState(row.slot, row.device, now - row.heartbeat_at < LOST_AFTER, row.heartbeat_at, row.started_at)
+        WorkerState(
+            row.slot,
+            row.device,
+            now - row.heartbeat_at < LOST_AFTER,
+            row.heartbeat_at,
+            row.started_at,
+            row.memory_bytes,
+            [_job(one) for one in row.jobs or ()],
+        )
         for row in rows
     ]
     return sorted(states, key=lambda state: not state.alive)
+
+
+def _job(told: Mapping[str, Any]) -> WorkerJob:
+    job = Job.parse(told["id"])
+    since = datetime.fromisoformat(told["since"])
+    return WorkerJob(job.kind, job.row_id, since, told["memory_bytes"], told["peak_bytes"])
 
 
 def has_gpu(workers: Iterable[WorkerState]) -> bool:

@@ -3,11 +3,12 @@
 import math
 import re
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from app.db.config import Checkpoint, RunConfig
-from app.db.models import Dataset, DryRun, ResultStatus
+from app.db.models import Dataset, DryRun, ResultStatus, Run, RunStatus, Worker
 from app.errors import ConflictError, InvalidError
 from app.queue import Job, JobKind
 from app.services import dry_runs
@@ -265,6 +266,44 @@ def test_the_form_says_that_too_many_wait_where_it_was_asked(client, form):
     assert refused.status_code == 409
     of_dry_run = refused.text.partition('id="dry-run"')[2]
     assert '<p class="error" role="alert">5 dry runs wait for a worker already' in of_dry_run
+
+
+def test_two_who_ask_at_the_same_moment_get_no_more_than_may_wait(context, client, sweep):
+    sizes = range(1, 9)
+    plans = [
+        plan_sweep(context, SweepRequest.model_validate(sweep | {"regularizers": [], "batch_size": size}))
+        for size in sizes
+    ]
+    with ThreadPoolExecutor(len(plans)) as askers:
+        asked = [askers.submit(dry_runs.request_dry_run, context, plan) for plan in plans]
+    assert sum(isinstance(one.exception(), ConflictError) for one in asked) == 3
+    with context.sessions() as session:
+        assert session.query(DryRun).count() == dry_runs.MAX_QUEUED
+
+
+def test_one_that_waits_can_be_taken_back_in_the_form(client, context, form):
+    waiting = client.get(client.post("/experiments/dry-run", data=form).headers["location"]).text
+    (row_id,) = re.findall(r'name="dry_run_id" value="(\w+)"', waiting)
+    assert 'formaction="/experiments/dry-run/cancel"' in waiting
+    answer = client.post("/experiments/dry-run/cancel", data=form | {"dry_run_id": row_id})
+    assert answer.status_code == 303
+    assert context.queue.active() == set()
+    shown = client.get(answer.headers["location"]).text
+    assert "Try eight rows" in shown
+    assert 'value="8"' in shown, "the form is as it was"
+
+
+def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
+    waiting = client.post("/experiments/dry-run", data=form).headers["location"]
+    assert "No worker is running, so it waits until one is back." in client.get(waiting).text
+    with context.sessions.begin() as session:
+        session.add(Worker(slot="here/cpu", device="cpu", pid=1))
+    assert "waits" not in client.get(waiting).text.partition('id="dry-run"')[2].partition("</section>")[0]
+    client.post("/api/experiments", json=sweep)
+    with context.sessions.begin() as session:
+        run = session.query(Run).first()
+        run.status, run.worker = RunStatus.RUNNING, "here/cpu"
+    assert "Every worker trains a run at the moment, and ends that first." in client.get(waiting).text
 
 
 def test_what_several_processes_take_is_told_of_one(client, form, work):

@@ -13,6 +13,7 @@ from app.db.models import (
     Encoding,
     EncodingStatus,
     Experiment,
+    FailureCause,
     Run,
     RunStatus,
     StoredFile,
@@ -23,6 +24,7 @@ from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
+from workers.process import DATABASE_AWAY
 
 
 class Processes:
@@ -113,6 +115,22 @@ def test_a_run_of_a_lost_worker_is_taken_over_as_a_further_attempt(context, run_
     with context.sessions() as session:
         run = session.get(Run, run_job.row_id)
     assert (run.worker, run.attempts) == ("here/cpu", 2)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "cause", "sentence"),
+    [
+        (-signal.SIGKILL, FailureCause.KILLED, "(last by signal SIGKILL)"),
+        (DATABASE_AWAY, FailureCause.DATABASE, "the last time because the database did not answer. See that it runs"),
+    ],
+)
+def test_a_run_that_is_given_up_tells_the_kind_of_its_failure(context, run_job, exit_code, cause, sentence):
+    processes = Processes(*[exit_code] * MAX_ATTEMPTS)
+    asyncio.run(Executor(context.sessions, processes, "here/cpu", context.settings.runs).execute(run_job))
+    with context.sessions() as session:
+        run = session.get(Run, run_job.row_id)
+    assert (run.status, run.cause) == (RunStatus.FAILED, cause)
+    assert sentence in run.error
 
 
 def test_a_run_that_is_given_up_shows_what_its_processes_wrote(context, run_job):
@@ -254,7 +272,7 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
         order.append(job.row_id)
 
     for name, priority in (("late", 100), ("first", 1), ("later", 100)):
-        context.queue.enqueue(Job(JobKind.FINETUNE, name), priority)
+        context.queue.enqueue(Job(JobKind.FINETUNE, name, priority))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 3)
     assert order == ["first", "late", "later"]
@@ -288,7 +306,7 @@ def test_a_trial_that_somebody_waits_for_goes_before_reports(context):
 
 
 def test_a_worker_has_a_row_while_it_lives(context):
-    with Heartbeat(context.sessions, "here/cpu", "cpu"), context.sessions() as session:
+    with Heartbeat(context.sessions, "here/cpu", "cpu", list), context.sessions() as session:
         assert session.get(Worker, "here/cpu").pid == os.getpid()
     with context.sessions() as session:
         assert session.get(Worker, "here/cpu") is None

@@ -47,7 +47,7 @@ def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, run_i
 
 def test_a_job_that_waits_already_is_not_started_anew(context, run_ids):
     job = Job(JobKind.FINETUNE, run_ids[0])
-    context.queue.enqueue(job, priority=1)
+    context.queue.enqueue(job)
     context.queue.ensure(job)
     assert context.queue.active() == {job.workflow_id}
 

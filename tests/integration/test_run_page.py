@@ -1,5 +1,7 @@
 """What the page of a run and of its experiment say of logs, notes, choices and kept models."""
 
+import re
+
 import pytest
 
 from app.db.config import RunConfig, TrainingConfig
@@ -40,7 +42,7 @@ def test_a_failed_run_shows_its_cause_and_the_end_of_its_log(client, add):
     log = 'Traceback (most recent call last):\n  File "<loss>"\nArithmeticError: two'
     run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
     page = client.get(f"/runs/{run_id}").text
-    assert "<strong>This run failed.</strong> ArithmeticError: two" in page
+    assert "<strong>An unforeseen failure.</strong> ArithmeticError: two" in page
     assert '<details class="fold" open>\n    <summary>What its processes wrote last</summary>' in page
     assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
     assert client.get(f"/api/runs/{run_id}").json()["log"] == log
@@ -165,3 +167,77 @@ def test_what_a_task_counts_is_listed_in_words(client, add, details, facts):
     run_id, _ = add(status=RunStatus.FINISHED, performance=0.9, results=RESULTS | details)
     page = client.get(f"/runs/{run_id}").text
     assert [fact for fact in facts if fact not in page] == []
+
+
+def test_the_configuration_is_in_words_and_says_what_its_baseline_has_instead(client, context, add):
+    run_id, experiment_id = add({"batch_size": 8, "learning_rate": 2e-5, "train_rows": 8})
+    with context.sessions.begin() as session:
+        run = session.get(Run, run_id)
+        plain = run.config | {"regularizer": "none", "lam": 0.0, "batch_size": 16}
+        columns = {"experiment_id": experiment_id, "lam": 0, "zeta": 0.2}
+        session.add(Run(position=1, config=plain, regularizer="none", seed=1, **columns))
+        session.add(Run(position=2, config=plain | {"batch_size": 4}, regularizer="none", seed=0, **columns))
+    page = " ".join(client.get(f"/runs/{run_id}").text.split())
+    for fact in (
+        "<dt>Regularizer</dt><dd><mark>I-STAR</mark> <small>baseline: none</small></dd>",
+        "<dt>λ</dt><dd><mark>1</mark> <small>baseline: 0</small></dd>",
+        "<dt>Batch size</dt><dd><mark>8 rows</mark> <small>baseline: 4 rows</small></dd>",
+        "<dt>Learning rate</dt><dd>2e−5</dd>",
+        "<dt>Layers</dt><dd>those of its paper</dd>",
+        "<dt>Schedule</dt><dd>constant</dd>",
+        "<dt>Classes</dt><dd>a, b</dd>",
+        "<dt>Train rows</dt><dd>8 rows</dd>",
+        "<dt>Validation rows</dt><dd>all rows</dd>",
+        "<dt>Accumulation</dt><dd>1 batch a step</dd>",
+        "<dt>Gradient checkpointing</dt><dd>no</dd>",
+    ):
+        assert fact in page, fact
+    assert "<dt>Steps</dt>" not in page, "epochs are given instead"
+
+
+def test_a_run_without_a_baseline_is_compared_with_nothing(client, add):
+    run_id, _ = add()
+    assert "<mark>" not in client.get(f"/runs/{run_id}").text
+
+
+def test_the_log_of_a_running_run_is_open(client, add):
+    run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
+    page = client.get(f"/runs/{run_id}").text
+    assert '<details class="fold" open>\n    <summary>What its processes wrote last</summary>' in page
+    assert "step 40 of 300: loss 0.5" in page
+
+
+@pytest.mark.parametrize(
+    ("status", "buttons"),
+    [
+        ("queued", ["pause", "cancel"]),
+        ("running", ["pause", "cancel"]),
+        ("paused", ["resume", "cancel"]),
+        ("failed", ["retry"]),
+        ("cancelled", ["retry"]),
+        ("finished", []),
+        ("streaming", ["cancel"]),
+        ("pruned", []),
+    ],
+)
+def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(client, add, status, buttons):
+    run_id, experiment_id = add(status=RunStatus(status), error="Why.")
+    page = client.get(f"/runs/{run_id}").text
+    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', page) == buttons
+    listed = client.get(f"/experiments/{experiment_id}").text
+    assert re.findall(rf'action="/runs/{run_id}/(\w+)"', listed) == [one for one in buttons if one != "retry"]
+    words = {"streaming": "logged by a script", "pruned": "given up, others did better", "running": "worker lost"}
+    assert words.get(status, status) in page
+
+
+@pytest.mark.parametrize(
+    ("status", "buttons", "deletable"),
+    [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], True), ("finished", [], True)],
+)
+def test_an_experiment_has_buttons_for_all_its_runs(client, add, status, buttons, deletable):
+    _, experiment_id = add(status=RunStatus(status))
+    page = client.get(f"/experiments/{experiment_id}").text
+    assert re.findall(rf'action="/experiments/{experiment_id}/(\w+)"', page) == buttons
+    assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
+    if status != "finished":
+        assert f">1 {status}</span>" in page

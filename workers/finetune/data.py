@@ -62,7 +62,9 @@ def _named_columns(split: datasets.Dataset, names: list[str]) -> Columns:
     """Columns of a split, with values as a file has them: a class by its name, an object as JSON text."""
     missing = sorted(set(names) - set(split.column_names))
     if missing:
-        raise InvalidError(f"Expected columns {names}, but the data set has {split.column_names}: choose of these.")
+        raise InvalidError(
+            f"Expected columns {names}, but the data set has {split.column_names}: choose of these.", "text_columns"
+        )
     return {name: _values(split[name][:], split.features[name]) for name in names}
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from app.db.task import TaskKind
-from app.errors import InvalidError
 from isotropy.score import Score
+from workers.failure import NotFiniteError
 from workers.finetune.layers import LayerMoments, isoscore_star, tokens_by_layer
 from workers.finetune.looking import forward
 from workers.finetune.measures import ByLayer, LayerMeasures
@@ -121,8 +121,9 @@ def observe(
             seen.predictions.add(outputs, batch)
             seen.loss += looked.loss
     if not math.isfinite(seen.loss):
-        raise InvalidError(
-            "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate."
+        raise NotFiniteError(
+            "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate.",
+            "learning_rate",
         )
     return seen
 

@@ -1,20 +1,27 @@
-"""The folder of a run while it trains: checkpoints, its best weights, its log; gone when the run is final."""
+"""The folder of a run while it trains: checkpoints, its best weights, its log; gone when it cannot go on any more."""
 
 import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 from sqlalchemy import select
 
-from app.db.models import FINAL, Run
+from app.db.models import FINAL, Run, RunStatus
 from app.db.session import Sessions
+from app.db.types import utcnow
 from app.settings import Settings
 from workers.finetune.log import Log
 
 MARKER = "complete"
+# A failed or cancelled run can be tried again, and then goes on from its checkpoint: some gigabytes, so that they are
+# kept of the last few such runs, for a few days.
+RETRIED = (RunStatus.FAILED, RunStatus.CANCELLED)
+KEPT_FOR = timedelta(days=3)
+KEPT_FOLDERS = 10
 
 
 class RunFolder:
@@ -96,15 +103,29 @@ class RunFolder:
 
 
 def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
-    """Remove the folders of runs that are final or gone: a trainer that is killed for it cannot do so itself."""
+    """Remove the folders of runs that are gone or cannot go on: a trainer that is killed for it cannot do so itself.
+
+    Those of the last few failed and cancelled runs stay for a few days, where there is a checkpoint in them.
+    """
     # The folders first: a run that begins between the two looks is not among them.
     folders = list(settings.runs.iterdir())
     with sessions() as session:
         mine = Run.id.in_([folder.name for folder in folders])
         in_use = set(session.scalars(select(Run.id).where(mine, Run.status.not_in(FINAL))))
+        lately = Run.status.in_(RETRIED) & (Run.finished_at > utcnow() - KEPT_FOR)
+        retried = session.scalars(select(Run.id).where(mine, lately).order_by(Run.finished_at.desc()))
+        worth_it = [run_id for run_id in retried if any((settings.runs / run_id).glob(f"checkpoint-*/{MARKER}"))]
+    in_use.update(worth_it[:KEPT_FOLDERS])
     for folder in folders:
         if folder.name not in in_use:
             _remove_if_free(folder)
+
+
+def may_go_on(sessions: Sessions, run_id: str) -> bool:
+    """Whether a run may still be trained: it has no end, or one from which it can be tried again."""
+    with sessions() as session:
+        run = session.get(Run, run_id)
+        return run is not None and (not run.status.final or run.status in RETRIED)
 
 
 def _remove_if_free(folder: Path) -> None:

@@ -12,8 +12,8 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
-from workers.failure import describe, raise_if_away
-from workers.finetune.folder import RunFolder, remove_left_behind, step_of
+from workers.failure import failure_of, raise_if_away
+from workers.finetune.folder import RunFolder, may_go_on, remove_left_behind, step_of
 from workers.finetune.memory import MemoryRanOutError, note, smaller
 from workers.finetune.order import Order, batches_of, order_of
 from workers.finetune.progress import Progress, RunStoppedError
@@ -38,7 +38,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     slot = slot_name(settings, device)
     row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
     with folder.locked():
-        with folder.log.kept():
+        with folder.log.kept(), folder.log.told(lambda tail: _tell(sessions, row, tail)):
             try:
                 if (order := _begin(sessions, run_id, slot)) is not None:
                     _work(order, Progress(sessions, run_id, slot), folder, settings, device)
@@ -46,7 +46,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
                 pass
             except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
                 _fail(error, sessions, row, folder)
-        if _is_over(sessions, run_id):
+        if not may_go_on(sessions, run_id) or folder.last_checkpoint() is None:
             folder.remove()
     return ()
 
@@ -88,13 +88,13 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
 def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:
     """Write into the row why the run failed, and the end of its log, which is where a traceback is."""
     raise_if_away(error)
-    sentence = describe(error)  # which logs what nobody foresaw
+    failure = failure_of(error)  # which logs what nobody foresaw
     with sessions.begin() as session:
-        values = {"error": sentence, "log": folder.log.tail(), "finished_at": utcnow()}
+        why = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
+        values = {**why, "log": folder.log.tail(), "finished_at": utcnow()}
         session.execute(row.values(status=RunStatus.FAILED, **values))
 
 
-def _is_over(sessions: Sessions, run_id: str) -> bool:
-    with sessions() as session:
-        run = session.get(Run, run_id)
-        return run is None or run.status.final
+def _tell(sessions: Sessions, row: Update, tail: str | None) -> None:
+    with sessions.begin() as session:
+        session.execute(row.values(log=tail))

@@ -3,15 +3,21 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from workers.process import LOG_FORMAT
 
 FILE = "log.txt"
 LINES = 200
 BYTES = 16 * 1024
+SECONDS_BETWEEN_TAILS = 3.0
+# Of whose progress the file is told, and the terminal is not.
+OURS = logging.getLogger("workers")
 
 
 class Log:
@@ -22,19 +28,24 @@ class Log:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Write into the file what is logged and what else goes to standard error; what is logged is shown as before.
+        """Write into the file what is logged and what else goes to standard error; warnings are shown as before.
 
-        The file is appended to by file descriptor, so that libraries in C write there too.
+        How far the work is stands in the file alone. It is appended to by file descriptor, so that libraries in C
+        write there too.
         """
         console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
         handler.setFormatter(logging.Formatter(LOG_FORMAT))
         root = logging.getLogger()
         shown = [one for one in root.handlers if isinstance(one, logging.StreamHandler) and one.stream is sys.stderr]
+        levels = [one.level for one in shown]
+        level = OURS.level
         with os.fdopen(console, "w", errors="backslashreplace") as stream:
             try:
                 for one in shown:
                     one.setStream(stream)
+                    one.setLevel(logging.WARNING)
+                OURS.setLevel(logging.INFO)
                 root.addHandler(handler)
                 os.dup2(file, 2)
                 yield
@@ -44,8 +55,32 @@ class Log:
                 os.close(file)
                 root.removeHandler(handler)
                 handler.close()
-                for one in shown:
+                OURS.setLevel(level)
+                for one, its_level in zip(shown, levels, strict=True):
                     one.setStream(sys.stderr)
+                    one.setLevel(its_level)
+
+    @contextmanager
+    def told(self, tell: Callable[[str | None], None], every: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
+        """Call ``tell`` with the last lines, every few seconds in which there are new ones."""
+        stop = Event()
+        thread = Thread(target=self._tell_until_stopped, args=(tell, every, stop), name="log", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _tell_until_stopped(self, tell: Callable[[str | None], None], every: float, stop: Event) -> None:
+        told = None
+        while not stop.wait(every):
+            tail = self.tail()
+            # A database that is away for a moment must not end the job; the next look tells.
+            with suppress(SQLAlchemyError):
+                if tail != told:
+                    tell(tail)
+                    told = tail
 
     def tail(self) -> str | None:
         """Return the last lines, 200 or 16 KiB of them at most; None where nothing was written."""

@@ -1,5 +1,6 @@
 """What is logged while a run trains: losses every few steps, measures of its layers every few more."""
 
+import logging
 import math
 from typing import Any
 
@@ -8,13 +9,15 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import LOOKS_PER_RUN, RunConfig
 from app.db.models import Phase, Step
-from app.errors import InvalidError
+from workers.failure import NotFiniteError
 from workers.finetune.layers import rows_at_once
 from workers.finetune.measures import LayerMeasures
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.tally import Tally
 from workers.hidden_states import hidden_states_of, looking_at, width
+
+logger = logging.getLogger(__name__)
 
 ROWS_PER_RUN = 100
 PROBE_ROWS = 256
@@ -105,10 +108,12 @@ class MetricsCallback(TrainerCallback):
             return
         task_loss, penalty = self.tally.means()
         if not math.isfinite(task_loss + penalty):
-            raise InvalidError(
-                f"The loss is not a number any more at step {step}. Lower the learning rate, or the size of lambda."
+            raise NotFiniteError(
+                f"The loss is not a number any more at step {step}. Lower the learning rate, or the size of lambda.",
+                "learning_rate",
             )
         self.tally.clear()
+        logger.info("step %s of %s: loss %.4g, penalty %.4g", step, state.max_steps, task_loss, penalty)
         layers = self.probe.measures() if looking else None
         self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
 

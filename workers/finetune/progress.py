@@ -1,5 +1,6 @@
 """How far a run is: written into its row, which says in turn whether the run is still wanted."""
 
+import logging
 import time
 from typing import Any
 
@@ -8,6 +9,8 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Phase, Run, RunStatus, Step
 from app.db.session import Sessions
+
+logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_WRITES = 1.0
 
@@ -30,6 +33,7 @@ class Progress:
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None:
         """Begin a phase of ``total`` units."""
+        logger.info("%s, %s of %s", phase, done, total)
         with self.sessions.begin() as session:
             self.write(session, phase=phase, phase_total=total, phase_done=done)
 
@@ -59,6 +63,9 @@ class Progress:
 
 class Onlooker(Progress):
     """The row of a run as seen by those of its processes that do not keep it: they write nothing."""
+
+    def enter(self, phase: Phase, total: int, done: int = 0) -> None:
+        """Leave it to the first process, as all that is told."""
 
     def write(self, session: Session, **values: Any) -> None:
         """Leave it to the first process, which stops all of them if the run is no longer wanted."""

@@ -14,9 +14,10 @@ from time import monotonic
 import torch
 
 from app.db.config import RunConfig
+from app.db.models import FailureCause
 from app.errors import InvalidError, IsoscopeError
 from app.settings import Settings
-from workers.failure import describe, raise_if_away
+from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_away
 from workers.finetune.folder import RunFolder
 from workers.finetune.memory import MemoryRanOutError
 from workers.finetune.order import Order
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 PRELOAD = "workers.finetune.training"
 # Where one fails the others lose their connection to it, and fail too: who says why is heard before they are ended.
 SECONDS_TO_SPEAK = 3
+NOTHING = Failure("", FailureCause.OTHER, None)
 
 
 class End(IntEnum):
@@ -67,7 +69,7 @@ def train_together(order: Order, progress: Progress, folder: RunFolder, settings
             process.start()
             theirs.close()
             ranks[ours] = process
-        end, sentence = _end_of(ranks)
+        end, failure = _end_of(ranks)
     finally:
         for connection, process in ranks.items():
             process.kill()
@@ -80,9 +82,9 @@ def train_together(order: Order, progress: Progress, folder: RunFolder, settings
         case End.STOPPED:
             raise RunStoppedError
         case End.OUT_OF_MEMORY:
-            raise MemoryRanOutError(sentence)
+            raise MemoryRanOutError(failure.sentence)
         case End.REFUSED | End.FAILED:
-            raise InvalidError(sentence)
+            raise FailedElsewhereError(failure)
 
 
 def devices_of(config: RunConfig, device: str) -> list[str]:
@@ -105,9 +107,9 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
     return [f"cuda:{(first + rank) % there}" for rank in range(config.processes)]
 
 
-def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, str]:
+def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
     """Wait until all are done or one has another end, and return the reason of it."""
-    ends: list[tuple[End, str]] = []
+    ends: list[tuple[End, Failure]] = []
     speaking, until = list(ranks), None
     while speaking and (ready := wait(speaking, None if until is None else max(0.0, until - monotonic()))):
         for connection in [one for one in speaking if one in ready]:
@@ -115,7 +117,7 @@ def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, str]:
             try:
                 ends.append(connection.recv())
             except EOFError:
-                ends.append((End.LOST, ""))
+                ends.append((End.LOST, NOTHING))
         if until is None and any(end is not End.DONE for end, _ in ends):
             until = monotonic() + SECONDS_TO_SPEAK
     return max(ends, key=lambda one: one[0])
@@ -136,16 +138,16 @@ def _work(
 
 def _train(
     rank: int, order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str, meeting: Path
-) -> tuple[End, str]:
+) -> tuple[End, Failure]:
     try:
         with joined(rank, order.config.processes, meeting, device) as place:
             train(order, progress, folder, settings, device, place)
     except RunStoppedError:
-        return End.STOPPED, ""
+        return End.STOPPED, NOTHING
     except MemoryRanOutError as error:
         logger.warning("Memory ran out in process %s.", rank, exc_info=error)
-        return End.OUT_OF_MEMORY, str(error)
+        return End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
     except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
         raise_if_away(error)
-        return (End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED), describe(error)
-    return End.DONE, ""
+        return (End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED), failure_of(error)
+    return End.DONE, NOTHING

@@ -9,6 +9,7 @@ from transformers import Trainer, TrainingArguments
 
 from app.db.config import Optimizer, Precision, RunConfig, Schedule
 from app.errors import InvalidError
+from workers.failure import NotFiniteError
 from workers.finetune.penalties import Penalties
 from workers.finetune.tally import Tally
 
@@ -54,7 +55,7 @@ class IsotropyTrainer(Trainer):
             try:
                 penalty = self.penalties(outputs, inputs, step)
             except ValueError as error:
-                raise InvalidError(f"The penalty has no value at step {step + 1}. {error}") from error
+                raise NotFiniteError(f"The penalty has no value at step {step + 1}. {error}", "lambdas") from error
         self.tally.add(loss, penalty)
         if penalty is not None:
             loss = loss + penalty

@@ -1,5 +1,6 @@
 """From an order to a finished row: load, train from the last checkpoint on, evaluate, keep."""
 
+import logging
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ from workers.finetune.tasks import TASKS, Task
 from workers.finetune.together import Agreement, Place, SharedTally
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.models import Source, be_quiet, find_source, longest_input
+
+logger = logging.getLogger(__name__)
 
 ALONE = Place()
 NONE = -1
@@ -89,6 +92,9 @@ def train(
         progress.write(session, environment=environment)
 
     checkpoint = _checkpoint(folder, progress, place)
+    if place.first:
+        step = 0 if checkpoint is None else step_of(checkpoint)
+        logger.info("%s is loaded on %s; training goes on from step %s", config.model, trainer.args.device, step)
     if checkpoint is not None:
         restore(checkpoint, tally, penalties)
     selection, metrics = None, None

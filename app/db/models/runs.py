@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy import BigInteger, ForeignKey, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
-from app.db.models.states import Phase, RunStatus
+from app.db.models.states import FailureCause, Phase, RunStatus
 from app.db.penalty import Regularizer
 from app.db.types import new_id, utcnow
 
@@ -48,6 +48,10 @@ class Run(Base):
     """Of waiting runs those with lower numbers go first."""
     worker: Mapped[str | None] = mapped_column(String(100))
     error: Mapped[str | None] = mapped_column(Text)
+    cause: Mapped[FailureCause | None]
+    """Of a failed one: what kind of failure ``error`` tells of."""
+    error_field: Mapped[str | None] = mapped_column(String(64))
+    """Of a failed one: the setting that ``error`` is about, where it is about one."""
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
@@ -68,7 +72,7 @@ class Run(Base):
     notes: Mapped[list[str]] = mapped_column(default=list)
     """What happened on the way and has to be known, such as a batch that had to be halved."""
     log: Mapped[str | None] = mapped_column(Text)
-    """The last lines that its process wrote."""
+    """The last lines that its processes wrote, while it trains a few seconds old."""
     model_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     """The trained model as a zip file, where it was to be kept."""
     environment: Mapped[dict[str, Any] | None]
@@ -76,6 +80,11 @@ class Run(Base):
 
     experiment: Mapped[Experiment] = relationship(back_populates="runs")
     steps: Mapped[list["Step"]] = relationship(cascade="all, delete-orphan", passive_deletes=True, order_by="Step.step")
+
+    @property
+    def experiment_name(self) -> str:
+        """What its experiment is called."""
+        return self.experiment.name
 
     @property
     def setting(self) -> dict[str, Any]:
@@ -96,6 +105,9 @@ class Step(Base):
     layers: Mapped[dict[str, list[float | None]] | None]
     """Measures of the probe rows by layer, first transformer layer first; null where undefined."""
 
+
+IN_TURN = (Run.priority, Run.queued_at, Run.position, Run.id)
+"""The order in which waiting runs are taken."""
 
 Looks = Sequence[tuple[int, Mapping[str, Sequence[float | None] | None]]]
 """The steps at which a run's layers were looked at, and what some measures were then, first layer first."""
@@ -124,3 +136,8 @@ class Worker(Base):
     pid: Mapped[int]
     started_at: Mapped[datetime] = mapped_column(default=utcnow)
     heartbeat_at: Mapped[datetime] = mapped_column(default=utcnow)
+    memory_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """Of its machine, or what its container may have of that; null where the system does not tell."""
+    jobs: Mapped[list[Any] | None]
+    """What it works on: ``{"id", "since", "memory_bytes", "peak_bytes"}`` each, the last two of all the job's processes
+    and null where the system does not tell."""

@@ -94,6 +94,19 @@ UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PRUNED)
 
 
+class FailureCause(StrEnum):
+    """Why a run failed, as far as whoever saw it fail knows for sure."""
+
+    MEMORY = "memory"
+    MODEL = "model"
+    COLUMN = "column"
+    NOT_A_NUMBER = "not_a_number"
+    KILLED = "killed"
+    DATABASE = "database"
+    SETTING = "setting"
+    OTHER = "other"
+
+
 class Phase(StrEnum):
     """What a running run is doing."""
 

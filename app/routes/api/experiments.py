@@ -10,11 +10,13 @@ from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.run_list import RunsQ, RunsSort, answer
 from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.experiments import ExperimentHead, ExperimentOut, ExperimentSummary, RunFound
-from app.services import experiments, run_search
+from app.routes.api.schemas.queue import MoveToEnd, PriorityIn
+from app.services import experiments, pausing, run_search, turns
 from app.services.experiment_list import Summary, list_summaries
 from app.services.library import PAGE_ROWS
 from app.services.run_search import RunQuery
 from app.services.sweeps import SweepRequest
+from app.services.turns import Place
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
@@ -83,6 +85,30 @@ def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
 def cancel_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """Cancel all its runs that have not ended."""
     return experiments.cancel_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/pause", response_model=ExperimentOut)
+def pause_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Put all its runs that wait or run aside, until they are resumed."""
+    return pausing.pause_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/resume", response_model=ExperimentOut)
+def resume_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Have all its paused runs go on, when their turns come."""
+    return pausing.resume_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/move", response_model=ExperimentOut)
+def move_experiment(context: ContextDep, experiment_id: str, move: MoveToEnd) -> Experiment:
+    """Move its queued runs before or behind all others that wait."""
+    return turns.move_experiment(context, experiment_id, Place(move.to))
+
+
+@router.put("/{experiment_id}/priority", response_model=ExperimentOut)
+def set_priority(context: ContextDep, experiment_id: str, priority: PriorityIn) -> Experiment:
+    """Give all its runs that have not ended one number: of waiting runs those with lower ones go first."""
+    return turns.set_experiment_priority(context, experiment_id, priority.priority)
 
 
 @router.delete("/{experiment_id}", status_code=204)

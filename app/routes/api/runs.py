@@ -8,8 +8,9 @@ from fastapi.responses import FileResponse
 from app.db.models import Run
 from app.dependencies import ContextDep
 from app.routes.api.schemas.experiments import ActivationOut, RunOut
+from app.routes.api.schemas.queue import Move, PriorityIn
 from app.routes.downloads import DOCUMENTED, file_of
-from app.services import runs
+from app.services import pausing, runs, turns
 from app.services.files import get_model
 from app.services.run_data import get_activation
 
@@ -36,5 +37,35 @@ def show_activation(context: ContextDep, run_id: str) -> dict[str, Any]:
 
 @router.post("/{run_id}/cancel", response_model=RunOut)
 def cancel_run(context: ContextDep, run_id: str) -> Run:
-    """Cancel a run that waits or runs."""
+    """Cancel a run that has not ended."""
     return runs.cancel_run(context, run_id)
+
+
+@router.post("/{run_id}/pause", response_model=RunOut)
+def pause_run(context: ContextDep, run_id: str) -> Run:
+    """Put a run that waits or runs aside, until it is resumed from its last checkpoint."""
+    return pausing.pause_run(context, run_id)
+
+
+@router.post("/{run_id}/resume", response_model=RunOut)
+def resume_run(context: ContextDep, run_id: str) -> Run:
+    """Have a paused run go on, when its turn comes."""
+    return pausing.resume_run(context, run_id)
+
+
+@router.post("/{run_id}/retry", response_model=RunOut)
+def retry_run(context: ContextDep, run_id: str) -> Run:
+    """Try a failed or cancelled run again: from its last checkpoint, or from the start where none is left."""
+    return pausing.retry_run(context, run_id)
+
+
+@router.post("/{run_id}/move", response_model=RunOut)
+def move_run(context: ContextDep, run_id: str, move: Move) -> Run:
+    """Move a queued run before or behind the others that wait."""
+    return turns.move_run(context, run_id, move.to)
+
+
+@router.put("/{run_id}/priority", response_model=RunOut)
+def set_priority(context: ContextDep, run_id: str, priority: PriorityIn) -> Run:
+    """Give a run that has not ended its number: of waiting runs those with lower ones go first."""
+    return turns.set_run_priority(context, run_id, priority.priority)

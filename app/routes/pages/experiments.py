@@ -22,7 +22,6 @@ from app.routes.pages.experiment_listing import read_listing
 from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.services.experiments import (
-    cancel_experiment,
     delete_experiment,
     get_experiment,
     get_experiment_alone,
@@ -62,7 +61,7 @@ def list_runs(request: Request, context: ContextDep, experiment_id: str, wanted:
 
 def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
     base = f"/experiments/{experiment_id}/runs"
-    return read_table(context, wanted, base, back="experiment", experiment_id=experiment_id)
+    return read_table(context, wanted, base, back="runs", experiment_id=experiment_id)
 
 
 @router.get("/{experiment_id}")
@@ -96,13 +95,6 @@ def show_experiment(
         "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "experiment.html", shown)
-
-
-@router.post("/{experiment_id}/cancel")
-def stop(context: ContextDep, experiment_id: str) -> Response:
-    """Cancel all runs that have not ended."""
-    cancel_experiment(context, experiment_id)
-    return see(f"/experiments/{experiment_id}")
 
 
 @router.get("/{experiment_id}/delete")

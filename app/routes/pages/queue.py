@@ -1,32 +1,66 @@
 """The queue: who works, on what, and what waits."""
 
-from fastapi import APIRouter, Request, Response
+from collections.abc import Sequence
+from typing import Annotated
 
-from app.db.models import UNFINISHED_ENCODING, EmbeddingStatus, RunStatus
+from fastapi import APIRouter, Query, Request, Response
+
+from app.db.models import Run
 from app.dependencies import ContextDep
-from app.services.embeddings import list_embeddings
-from app.services.encodings import list_encodings
-from app.services.experiments import list_experiments
-from app.services.workers import list_workers, worker_lost
+from app.queue import JobKind
+from app.routes.pages.paging import offset_of, pages_of
+from app.services.library import MAX_PAGE, PAGE_ROWS
+from app.services.waiting import (
+    list_embeddings_at_work,
+    list_encodings_at_work,
+    list_experiments_at_work,
+    list_running,
+    list_waiting,
+    list_waiting_dry_runs,
+)
+from app.services.workers import WorkerState, list_workers, worker_lost
 from app.templating import templates
 
 router = APIRouter()
 
-BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
+WORK = {
+    JobKind.INSPECT: "reads an upload",
+    JobKind.MEASURE: "measures an embedding",
+    JobKind.CURVE: "computes a shrinkage curve",
+    JobKind.POSTPROCESS: "tries a post-processing",
+    JobKind.MAKE: "makes an embedding",
+    JobKind.ENCODE: "encodes texts",
+    JobKind.DRY_RUN: "tries eight rows",
+    JobKind.FINETUNE: "ends a run",
+}
+"""What a job does, where the page has no row of it to show."""
+PLACES = {JobKind.ENCODE: "encodings", **dict.fromkeys((JobKind.INSPECT, JobKind.MEASURE, JobKind.MAKE), "embeddings")}
 
 
 @router.get("/queue")
-def show_queue(request: Request, context: ContextDep) -> Response:
-    """Workers, and all jobs that run or wait, in the order in which they will be taken."""
-    workers = list_workers(context)
-    pairs = [(experiment, run) for experiment in list_experiments(context) for run in experiment.runs]
-    pairs = [(experiment, run) for experiment, run in pairs if not run.status.final]
-    pairs.sort(key=lambda pair: (pair[1].status is RunStatus.QUEUED, pair[1].queued_at, pair[1].position))
+def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
+    """Workers and what they do, and all that waits, a page at a time, in the order in which it will be taken."""
+    workers, running = list_workers(context), list_running(context)
+    waiting = list_waiting(context, PAGE_ROWS, offset_of(page))
     shown = {
         "workers": workers,
-        "runs": pairs,
-        "lost": {run.id for _, run in pairs if worker_lost(run, workers)},
-        "encodings": [one for one in reversed(list_encodings(context)) if one.status in UNFINISHED_ENCODING],
-        "embeddings": [one for one in reversed(list_embeddings(context)) if one.status in BUSY],
+        "doing": {worker.slot: _at(worker, running) for worker in workers},
+        "work": WORK,
+        "places": PLACES,
+        "running": running,
+        "lost": {run.id for run in running if worker_lost(run, workers)},
+        "waiting": waiting,
+        "page": page,
+        "pages": pages_of(waiting.total),
+        "first": offset_of(page) + 1,
+        "experiments": list_experiments_at_work(context),
+        "dry_runs": list_waiting_dry_runs(context),
+        "encodings": list_encodings_at_work(context),
+        "embeddings": list_embeddings_at_work(context),
     }
     return templates.TemplateResponse(request, "queue.html", shown)
+
+
+def _at(worker: WorkerState, running: Sequence[Run]) -> list[Run]:
+    """The runs that a worker is at, as their rows say, which know it sooner than its next beat."""
+    return [run for run in running if run.worker == worker.slot]

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from app.context import Context
@@ -22,12 +22,13 @@ from app.figures.profiles import profiles
 from app.figures.sweep import Sweep
 from app.regularizers import NAMES
 from app.routes.downloads import file_of
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.run_table import encoded
+from app.routes.pages.answers import FileKind, figure_file
+from app.routes.pages.failing import advice_of
+from app.routes.pages.run_config import configuration
+from app.routes.pages.sweep_choices import LABELS
 from app.services.files import get_model
 from app.services.run_data import ACTIVATION, find_run_figure
-from app.services.run_search import RunQuery
-from app.services.runs import cancel_run, get_run
+from app.services.runs import find_baseline, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
 
@@ -87,29 +88,12 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "by_layer": _by_layer(run.results or {}),
         "details": _details(run.results or {}),
         "protocols": _protocols(run.results) if run.results else [],
+        "configuration": configuration(run.config, find_baseline(context, run)),
+        "advice": advice_of(run),
+        "labels": LABELS,
         "lost": worker_lost(run, list_workers(context)),
     }
     return templates.TemplateResponse(request, "run.html", shown)
-
-
-@router.post("/cancel")
-def stop_run(
-    context: ContextDep,
-    run_id: str,
-    back: Annotated[str, Form()] = "",
-    q: Annotated[str, Form()] = "",
-    sort: Annotated[str, Form()] = "",
-    page: Annotated[int, Form(ge=1)] = 1,
-) -> Response:
-    """Cancel it, and go back to the page the button was on, with what was searched for there."""
-    run = cancel_run(context, run_id)
-    searched = encoded(RunQuery.of(q, sort, page))
-    pages = {
-        "queue": "/queue",
-        "experiment": f"/experiments/{run.experiment_id}/runs{searched}",
-        "across": f"/compare/runs{searched}",
-    }
-    return see(pages.get(back, f"/runs/{run_id}"))
 
 
 @router.get("/model.zip")

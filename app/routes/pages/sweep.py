@@ -12,6 +12,7 @@ from app.errors import IsoscopeError
 from app.problems import status_of
 from app.regularizers import METHODS
 from app.routes.pages.answers import see
+from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, options_of
 from app.routes.pages.sweep_form import (
     Values,
@@ -26,13 +27,14 @@ from app.routes.pages.sweep_form import (
 )
 from app.routes.pages.sweep_request import parse
 from app.services.datasets import list_datasets
-from app.services.dry_runs import find_dry_run, request_dry_run
+from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
 from app.services.experiments import create_experiment
 from app.services.models import list_models
 from app.services.presets import PRESETS
 from app.services.proposal import propose_for
 from app.services.sweeps import plan_sweep
+from app.services.waiting import obstacle
 from app.services.workers import has_gpu, list_workers
 from app.templating import templates
 
@@ -52,8 +54,10 @@ class Preview(NamedTuple):
 
 @router.get("/new")
 def new_experiment(request: Request, context: ContextDep) -> Response:
-    """The form, filled in from a preset and from the query string where these say something."""
-    given = read_values(request.query_params)
+    """The form, filled in from what was launched before, a preset and the query string where these say something."""
+    asked = request.query_params
+    before = again(context, asked.get("run"), asked.get("experiment"))
+    given = before.values | read_values(asked)
     datasets = list_datasets(context)
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
     preset = preset_of(given)
@@ -62,7 +66,7 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
     there = {column["name"] for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
         values |= task_of(chosen)
-    return _form_page(request, context, fitting(values))
+    return _form_page(request, context, fitting(values), before.problem, 200)
 
 
 @router.post("")
@@ -96,8 +100,22 @@ def _try(request: Request, context: Context, values: Values) -> Response:
     return see(f"/experiments/new?{query_of(values)}#dry-run")
 
 
-def _form_page(request: Request, context: Context, values: Values, problem: IsoscopeError | None = None) -> Response:
-    datasets = list_datasets(context)
+@router.post("/dry-run/cancel")
+async def take_back(request: Request, context: ContextDep) -> Response:
+    """Take the dry run back that waits, or is at work, and show the form again."""
+    sent = await request.form()
+    await run_in_threadpool(delete_dry_run, context, str(sent.get("dry_run_id", "")))
+    return see(f"/experiments/new?{query_of(read_values(sent))}#dry-run")
+
+
+def _form_page(
+    request: Request,
+    context: Context,
+    values: Values,
+    problem: IsoscopeError | None = None,
+    status: int | None = None,
+) -> Response:
+    datasets, workers = list_datasets(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
     shown: dict[str, Any] = {
         "datasets": datasets,
@@ -112,11 +130,12 @@ def _form_page(request: Request, context: Context, values: Values, problem: Isos
         "grid_groups": GRID_GROUPS,
         "presets": PRESETS,
         "preset": preset_of(values),
-        "has_gpu": _has_gpu(context),
+        "has_gpu": has_gpu(workers),
+        "obstacle": obstacle(context, workers),
         "preview": _preview(context, values) if dataset else None,
         "problem": problem,
     }
-    status = status_of(problem) if problem else 200
+    status = status or (status_of(problem) if problem else 200)
     return templates.TemplateResponse(request, "experiment_new.html", shown, status_code=status)
 
 

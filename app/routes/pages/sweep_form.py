@@ -98,7 +98,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return f"{value:g}".replace("e-0", "e-")
+        short = f"{value:g}"
+        return (short if float(short) == value else repr(value)).replace("e-0", "e-")
     return str(value) if isinstance(value, str | int) else ""
 
 

@@ -3,11 +3,13 @@
 import multiprocessing
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import delete
 
 from app.db.models import Run, RunStatus, Step
+from app.db.types import utcnow
 from workers.finetune.folder import MARKER, RunFolder, remove_left_behind
 from workers.finetune.job import fine_tune
 from workers.finetune.metrics import MetricsCallback
@@ -199,6 +201,85 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
         sweeps = [workers.submit(remove_left_behind, settings, sessions) for _ in range(4)]
     assert [one.exception() for one in sweeps] == [None] * 4
     assert list(settings.runs.iterdir()) == []
+
+
+@pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED, RunStatus.FAILED])
+def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
+    settings, often, make_run, get_run, sessions, monkeypatch, state
+):
+    """Paused, or cancelled and tried again, or failed and tried again: with the numbers of one that never was."""
+    whole, stopped = make_run(**CONFIG), make_run(**CONFIG)
+    fine_tune(whole, settings, "cpu")
+    stop_after(monkeypatch, sessions, stopped, 4, state)
+    fine_tune(stopped, often, "cpu")
+    monkeypatch.undo()
+    assert get_run(stopped).status is state
+    assert [path.name for path in (settings.runs / stopped).glob("checkpoint-*")] == ["checkpoint-4"]
+    remove_left_behind(settings, sessions)
+
+    trained = watch_steps(monkeypatch)
+    fine_tune(stopped, settings, "cpu")
+    assert trained == [], "nobody has said that it is to go on"
+    queue_again(sessions, stopped)
+    fine_tune(stopped, settings, "cpu")
+    assert trained == list(range(5, 11))
+    assert outcome(get_run(stopped)) == outcome(get_run(whole))
+    assert not (settings.runs / stopped).exists()
+
+
+def test_a_stopped_run_without_a_checkpoint_leaves_nothing_and_begins_anew(
+    settings, make_run, get_run, sessions, monkeypatch
+):
+    whole, stopped = make_run(**CONFIG), make_run(**CONFIG)
+    fine_tune(whole, settings, "cpu")
+    stop_after(monkeypatch, sessions, stopped, 4, RunStatus.PAUSED)
+    fine_tune(stopped, settings, "cpu")
+    monkeypatch.undo()
+    assert not (settings.runs / stopped).exists()
+    queue_again(sessions, stopped)
+    fine_tune(stopped, settings, "cpu")
+    assert outcome(get_run(stopped)) == outcome(get_run(whole))
+
+
+def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):
+    monkeypatch.setattr("workers.finetune.folder.KEPT_FOLDERS", 2)
+    now = utcnow()
+    hours = {"newest": 1, "newer": 2, "one too many": 3, "old": 24 * 4}
+    ids = {name: make_run() for name in (*hours, "finished", "paused long ago")}
+    with sessions.begin() as session:
+        for name, run_id in ids.items():
+            run = session.get_one(Run, run_id)
+            run.status = RunStatus.FAILED
+            run.finished_at = now - timedelta(hours=hours.get(name, 1))
+        session.get_one(Run, ids["finished"]).status = RunStatus.FINISHED
+        session.get_one(Run, ids["paused long ago"]).status = RunStatus.PAUSED
+    for run_id in ids.values():
+        (settings.runs / run_id / "checkpoint-4").mkdir(parents=True)
+        (settings.runs / run_id / "checkpoint-4" / MARKER).touch()
+    remove_left_behind(settings, sessions)
+    left = {path.name for path in settings.runs.iterdir()}
+    assert {name for name, run_id in ids.items() if run_id in left} == {"newest", "newer", "paused long ago"}
+
+
+def stop_after(monkeypatch, sessions, run_id, step, state):
+    """Have somebody else stop the run while it is in the step after this one."""
+    method = MetricsCallback.on_step_end
+
+    def on_step_end(self, args, training, control, **_):
+        if training.global_step > step:
+            with sessions.begin() as session:
+                session.get_one(Run, run_id).status = state
+                session.get_one(Run, run_id).finished_at = utcnow() if state.final else None
+        return method(self, args, training, control)
+
+    monkeypatch.setattr(MetricsCallback, "on_step_end", on_step_end)
+
+
+def queue_again(sessions, run_id):
+    """As resuming and trying again do."""
+    with sessions.begin() as session:
+        run = session.get_one(Run, run_id)
+        run.status, run.worker, run.finished_at = RunStatus.QUEUED, None, None
 
 
 def watch_steps(monkeypatch, kill_after=None):

@@ -1,11 +1,13 @@
 import pytest
+import torch
 from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 
-from app.db.models import Run
+from app.db.models import FailureCause, Run
 from app.db.session import create_sessions
-from app.errors import InvalidError
-from workers.failure import describe, record
+from app.errors import InvalidError, NotFoundError
+from workers.failure import FailedElsewhereError, Failure, NotFiniteError, describe, failure_of, record
+from workers.finetune.memory import MemoryRanOutError
 
 
 def test_what_no_database_can_keep_of_a_text_is_replaced():
@@ -16,3 +18,26 @@ def test_a_database_that_is_away_is_no_failure_of_the_job(tmp_path):
     away = OperationalError("select 1", {}, ConnectionError("gone"))
     with pytest.raises(OperationalError, match="gone"):
         record(away, create_sessions(f"sqlite:///{tmp_path}/none.sqlite"), update(Run))
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "field"),
+    [
+        (MemoryRanOutError("much"), FailureCause.MEMORY, "batch_size"),
+        (torch.OutOfMemoryError("much"), FailureCause.MEMORY, "batch_size"),
+        (RuntimeError("[enforce fail] can't allocate memory: 8 bytes"), FailureCause.MEMORY, "batch_size"),
+        (NotFoundError("There is no model.", "model"), FailureCause.MODEL, "model"),
+        (InvalidError("Row 3 has no text.", "text_columns"), FailureCause.COLUMN, "text_columns"),
+        (NotFiniteError("The loss is not a number.", "learning_rate"), FailureCause.NOT_A_NUMBER, "learning_rate"),
+        (InvalidError("Expected bf16.", "precision"), FailureCause.SETTING, "precision"),
+        (InvalidError("Expected rows, got none."), FailureCause.OTHER, None),
+        (ArithmeticError("two"), FailureCause.OTHER, None),
+    ],
+)
+def test_a_failure_is_of_the_kind_that_its_error_is_of(error, cause, field):
+    assert failure_of(error)[1:] == (cause, field)
+
+
+def test_what_another_process_failed_of_keeps_its_kind():
+    told = Failure("The loss is not a number.", FailureCause.NOT_A_NUMBER, "learning_rate")
+    assert failure_of(FailedElsewhereError(told)) == told

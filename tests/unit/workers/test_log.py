@@ -2,6 +2,9 @@ import logging
 import os
 import sys
 
+from sqlalchemy.exc import OperationalError
+
+from tests.waiting import wait_for
 from workers.finetune.log import BYTES, FILE, LINES, Log
 
 
@@ -62,3 +65,32 @@ def test_of_long_lines_no_more_than_16_kib_are_told_and_none_in_part(tmp_path):
 def test_what_no_database_keeps_of_a_log_is_replaced(tmp_path):
     (tmp_path / FILE).write_bytes(b"a\0b \xff")
     assert Log(tmp_path).tail() == "a\ufffdb \ufffd"
+
+
+def test_how_far_the_work_is_stands_in_the_file_and_not_on_the_console(tmp_path, capfd):
+    handler = logging.StreamHandler(sys.stderr)
+    logging.getLogger().addHandler(handler)
+    try:
+        with Log(tmp_path).kept():
+            logging.getLogger("workers.finetune").info("step 3")
+        logging.getLogger("workers.finetune").info("not kept")
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert capfd.readouterr().err == ""
+    assert Log(tmp_path).tail().endswith("INFO workers.finetune: step 3")
+
+
+def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(tmp_path):
+    log, told = Log(tmp_path), []
+
+    def tell(tail):
+        told.append(tail)
+        if len(told) == 1:
+            raise OperationalError("update", {}, ConnectionError("away"))
+
+    with log.kept(), log.told(tell, every=0.01):
+        os.write(2, b"one\n")
+        wait_for(lambda: told[-1:] == ["one"] and len(told) >= 2)
+        os.write(2, b"two\n")
+        wait_for(lambda: told[-1:] == ["one\ntwo"])
+    assert 2 <= len(told) <= 4

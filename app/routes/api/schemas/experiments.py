@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from app.db.models import ExperimentOrigin, Phase, RunStatus
+from app.db.models import ExperimentOrigin, FailureCause, Phase, RunStatus
 from app.db.penalty import Regularizer
 from app.routes.api.schemas.row import Row
 
@@ -23,7 +23,9 @@ class RunSummary(Row):
     phase_done: int
     phase_total: int | None
     worker: str | None
+    priority: int
     error: str | None
+    cause: FailureCause | None
     performance: float | None
     performance_reason: str | None
     isoscore_star: float | None
@@ -56,6 +58,7 @@ class RunOut(RunOfExperiment):
     results: dict[str, Any] | None
     notes: list[str]
     log: str | None
+    error_field: str | None
     model_sha256: str | None
     environment: dict[str, Any] | None
     steps: list[StepOut]

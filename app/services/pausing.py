@@ -1,0 +1,114 @@
+"""Runs that are put aside and go on later, and runs that ended badly and are tried again.
+
+The rows go first: a trainer stops when it sees its row, even if the engine never hears of it, and the workers'
+reconciler tells the engine what it missed. The folder with the last checkpoint stays where the run was trained.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.models import UNFINISHED, Experiment, ExperimentOrigin, Run, RunStatus
+from app.db.models.runs import IN_TURN
+from app.db.types import utcnow
+from app.errors import ConflictError
+from app.queue import Job, JobKind
+from app.services.experiments import get_experiment
+from app.services.runs import get_run
+
+AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
+RETRIED = (RunStatus.FAILED, RunStatus.CANCELLED)
+
+
+def pause_run(context: Context, run_id: str) -> Run:
+    """Put a waiting or running run aside; it goes on from its last checkpoint when it is resumed."""
+    if not _pause(context, Run.id == run_id):
+        run = get_run(context, run_id)
+        raise ConflictError(f"Only a queued or running run can be paused; this one is {run.status}.")
+    return get_run(context, run_id)
+
+
+def resume_run(context: Context, run_id: str) -> Run:
+    """Have a paused run go on."""
+    if not _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id):
+        run = get_run(context, run_id)
+        raise ConflictError(f"Only a paused run can be resumed; this one is {run.status}.")
+    return get_run(context, run_id)
+
+
+def retry_run(context: Context, run_id: str) -> Run:
+    """Have a failed or cancelled run tried again: from its last checkpoint, or from the start where none is left."""
+    run = get_run(context, run_id)
+    if run.experiment.origin is not ExperimentOrigin.LAUNCHED:
+        raise ConflictError(
+            f"Only a run that was launched here can be tried again; this one was {run.experiment.origin}."
+        )
+    if not _queue_again(context, RETRIED, Run.id == run_id):
+        raise ConflictError(
+            f"Only a failed or cancelled run can be tried again; this one is {get_run(context, run_id).status}."
+        )
+    return get_run(context, run_id)
+
+
+def pause_experiment(context: Context, experiment_id: str) -> Experiment:
+    """Pause every run of an experiment that waits or runs; none is no error."""
+    get_experiment(context, experiment_id)
+    _pause(context, Run.experiment_id == experiment_id)
+    return get_experiment(context, experiment_id)
+
+
+def resume_experiment(context: Context, experiment_id: str) -> Experiment:
+    """Have every paused run of an experiment go on; none is no error."""
+    get_experiment(context, experiment_id)
+    _queue_again(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id)
+    return get_experiment(context, experiment_id)
+
+
+def pause_all(context: Context) -> int:
+    """Pause every run that waits or runs, and say how many there were."""
+    return len(_pause(context))
+
+
+def resume_all(context: Context) -> int:
+    """Have every paused run go on, and say how many there were."""
+    return len(_queue_again(context, (RunStatus.PAUSED,)))
+
+
+def _pause(context: Context, *which: ColumnElement[bool]) -> Sequence[str]:
+    paused = (
+        update(Run).where(Run.status.in_(UNFINISHED), *which).values(status=RunStatus.PAUSED, attempts=0, **AT_REST)
+    )
+    with context.sessions.begin() as session:
+        ids = session.scalars(paused.returning(Run.id)).all()
+    if ids:
+        context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in ids))
+    return ids
+
+
+def _queue_again(context: Context, states: Collection[RunStatus], *which: ColumnElement[bool]) -> Sequence[str]:
+    """Queue the runs in these states as if they had just come, and hand them in."""
+    anew = {
+        "attempts": 0,
+        "error": None,
+        "cause": None,
+        "error_field": None,
+        "queued_at": utcnow(),
+        "finished_at": None,
+    }
+    with context.sessions.begin() as session:
+        chosen = _in_turn(session, Run.status.in_(states), *which)
+        ids = [run_id for run_id, _ in chosen]
+        again = update(Run).where(Run.id.in_(ids), Run.status.in_(states))
+        queued = set(session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)))
+    jobs = [Job(JobKind.FINETUNE, run_id, priority) for run_id, priority in chosen if run_id in queued]
+    if jobs:
+        context.queue.restart(*jobs)
+    return [job.row_id for job in jobs]
+
+
+def _in_turn(session: Session, *which: ColumnElement[bool]) -> Sequence[tuple[str, int]]:
+    rows = session.execute(select(Run.id, Run.priority).where(*which).order_by(*IN_TURN))
+    return [(run_id, priority) for run_id, priority in rows]

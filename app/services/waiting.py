@@ -1,0 +1,135 @@
+"""What works and what waits, each with one query, however many runs there are."""
+
+from collections.abc import Sequence
+from itertools import starmap
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Select, case, func, select
+from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
+
+from app.context import Context
+from app.db.models import (
+    UNFINISHED,
+    UNFINISHED_ENCODING,
+    DryRun,
+    Embedding,
+    EmbeddingStatus,
+    Encoding,
+    Experiment,
+    ResultStatus,
+    Run,
+    RunStatus,
+)
+from app.db.models.runs import IN_TURN
+from app.services.workers import WorkerState
+
+BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
+SHOWN = load_only(
+    Run.experiment_id,
+    Run.position,
+    Run.model,
+    Run.regularizer,
+    Run.lam,
+    Run.zeta,
+    Run.seed,
+    Run.status,
+    Run.phase,
+    Run.phase_done,
+    Run.phase_total,
+    Run.worker,
+    Run.priority,
+    Run.queued_at,
+    Run.started_at,
+    raiseload=True,
+)
+"""What the queue tells of a run; what is large stays unread."""
+
+
+class Waiting(NamedTuple):
+    """A part of what waits, and how much waits in all."""
+
+    runs: Sequence[Run]
+    total: int
+
+
+class AtWork(NamedTuple):
+    """How many runs of an experiment work, wait or are paused."""
+
+    id: str
+    name: str
+    running: int
+    queued: int
+    paused: int
+
+
+def list_running(context: Context) -> Sequence[Run]:
+    """All runs that a worker is at, who began first first."""
+    with context.sessions() as session:
+        return session.scalars(_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id)).all()
+
+
+def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
+    """Runs ``offset`` to ``offset + limit`` of those that wait, the next one first."""
+    waits = Run.status == RunStatus.QUEUED
+    with context.sessions() as session:
+        total = session.scalars(select(func.count()).select_from(Run).where(waits)).one()
+        return Waiting(session.scalars(_runs(waits).order_by(*IN_TURN).limit(limit).offset(offset)).all(), total)
+
+
+def list_experiments_at_work(context: Context) -> list[AtWork]:
+    """Every experiment that has runs which work, wait or are paused, whose turn is first first."""
+    unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
+    counted = (
+        select(Experiment.id, Experiment.name, *map(_count, (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)))
+        .join(Run)
+        .where(unfinished)
+        .group_by(Experiment.id, Experiment.name)
+        .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
+    )
+    with context.sessions() as session:
+        return list(starmap(AtWork, session.execute(counted)))
+
+
+def obstacle(context: Context, workers: Sequence[WorkerState]) -> str | None:
+    """Why a dry run that is asked for now has to wait; None where a worker is free for it."""
+    alive = [worker for worker in workers if worker.alive]
+    if not alive:
+        return "No worker is running, so it waits until one is back."
+    busy = {run.worker for run in list_running(context)}
+    if any(worker.slot not in busy for worker in alive):
+        return None
+    return (
+        "Every worker trains a run at the moment, and ends that first. The queue shows how far it is; paused, the run "
+        "makes room and goes on later from its last checkpoint."
+    )
+
+
+def list_waiting_dry_runs(context: Context) -> Sequence[DryRun]:
+    """Dry runs that wait or are at work, oldest first."""
+    queued = select(DryRun).where(DryRun.status == ResultStatus.QUEUED).order_by(DryRun.created_at, DryRun.id)
+    with context.sessions() as session:
+        return session.scalars(queued).all()
+
+
+def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
+    """Encodings that wait or are at work, oldest first."""
+    unfinished = select(Encoding).where(Encoding.status.in_(UNFINISHED_ENCODING))
+    with context.sessions() as session:
+        return session.scalars(unfinished.order_by(Encoding.created_at, Encoding.id)).all()
+
+
+def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:
+    """Embeddings that are made, read or measured, oldest first, without their files."""
+    busy = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
+    shown = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
+    with context.sessions() as session:
+        return session.scalars(shown.order_by(Embedding.created_at, Embedding.id)).all()
+
+
+def _runs(which: ColumnElement[bool]) -> Select[Run]:
+    named = contains_eager(Run.experiment).load_only(Experiment.name, raiseload=True)
+    return select(Run).join(Run.experiment).where(which).options(SHOWN, named)
+
+
+def _count(status: RunStatus) -> ColumnElement[int]:
+    return func.count(case((Run.status == status, 1)))

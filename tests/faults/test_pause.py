@@ -1,0 +1,34 @@
+"""A run that is put aside while it trains at one of two workers, and resumed."""
+
+from app.db.models import RunStatus
+from app.services.pausing import pause_run, resume_run
+from tests.lab import PATIENCE_SECONDS, STEPS, launch, runs_of, wait_until_training
+from tests.waiting import wait_for
+
+
+def losses(run):
+    return [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
+
+
+def test_a_run_that_is_paused_and_resumed_ends_as_one_that_was_not(context, machine):
+    both = [machine("alpha"), machine("beta")]
+    for one in both:
+        wait_for(one.ready, PATIENCE_SECONDS)
+    launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
+    run_id = wait_until_training(context).id
+    wait_for(lambda: any(one.checkpoints(run_id) for one in both), PATIENCE_SECONDS)
+    pause_run(context, run_id)
+    wait_for(lambda: context.queue.active() == set(), PATIENCE_SECONDS)
+    (paused,) = runs_of(context)
+    assert (paused.status, paused.worker) == (RunStatus.PAUSED, None)
+    assert any(one.checkpoints(run_id) for one in both)
+
+    resume_run(context, run_id)
+    wait_for(lambda: runs_of(context)[0].status is RunStatus.FINISHED, PATIENCE_SECONDS)
+    launch(context, steps=STEPS, lambdas=[0.0], seeds=[0])
+    wait_for(lambda: all(run.status is RunStatus.FINISHED for run in runs_of(context)), PATIENCE_SECONDS)
+    stopped, whole = sorted(runs_of(context), key=lambda run: run.queued_at)
+    assert stopped.id == run_id
+    assert losses(stopped) == losses(whole)
+    assert (stopped.performance, stopped.results) == (whole.performance, whole.results)
+    assert stopped.attempts <= 1

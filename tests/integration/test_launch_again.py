@@ -1,0 +1,147 @@
+"""The sweep form filled in with what was launched before, so that it can be launched again as it was or changed."""
+
+import re
+
+import pytest
+from sqlalchemy import update
+
+from app.db.models import Experiment, FailureCause, Run, RunStatus
+from app.routes.pages.sweep_again import values_of_experiment, values_of_run
+from app.routes.pages.sweep_form import defaults
+from app.routes.pages.sweep_request import parse
+from app.services.experiments import get_experiment
+from app.services.runs import get_run
+from app.services.sweeps import plan_sweep
+from app.settings import Settings
+from tests.tiny import make_table
+
+
+@pytest.fixture
+def settings(tmp_path, database, models_dir):
+    return Settings(data_dir=tmp_path / "data", sample=False, models_dir=models_dir, **database)
+
+
+@pytest.fixture
+def launch(client):
+    """Launch a sweep over the API and return its id."""
+    files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
+    dataset = client.post("/api/datasets", files=files).json()
+
+    def launch(**changes):
+        needed = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label"}
+        answer = client.post("/api/experiments", json=needed | {"dataset_id": dataset["id"]} | changes)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return launch
+
+
+SWEEPS = {
+    "one regularizer": {"lambdas": [-1, 0.5, 1 / 3], "seeds": [0, 7], "learning_rate": 1.2345678e-5},
+    "several with a grid": {
+        "regularizers": ["istar", "cosreg"],
+        "zetas": [0.2, 0.4],
+        "grid": {"batch_size": [8, 16], "layers": ["last", [1, 2], None], "token_fraction": [0.5, 1.0]},
+    },
+    "steps, and another beside": {
+        "epochs": None, "max_steps": 20, "beside": {"entropy": -0.5}, "regularizers": ["istar"],
+        "entropy_by_label": False, "export": True, "patience": 2, "checkpoint": "best", "selection": "validation",
+    },
+    "a grid of steps": {"grid": {"max_steps": [10, 20]}, "regularizers": []},
+    "baselines alone": {"regularizers": [], "seeds": [3]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_an_experiment_in_the_form_means_the_same_runs(context, launch, name):
+    experiment = get_experiment(context, launch(**SWEEPS[name]))
+    again = plan_sweep(context, parse(defaults(None, "") | values_of_experiment(experiment)))
+    assert [run.model_dump(mode="json") for run in again.runs] == [run.config for run in experiment.runs]
+
+
+def test_a_run_in_the_form_means_that_run_beside_its_baseline(context, launch):
+    experiment = get_experiment(context, launch(**SWEEPS["several with a grid"], lambdas=[-1, 1], seeds=[0, 1]))
+    for run in experiment.runs:
+        plan = plan_sweep(context, parse(defaults(None, "") | values_of_run(get_run(context, run.id))))
+        assert plan.runs[-1].model_dump(mode="json") == run.config
+        assert len(plan.runs) == (1 if run.lam == 0 else 2)
+
+
+def value_of(page, field):
+    return re.search(rf'<input type="text" id="{field}"[^>]*? value="([^"]*)"', page)[1]
+
+
+def fail(context, **columns):
+    with context.sessions.begin() as session:
+        session.execute(update(Run).values(status=RunStatus.FAILED, **columns))
+
+
+def test_a_run_that_memory_was_not_enough_for_is_filled_in_with_half_the_batch(client, context, launch):
+    experiment = client.get(f"/api/experiments/{launch(batch_size=16, accumulation=2)}").json()
+    run_id = experiment["runs"][1]["id"]
+    fail(context, error="The memory was not enough.", cause=FailureCause.MEMORY, error_field="batch_size")
+    run_page = client.get(f"/runs/{run_id}").text
+    assert "<strong>Memory ran out.</strong> The memory was not enough." in run_page
+    assert f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch</a>' in run_page
+    answer = client.get(f"/experiments/new?run={run_id}")
+    assert answer.status_code == 200
+    assert (value_of(answer.text, "batch_size"), value_of(answer.text, "accumulation")) == ("8", "4")
+    assert re.search(r'id="batch_size"[^>]* aria-invalid="true" autofocus', answer.text)
+    assert (
+        '<small class="error" id="batch_size-error">The run failed: The memory was not enough. '
+        "Filled in is a batch of 8 instead of 16.</small>"
+    ) in answer.text
+
+
+@pytest.mark.parametrize(
+    ("cause", "field", "title", "at"),
+    [
+        (FailureCause.MODEL, "model", "The model cannot be had", "model"),
+        (FailureCause.COLUMN, "label_column", "The data do not fit", "label_column"),
+        (FailureCause.NOT_A_NUMBER, "learning_rate", "The loss is not a number", "learning_rate"),
+        (FailureCause.NOT_A_NUMBER, "lambdas", "The loss is not a number", "lambdas"),
+        (FailureCause.KILLED, None, "Its process was killed again and again", "batch_size"),
+        (FailureCause.SETTING, "processes", "A setting cannot be used", "processes"),
+    ],
+)
+def test_each_kind_of_failure_leads_to_the_field_to_change(client, context, launch, cause, field, title, at):
+    run_id = client.get(f"/api/experiments/{launch()}").json()["runs"][0]["id"]
+    fail(context, error="Why.", cause=cause, error_field=field)
+    assert f"<strong>{title}.</strong> Why." in client.get(f"/runs/{run_id}").text
+    form = client.get(f"/experiments/new?run={run_id}").text
+    assert f'id="{at}-error">The run failed: Why.</small>' in form
+
+
+@pytest.mark.parametrize("cause", [FailureCause.DATABASE, FailureCause.OTHER, None])
+def test_what_no_setting_mends_is_told_above_the_form(client, context, launch, cause):
+    run_id = client.get(f"/api/experiments/{launch()}").json()["runs"][0]["id"]
+    fail(context, error="Why.", cause=cause)
+    form = client.get(f"/experiments/new?run={run_id}").text
+    assert '<div class="notice bad" role="alert"><p>The run failed: Why.</p></div>' in form
+    assert "-error" not in form
+
+
+def test_a_run_and_an_experiment_link_to_the_form(client, launch):
+    experiment_id = launch(name="mine", epochs=4)
+    run_id = client.get(f"/api/experiments/{experiment_id}").json()["runs"][0]["id"]
+    for page, query in (
+        (f"/runs/{run_id}", f"run={run_id}"),
+        (f"/experiments/{experiment_id}", f"experiment={experiment_id}"),
+    ):
+        assert f'href="/experiments/new?{query}">Launch again with these settings</a>' in client.get(page).text
+        form = client.get(f"/experiments/new?{query}").text
+        assert value_of(form, "epochs") == "4"
+        assert 'role="alert"' not in form
+    assert client.get("/experiments/new?run=none").status_code == 404
+
+
+def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, context, launch):
+    experiment_id = launch(grid={"beside": [{"cosreg": 1}, {}]})
+    form = client.get(f"/experiments/new?experiment={experiment_id}").text
+    assert "which this form cannot say and leaves out: POST /api/experiments takes them." in form
+    with context.sessions.begin() as session:
+        session.execute(update(Experiment).values(origin="logged"))
+    refused = client.get(f"/experiments/new?experiment={experiment_id}")
+    assert refused.status_code == 409
+    assert "What a script of yours logged cannot be launched from here" in refused.text
+    assert "Launch again" not in client.get(f"/experiments/{experiment_id}").text

@@ -1,0 +1,199 @@
+"""Runs that are put aside, resumed and tried again, as rows and as the engine's jobs."""
+
+import asyncio
+
+import pytest
+
+from app.db.models import (
+    Dataset,
+    DatasetOrigin,
+    Experiment,
+    ExperimentOrigin,
+    FailureCause,
+    Phase,
+    Run,
+    RunStatus,
+)
+from app.db.penalty import Regularizer
+from app.db.types import utcnow
+from app.queue import Job, JobKind, working
+from tests.waiting import wait_for
+from workers.reconcile import reconcile
+
+
+@pytest.fixture
+def add(context):
+    """Add an experiment of a run in each of these states, known to the engine, and return its id and theirs."""
+
+    def add(*states, origin=ExperimentOrigin.LAUNCHED):
+        runs = [
+            Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, status=status)
+            for i, status in enumerate(map(RunStatus, states))
+        ]
+        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
+        with context.sessions.begin() as session:
+            session.add(dataset)
+            session.flush()
+            session.add(
+                experiment := Experiment(
+                    name="e", dataset_id=dataset.id, config={}, runs=runs, origin=ExperimentOrigin(origin)
+                )
+            )
+        context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id) for run in runs if not run.status.final])
+        return experiment.id, [run.id for run in runs]
+
+    return add
+
+
+def states_of(context, ids):
+    with context.sessions() as session:
+        return [session.get_one(Run, run_id).status.value for run_id in ids]
+
+
+def jobs(*ids):
+    return {f"finetune-{run_id}" for run_id in ids}
+
+
+def test_a_queued_run_is_put_aside_and_queued_again(client, context, add):
+    _, ids = add("queued", "queued")
+    assert client.post(f"/api/runs/{ids[0]}/pause").json()["status"] == "paused"
+    assert context.queue.active() == jobs(ids[1])
+    reconcile(context.sessions, context.queue, set())
+    assert context.queue.active() == jobs(ids[1]), "nobody waits for it"
+    assert client.post(f"/api/runs/{ids[0]}/resume").json()["status"] == "queued"
+    assert context.queue.active() == jobs(*ids)
+
+
+def test_a_running_run_is_taken_from_its_worker(client, context, add):
+    _, (run_id,) = add("queued")
+    began, ended = [], []
+
+    async def execute(job):
+        began.append(job.row_id)
+        with context.sessions.begin() as session:
+            run = session.get_one(Run, job.row_id)
+            run.status, run.worker, run.phase, run.phase_done = RunStatus.RUNNING, "here/cpu", Phase.TRAINING, 4
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(job.row_id)
+
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: began)
+        paused = client.post(f"/api/runs/{run_id}/pause").json()
+        assert [paused[name] for name in ("status", "worker", "phase", "phase_done")] == ["paused", None, None, 0]
+        wait_for(lambda: ended)
+        client.post(f"/api/runs/{run_id}/resume")
+        wait_for(lambda: len(began) == 2)
+    assert began == [run_id] * 2
+
+
+def test_pause_and_resume_at_once_start_it_again(client, context, add):
+    """Before the engine has told the worker: then the trainer sees it in its row, as this one does."""
+    _, (run_id,) = add("queued")
+    began = []
+
+    def status(*, begin=False):
+        with context.sessions.begin() as session:
+            run = session.get_one(Run, run_id)
+            run.status = RunStatus.RUNNING if begin else run.status
+            return run.status
+
+    async def execute(job):
+        began.append(job.row_id)
+        status(begin=True)
+        while status() is RunStatus.RUNNING:
+            await asyncio.sleep(0.05)
+
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: began)
+        client.post(f"/api/runs/{run_id}/pause")
+        client.post(f"/api/runs/{run_id}/resume")
+        wait_for(lambda: len(began) == 2, 30)
+        assert context.queue.active() == jobs(run_id)
+        client.post(f"/api/runs/{run_id}/pause")
+    assert began == [run_id] * 2
+
+
+def test_a_pause_or_a_resume_that_the_engine_missed_is_told_to_it_later(context, add):
+    _, ids = add("queued", "queued")
+    with context.sessions.begin() as session:
+        session.get_one(Run, ids[0]).status = RunStatus.PAUSED
+    reconcile(context.sessions, context.queue, reconcile(context.sessions, context.queue, set()))
+    assert context.queue.active() == jobs(ids[1])
+    with context.sessions.begin() as session:
+        session.get_one(Run, ids[0]).status = RunStatus.QUEUED
+    reconcile(context.sessions, context.queue, set())
+    assert context.queue.active() == jobs(*ids)
+
+
+def test_an_experiment_is_paused_and_resumed_but_for_what_has_ended(client, context, add):
+    experiment_id, ids = add("queued", "running", "finished", "failed", "paused")
+    assert client.post(f"/api/experiments/{experiment_id}/pause").json()["status"] == "paused"
+    assert states_of(context, ids) == ["paused", "paused", "finished", "failed", "paused"]
+    assert client.post(f"/api/experiments/{experiment_id}/resume").json()["status"] == "running"
+    assert states_of(context, ids) == ["queued", "queued", "finished", "failed", "queued"]
+    assert context.queue.active() == jobs(ids[0], ids[1], ids[4])
+
+
+def test_all_is_paused_and_resumed(client, context, add):
+    _, first = add("queued", "running")
+    _, second = add("queued", "cancelled")
+    assert client.post("/api/queue/pause").json() == {"runs": 3}
+    assert states_of(context, first + second) == ["paused", "paused", "paused", "cancelled"]
+    assert context.queue.active() == set()
+    assert client.post("/api/queue/resume").json() == {"runs": 3}
+    assert states_of(context, first + second) == ["queued", "queued", "queued", "cancelled"]
+    assert client.post("/api/queue/resume").json() == {"runs": 0}
+
+
+def test_a_paused_run_can_be_cancelled(client, context, add):
+    _, (run_id,) = add("paused")
+    assert client.post(f"/api/runs/{run_id}/cancel").json()["status"] == "cancelled"
+    assert states_of(context, [run_id]) == ["cancelled"]
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_what_ended_badly_is_queued_as_if_it_had_just_come(client, context, add, status):
+    _, (run_id,) = add(status)
+    with context.sessions.begin() as session:
+        run = session.get_one(Run, run_id)
+        run.error, run.cause, run.error_field, run.attempts = "Why.", FailureCause.MEMORY, "batch_size", 5
+        run.finished_at, run.worker = utcnow(), "here/cpu"
+    again = client.post(f"/api/runs/{run_id}/retry").json()
+    assert [again[name] for name in ("status", "error", "cause", "error_field", "finished_at", "worker")] == [
+        "queued", None, None, None, None, None,
+    ]  # fmt: skip
+    with context.sessions() as session:
+        assert session.get_one(Run, run_id).attempts == 0
+    assert context.queue.active() == jobs(run_id)
+
+
+@pytest.mark.parametrize(
+    ("status", "verb", "sentence"),
+    [
+        ("finished", "pause", "Only a queued or running run can be paused; this one is finished."),
+        ("queued", "resume", "Only a paused run can be resumed; this one is queued."),
+        ("finished", "retry", "Only a failed or cancelled run can be tried again; this one is finished."),
+        ("finished", "cancel", "Only a run that has not ended can be cancelled; this one is finished."),
+    ],
+)
+def test_what_is_in_another_state_is_left_alone(client, context, add, status, verb, sentence):
+    _, (run_id,) = add(status)
+    refused = client.post(f"/api/runs/{run_id}/{verb}")
+    assert (refused.status_code, refused.json()["detail"]) == (409, sentence)
+    assert states_of(context, [run_id]) == [status]
+
+
+@pytest.mark.parametrize("origin", ["imported", "logged"])
+def test_a_run_of_elsewhere_cannot_be_tried_again_here(client, add, origin):
+    _, (run_id,) = add("failed", origin=origin)
+    refused = client.post(f"/api/runs/{run_id}/retry")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        409, f"Only a run that was launched here can be tried again; this one was {origin}.",
+    )  # fmt: skip
+
+
+def test_of_what_is_not_there_nothing_is_paused(client):
+    for path in ("runs/none/pause", "runs/none/resume", "runs/none/retry", "experiments/none/pause"):
+        assert client.post(f"/api/{path}").status_code == 404

@@ -1,0 +1,159 @@
+"""The queue's page: what works where, what waits, and the buttons that change it."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import event
+
+from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run, RunStatus, Worker
+from app.db.penalty import Regularizer
+from app.db.types import utcnow
+from app.queue import Job, JobKind
+from workers.heartbeat import Heartbeat
+
+
+@pytest.fixture
+def add(context):
+    """Add an experiment with these runs, each told by its columns, and return its id and theirs."""
+
+    def add(*runs, name="e"):
+        shared = {"config": {}, "regularizer": Regularizer.ISTAR, "lam": 1, "zeta": 0.2}
+        rows = [Run(position=i, seed=i, **shared, **columns) for i, columns in enumerate(runs)]
+        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
+        with context.sessions.begin() as session:
+            session.add(dataset)
+            session.flush()
+            session.add(experiment := Experiment(name=name, dataset_id=dataset.id, config={}, runs=rows))
+        return experiment.id, [run.id for run in rows]
+
+    return add
+
+
+QUEUED = {"status": RunStatus.QUEUED}
+PAUSED = {"status": RunStatus.PAUSED}
+
+
+def running(worker):
+    now = utcnow()
+    return {"status": RunStatus.RUNNING, "worker": worker, "phase": Phase.TRAINING, "phase_done": 40,
+            "phase_total": 300, "started_at": now - timedelta(minutes=5)}  # fmt: skip
+
+
+def beat(context, slot, seconds_ago, jobs=()):
+    now = utcnow() - timedelta(seconds=seconds_ago)
+    with context.sessions.begin() as session:
+        session.add(Worker(slot=slot, device="cpu", pid=1, started_at=now, heartbeat_at=now, memory_bytes=8_000_000_000,
+                           jobs=list(jobs)))  # fmt: skip
+
+
+def words(page):
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+
+
+def test_a_worker_tells_what_it_works_on_how_far_and_with_what_memory(client, context, add):
+    _, (run_id,) = add(running("here/cpu"), name="sweep")
+    since = utcnow().isoformat()
+    beat(context, "here/cpu", 5, [
+        {"id": f"finetune-{run_id}", "since": since, "memory_bytes": 1_200_000_000, "peak_bytes": 1_500_000_000},
+        {"id": "measure-x", "since": since, "memory_bytes": None, "peak_bytes": None},
+    ])  # fmt: skip
+    page = client.get("/queue").text
+    assert "I-STAR, λ = 1, seed 0 of sweep , since 5 minutes ago training, step 40 of 300" in words(page)
+    assert '<a href="/embeddings/x">measures an embedding</a>' in page
+    assert "1.20 GB at most 1.50 GB – of 8.00 GB" in words(page)
+    told = client.get("/api/queue").json()
+    assert [(one["id"], one["phase_done"], one["worker"]) for one in told["running"]] == [(run_id, 40, "here/cpu")]
+    (worker,) = told["workers"]
+    assert (worker["alive"], worker["memory_bytes"]) == (True, 8_000_000_000)
+    assert [(job["kind"], job["row_id"], job["peak_bytes"]) for job in worker["jobs"]] == [
+        ("finetune", run_id, 1_500_000_000), ("measure", "x", None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seconds", "lost"), [(50, False), (70, True)])
+def test_a_run_whose_worker_has_not_beaten_for_a_minute_is_shown_as_lost(client, context, add, seconds, lost):
+    add(running("here/cpu"))
+    beat(context, "here/cpu", seconds)
+    assert ("worker lost" in client.get("/queue").text) is lost
+
+
+def test_a_run_whose_worker_is_unknown_is_shown_all_the_same(client, add):
+    add(running("gone/cpu"), name="sweep")
+    assert "Without a worker I-STAR, λ = 1, seed 0 of sweep: worker lost" in words(client.get("/queue").text)
+
+
+def test_what_waits_is_listed_in_its_turn_a_page_at_a_time(client, add):
+    _, ids = add(*[QUEUED] * 52, QUEUED | {"priority": 20})
+    first = client.get("/queue").text
+    assert "53 runs waiting, in the order in which they are taken" in first
+    listed = re.findall(r'<tr id="run-(\w+)">', first)
+    assert listed == [ids[52], *ids[:49]]
+    assert re.findall(r'<tr id="run-(\w+)">', client.get("/queue?page=2").text) == ids[49:52]
+    assert 'href="/queue?page=2"' in first
+    told = client.get("/api/queue?limit=2&offset=1").json()
+    assert ([one["id"] for one in told["waiting"]], told["waiting_total"]) == (ids[:2], 53)
+
+
+def test_experiments_are_counted_and_moved_paused_and_cancelled_as_a_whole(client, add):
+    first_id, _ = add(QUEUED, running("here/cpu"), PAUSED, name="first")
+    second_id, _ = add(QUEUED, {"status": RunStatus.FINISHED}, name="second")
+    told = client.get("/api/queue").json()["experiments"]
+    assert [(one["name"], one["running"], one["queued"], one["paused"]) for one in told] == [
+        ("first", 1, 1, 1), ("second", 0, 1, 0),
+    ]  # fmt: skip
+    page = client.get("/queue").text
+    for here in (f"/experiments/{first_id}/pause", f"/experiments/{first_id}/resume", "/queue/pause", "/queue/resume"):
+        assert f'action="{here}"' in page
+    assert client.post(f"/experiments/{second_id}/move/first", data={"back": "queue"}).headers["location"] == "/queue"
+    assert [one["name"] for one in client.get("/api/queue").json()["experiments"]] == ["second", "first"]
+
+
+def test_buttons_lead_back_to_the_page_they_were_on(client, add):
+    experiment_id, (run_id, _) = add(QUEUED, QUEUED)
+    places = {"queue": "/queue", "experiment": f"/experiments/{experiment_id}", "": f"/runs/{run_id}"}
+    for back, place in places.items():
+        for verb in ("move/last", "pause", "resume"):
+            answer = client.post(f"/runs/{run_id}/{verb}", data={"back": back})
+            assert (answer.status_code, answer.headers["location"]) == (303, place), verb
+    for path in ("/queue/pause", "/queue/resume"):
+        assert client.post(path).headers["location"] == "/queue"
+    assert client.post(f"/runs/{run_id}/cancel").headers["location"] == f"/runs/{run_id}"
+    assert client.post(f"/runs/{run_id}/retry").headers["location"] == f"/runs/{run_id}"
+
+
+def test_a_dry_run_that_waits_is_listed_and_taken_back(client, context, add):
+    add(QUEUED)
+    with context.sessions.begin() as session:
+        dataset_id = session.query(Dataset.id).scalar()
+        session.add(one := DryRun(dataset_id=dataset_id, key="k", configs=[{"model": "tiny-bert"}]))
+    context.queue.enqueue(Job(JobKind.DRY_RUN, one.id))
+    assert "tiny-bert" in client.get("/queue").text
+    assert client.post(f"/queue/dry-runs/{one.id}/cancel").headers["location"] == "/queue"
+    assert "Dry runs</h2>" not in client.get("/queue").text
+    assert context.queue.active() == set()
+
+
+def test_the_page_asks_as_many_queries_of_many_runs_as_of_few(client, context, add):
+    def queries():
+        found = []
+        bind = context.sessions.kw["bind"]
+        event.listen(bind, "after_cursor_execute", note := lambda *given: found.append(given[2]))
+        client.get("/queue")
+        event.remove(bind, "after_cursor_execute", note)
+        return len(found)
+
+    add(QUEUED, running("here/cpu"))
+    beat(context, "here/cpu", 1)
+    few = queries()
+    for _ in range(5):
+        add(*[QUEUED] * 40, running("here/cpu"), PAUSED)
+    assert queries() == few
+
+
+def test_a_beat_tells_the_machine_s_memory_and_the_jobs(context):
+    job = {"id": "measure-x", "since": utcnow().isoformat(), "memory_bytes": 1, "peak_bytes": 2}
+    with Heartbeat(context.sessions, "here/cpu", "cpu", lambda: [job]), context.sessions() as session:
+        row = session.get_one(Worker, "here/cpu")
+        assert row.jobs == [job]
+        assert row.memory_bytes > 100_000_000

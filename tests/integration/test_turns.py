@@ -1,0 +1,140 @@
+"""The order in which waiting runs are taken: its numbers, its moves, and that the engine keeps to them."""
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.db.penalty import Regularizer
+from app.queue import Job, JobKind, working
+from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, put
+from tests.waiting import wait_for
+from workers.reconcile import reconcile, wanted
+
+
+@pytest.fixture
+def add(context):
+    """Add an experiment of so many queued runs, known to the engine, and return its id and theirs."""
+
+    def add(n=3, **columns):
+        runs = [
+            Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, **columns)
+            for i in range(n)
+        ]
+        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
+        with context.sessions.begin() as session:
+            session.add(dataset)
+            session.flush()
+            session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
+        context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id, run.priority) for run in runs])
+        return experiment.id, [run.id for run in runs]
+
+    return add
+
+
+def in_turn(context):
+    return [job.row_id for job in wanted(context.sessions)]
+
+
+def taken(context, n):
+    """The order in which the engine really gives its jobs to a worker."""
+    order = []
+
+    async def execute(job):
+        order.append(job.row_id)
+
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: len(order) == n, 60)
+    return order
+
+
+@pytest.mark.parametrize(("place", "order"), [("first", "cab"), ("up", "acb"), ("last", "abc"), ("down", "abc")])
+def test_a_run_is_moved_among_those_that_wait(client, context, add, place, order):
+    _, ids = add()
+    names = dict(zip(ids, "abc", strict=True))
+    assert client.post(f"/api/runs/{ids[2]}/move", json={"to": place}).json()["status"] == "queued"
+    assert "".join(names[run_id] for run_id in in_turn(context)) == order
+
+
+def test_the_engine_takes_them_in_the_new_order(client, context, add):
+    _, ids = add()
+    client.post(f"/api/runs/{ids[2]}/move", json={"to": "up"})
+    client.post(f"/api/runs/{ids[0]}/move", json={"to": "last"})
+    assert in_turn(context) == taken(context, 3) == [ids[2], ids[1], ids[0]]
+
+
+def test_a_whole_experiment_is_moved_before_another_and_behind_it(client, context, add):
+    _, first = add(2)
+    second_id, second = add(2)
+    client.post(f"/api/experiments/{second_id}/move", json={"to": "first"})
+    assert in_turn(context) == second + first
+    client.post(f"/api/experiments/{second_id}/move", json={"to": "last"})
+    assert in_turn(context) == first + second
+    move_experiment(context, second_id, Place.FIRST)
+    assert taken(context, 4) == second + first
+
+
+def test_a_number_puts_a_run_and_an_experiment_where_it_says(client, context, add):
+    experiment_id, ids = add()
+    assert client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 50}).json()["priority"] == 50
+    assert in_turn(context) == [ids[1], ids[0], ids[2]]
+    answer = client.put(f"/api/experiments/{experiment_id}/priority", json={"priority": 70}).json()
+    assert [run["priority"] for run in answer["runs"]] == [70, 70, 70]
+    refused = client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 3})
+    assert (refused.status_code, refused.json()["field"]) == (422, "priority")
+
+
+def test_what_is_at_work_or_has_ended_is_not_moved(client, context, add):
+    _, ids = add(status=RunStatus.RUNNING)
+    with context.sessions.begin() as session:
+        session.get_one(Run, ids[1]).status = RunStatus.FINISHED
+    refused = client.post(f"/api/runs/{ids[0]}/move", json={"to": "first"})
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == "Only a queued run can be moved in the queue; this one is running."
+    refused = client.put(f"/api/runs/{ids[1]}/priority", json={"priority": 50})
+    assert refused.json()["detail"] == ("Only a run that has not ended has a place in the queue; this one is finished.")
+
+
+def test_an_order_that_the_engine_missed_is_told_to_it_by_the_reconciler(context, add):
+    _, ids = add()
+    with context.sessions.begin() as session:
+        session.get_one(Run, ids[2]).priority = 20
+    reconcile(context.sessions, context.queue, set())
+    assert taken(context, 3) == [ids[2], ids[0], ids[1]]
+
+
+def test_a_forgotten_run_is_handed_in_with_its_number(context, add):
+    _, ids = add()
+    context.queue.forget([Job(JobKind.FINETUNE, run_id) for run_id in ids])
+    with context.sessions.begin() as session:
+        session.get_one(Run, ids[1]).priority = 20
+    reconcile(context.sessions, context.queue, set())
+    assert taken(context, 3) == [ids[1], ids[0], ids[2]]
+
+
+@pytest.mark.parametrize(
+    ("others", "index", "changed"),
+    [
+        ([], 0, [("x", 100)]),
+        ([100, 100], 0, [("x", 99)]),
+        ([FIRST_PRIORITY, 100], 0, [("x", FIRST_PRIORITY), ("0", FIRST_PRIORITY + 1), ("1", 101)]),
+        ([100, 100], 2, [("x", 101)]),
+        ([100, 102], 1, [("x", 101)]),
+        ([100, 101], 1, [("x", 101), ("1", 102)]),
+        ([100, 100, 100], 1, [("x", 101), ("1", 102), ("2", 102)]),
+    ],
+)
+def test_as_few_numbers_change_as_keep_the_order(others, index, changed):
+    turns = [Turn(str(i), priority) for i, priority in enumerate(others)]
+    assert put(["x"], turns, index) == changed
+
+
+def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
+    _, ids = add(6)
+    order = list(ids)
+    for run_id, place, new in ((ids[5], "up", 4), (ids[5], "up", 3), (ids[0], "down", 1), (ids[2], "first", 0)):
+        order.remove(run_id)
+        order.insert(new, run_id)
+        client.post(f"/api/runs/{run_id}/move", json={"to": place})
+        assert in_turn(context) == order
+    with context.sessions() as session:
+        assert min(session.scalars(select(Run.priority))) >= FIRST_PRIORITY

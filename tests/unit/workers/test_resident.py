@@ -1,0 +1,26 @@
+import os
+import subprocess
+import sys
+
+from workers.resident import group_memory, machine_memory
+
+
+def test_the_machine_has_as_much_memory_as_the_kernel_says_or_less_in_a_container():
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 50_000_000 < machine_memory() <= pages * 1.01
+
+
+def test_a_group_s_memory_is_that_of_all_its_processes_now_and_at_most():
+    hold = "import sys; x = bytearray(80_000_000); del x; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        process.stdout.readline()
+        memory = group_memory(process.pid)
+        process.stdin.close()
+    assert memory.peak > 80_000_000
+    assert 1_000_000 < memory.now < 80_000_000
+
+
+def test_of_a_group_that_is_gone_nothing_is_known():
+    assert group_memory(2**22 + 1) == (None, None)
