@@ -55,8 +55,8 @@ def printed(summary: Summary, style: Style) -> Printed:
         for column, cells in zip(summary.columns, found, strict=True)
     ]
     lines = [Line(row.labels, [cells[place] for cells in values]) for place, row in enumerate(summary.rows)]
-    datasets, measures = ({column[place] for column in summary.columns} for place in (0, 1))
-    heads = [_head(column, len(datasets) > 1, len(measures) > 1) for column in summary.columns]
+    several_datasets, several_measures = len(_datasets(summary)) > 1, len(_measures(summary)) > 1
+    heads = [_head(column, several_datasets, several_measures) for column in summary.columns]
     return Printed(_caption(summary, values), summary.heads, heads, lines)
 
 
@@ -100,11 +100,19 @@ def _head(column: Column, several_datasets: bool, several_measures: bool) -> str
     return column.dataset if several_datasets else column.measure
 
 
+def _datasets(summary: Summary) -> list[str]:
+    return list(dict.fromkeys(column.dataset for column in summary.columns))
+
+
+def _measures(summary: Summary) -> list[str]:
+    return list(dict.fromkeys(column.measure for column in summary.columns))
+
+
 def _caption(summary: Summary, values: Sequence[Sequence[Value | None]]) -> str:
     sizes = [one.n for column in values for one in column if one is not None]
     if not sizes:
         return " ".join(["No finished run has a value.", *summary.notes])
-    datasets, measures = (list(dict.fromkeys(column[place] for column in summary.columns)) for place in (0, 1))
+    datasets, measures = _datasets(summary), _measures(summary)
     what = measures[0] if len(measures) == 1 else "each measure"
     where = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
     low, high = min(sizes), max(sizes)

@@ -20,6 +20,7 @@ from app.routes.api import (
     runs,
     tags,
     trash,
+    views,
 )
 
 PROBLEMS = {
@@ -53,6 +54,7 @@ MODULES = (
     runs,
     measures,
     playground,
+    views,
     health,
 )
 

@@ -21,6 +21,7 @@ from app.routes.pages import (
     shrinkage,
     sweep,
     trash,
+    views,
 )
 
 MODULES = (
@@ -42,6 +43,7 @@ MODULES = (
     measures,
     playground,
     queue,
+    views,
 )
 
 router = APIRouter(include_in_schema=False)
