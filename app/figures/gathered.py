@@ -8,6 +8,7 @@ from typing import Any
 
 from app.db.config import TrainingOptions
 from app.db.models import Run
+from app.db.penalty import Regularizer
 from app.figures.figure import Cell
 from app.figures.setting import setting_of
 from app.figures.sweep import Sweep
@@ -73,8 +74,10 @@ class Gathered:
 
     @cached_property
     def varying(self) -> list[str]:
-        """Those of them that make groups unless others are asked for."""
-        return [field for field in self.differing if field not in NOT_BY_ITSELF]
+        """Those of them that make groups unless others are asked for; λ alone tells one regularizer from none."""
+        methods = self._told(REGULARIZER) - {NAMES[Regularizer.NONE]}
+        left_out = NOT_BY_ITSELF if len(methods) > 1 else NOT_BY_ITSELF | {REGULARIZER}
+        return [field for field in self.differing if field not in left_out]
 
     def beside(self, fields: Sequence[str]) -> list[str]:
         """What else the runs of one group differ in, besides their seeds."""
@@ -82,11 +85,7 @@ class Gathered:
         for run in self.runs:
             groups.setdefault(tuple(self.value(run, field) for field in fields), []).append(run)
         others = [field for field in self.varying if field not in fields]
-        return [
-            field
-            for field in others
-            if any(len({self.value(run, field) for run in alike}) > 1 for alike in groups.values())
-        ]
+        return [field for field in others if any(len(Gathered(alike)._told(field)) > 1 for alike in groups.values())]
 
     def sweep(self, fields: Iterable[str]) -> Sweep:
         """The runs for figures, told apart by these fields, and by what cannot be averaged over."""
@@ -96,7 +95,11 @@ class Gathered:
         return Sweep(self.runs, grid, {field: values for field, values in told.items() if field in grid})
 
     def _values(self, field: str) -> list[Any]:
-        return sorted({self.value(run, field) for run in self.runs} - {None}, key=partial(order, field))
+        return sorted(self._told(field), key=partial(order, field))
+
+    def _told(self, field: str) -> set[Cell]:
+        """The values of a field, of the runs to which it means something."""
+        return {self.value(run, field) for run in self.runs} - {None}
 
     def _differs(self, field: str) -> bool:
         if field == TASK:
@@ -105,7 +108,7 @@ class Gathered:
             return len(self.experiments) > 1
         if field not in (SEED, *COORDINATES) and len({repr(run.config.get(field)) for run in self.runs}) < 2:
             return False
-        return len({self.value(run, field) for run in self.runs}) > 1
+        return len(self._told(field)) > 1
 
 
 def order(field: str, cell: Cell) -> tuple[int, float, str]:

@@ -64,7 +64,8 @@ def test_pages_with_a_state_can_be_kept(client, path):
     ["", "measures", "//evil.example", "//evil.example/measures", "/\\evil.example", "https://evil.example/measures",
      "javascript:alert(1)", "/v/abcdefgh", "/views", "/login", "/api/views", "/measures/", "/measures?x=1",
      "/measures#x", "/measures\n", "/measures\r\nSet-Cookie: a=b", f"/experiments/{EXPERIMENT}/delete",
-     f"/experiments/{EXPERIMENT}/cancel", "/experiments/..", "/experiments/new", "/static/app.css", "/Measures", "/compare/runs/../../login"],
+     f"/experiments/{EXPERIMENT}/cancel",
+     "/experiments/..", "/experiments/new", "/static/app.css", "/Measures", "/compare/runs/../../login"],
 )  # fmt: skip
 def test_no_other_address_is_kept(client, path):
     answer = save(client, path=path)
@@ -124,7 +125,8 @@ def test_a_view_is_deleted_after_being_asked(client):
     gone = f"There is no view '{kept['id']}'; it may have been deleted."
     for answer in (
         client.get(f"/v/{kept['id']}"), client.get(f"/api/views/{kept['id']}"),
-        client.delete(f"/api/views/{kept['id']}"), client.post(f"/views/{kept['id']}/delete"), client.get(f"/views/{kept['id']}/delete"),
+        client.delete(f"/api/views/{kept['id']}"),
+        client.post(f"/views/{kept['id']}/delete"), client.get(f"/views/{kept['id']}/delete"),
     ):  # fmt: skip
         assert answer.status_code == 404
         assert gone in html.unescape(answer.text)

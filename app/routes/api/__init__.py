@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from app.problems import Problem
 from app.routes.api import (
+    across,
     comparison,
     datasets,
     dry_runs,
@@ -45,6 +46,7 @@ MODULES = (
     encodings,
     tags,
     comparison,
+    across,
     trash,
     postprocess,
     datasets,

@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from app.routes.pages import (
+    across,
     comparison,
     datasets,
     description,
@@ -35,6 +36,7 @@ MODULES = (
     lab,
     files,
     comparison,
+    across,
     encodings,
     datasets,
     sweep,
