@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.db.config import TrainingOptions
-from app.db.models import Run
+from app.db.models import Run, RunStatus
 from app.db.penalty import Regularizer
 from app.figures.figure import Cell
 from app.figures.setting import setting_of
@@ -25,14 +25,26 @@ OF_THE_TASK = frozenset({"text_columns", "label_column", "metric"})
 WITHOUT_EFFECT = frozenset({"export", "probe_every"})
 NOT_BY_ITSELF = frozenset({TASK, EXPERIMENT, SEED}) | OF_THE_TASK | WITHOUT_EFFECT
 """What groups are not made of unless that is asked for: seeds are averaged over, tasks are columns."""
-COMPARABLE = (TASK, "evaluation_zeta")
-"""What figures never average over: the rows that performance is of, and what IsoScore* is."""
+COMPARABLE = ("evaluation_zeta",)
+"""What points of a figure never average over, besides tasks, which have figures of their own: what IsoScore* is."""
 HEADS = {LAM: "λ", ZETA: "ζ", "evaluation_zeta": "ζ of the evaluation"}
 
 
 def head(field: str) -> str:
     """What a field is called at the head of a column."""
     return HEADS.get(field) or field.replace("_", " ").capitalize()
+
+
+class Scale(NamedTuple):
+    """What performance is of: only on the same data set and by the same metric can it be compared."""
+
+    dataset_id: str
+    metric: str
+
+
+def scale_of(run: Run) -> Scale:
+    """What the performance of a run is of."""
+    return Scale(run.experiment.dataset_id, str(run.config["metric"]))
 
 
 @dataclass(frozen=True)
@@ -52,9 +64,15 @@ class Gathered:
         return _told_apart((run.experiment.dataset_id, run.experiment.dataset.name) for run in self.runs)
 
     @cached_property
-    def metrics(self) -> dict[str, int]:
-        """By what performance is measured, and of how many of the runs; the most frequent first."""
-        return dict(Counter(str(run.config["metric"]) for run in self.runs).most_common())
+    def scales(self) -> dict[Scale, int]:
+        """On what performance is measured, and how many of the runs have finished there; the most first."""
+        counted = Counter({scale_of(run): 0 for run in self.runs})
+        counted.update(scale_of(run) for run in self.runs if run.status is RunStatus.FINISHED)
+        return dict(counted.most_common())
+
+    def on(self, scale: Scale) -> "Gathered":
+        """The runs whose performance is measured on that."""
+        return Gathered([run for run in self.runs if scale_of(run) == scale])
 
     def value(self, run: Run, field: str) -> Cell:
         """What a run is in a field; None where that means nothing to it."""

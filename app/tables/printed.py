@@ -83,9 +83,10 @@ def _value(found: Moments, decimals: int, best: str | None) -> Value:
 
 
 def _best(cells: Sequence[Moments | None], decimals: int) -> str | None:
-    """The greatest mean as it is printed; what is printed alike is as good. One alone is not the best of anything."""
+    """The greatest mean as it is printed; what is printed alike is as good. Where all are, none is the best."""
     means = [one.mean for one in cells if one is not None]
-    return fixed(max(means), decimals) if len(means) > 1 else None
+    differ = len({fixed(mean, decimals) for mean in means}) > 1
+    return fixed(max(means), decimals) if differ else None
 
 
 def fixed(value: float, decimals: int) -> str:

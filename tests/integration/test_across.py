@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -66,6 +67,8 @@ def words(answer):
 def test_runs_of_several_experiments_are_one_page(client, two):
     page = words(client.get("/compare/runs"))
     assert "12 of 12 runs shown, of 2 experiments." in page
+    assert 'name="on"' not in page
+    assert "Add an experiment" not in page
     assert '<input type="checkbox" name="group" value="model" checked>' in page
     assert '<input type="checkbox" name="group" value="seed" >' in page
     assert "cannot be compared" not in page
@@ -117,34 +120,34 @@ def test_the_lists_lead_to_the_comparison(client, two):
     assert '<a href="/compare/runs" >Runs</a>' in words(client.get("/compare"))
 
 
-def test_different_metrics_are_drawn_apart_and_different_data_sets_are_warned_of(client, launch, two):
-    launch(
-        "third",
-        made(0.0, 0, 0.125, metric="matthews"),
-        made(1.0, 0, 0.25, metric="matthews"),
-        on="RTE",
-        metric="matthews",
-    )
+def test_tasks_and_metrics_have_figures_of_their_own_and_that_is_said(client, launch, two):
+    steered = [made(lam, 0, 0.125 + lam / 8, metric="matthews") for lam in (0.0, 1.0)]
+    launch("third", *steered, on="RTE", metric="matthews")
+    launch("fourth", made(0.0, 0, 0.875), on="RTE")
     page = words(client.get("/compare/runs"))
     assert (
-        "Performance is measured by several metrics, which cannot be compared: Accuracy (12 runs), Matthews "
-        "correlation (2 runs). Figures show the runs with Accuracy." in page
+        "These runs are of 2 data sets and 2 metrics, between which performance cannot be compared. Figures show CoLA, "
+        "Accuracy: 12 of 15 runs. The table of means has a column for each." in page
     )
-    assert "between which performance" not in page
-    rows = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/lambda.csv?metric=matthews").text)))
-    assert [(row["lambda"], row["performance_mean"]) for row in rows] == [("0.0", "0.125"), ("1.0", "0.25")]
-    launch("fourth", made(0.0, 0, 0.875), on="RTE")
-    assert (
-        "These runs are on 2 data sets (RTE, CoLA), between which performance cannot be compared: compare the points "
-        "of one data set. No mean is over several." in words(client.get("/compare/runs"))
+    chosen = dict(re.findall(r'<option value="(\w+\.\w+)" (?:selected)?>([^<]+)', page))
+    assert list(chosen.values()) == ["CoLA, Accuracy", "RTE, Matthews correlation", "RTE, Accuracy"]
+
+    def drawn(on):
+        rows = csv.DictReader(io.StringIO(client.get(f"/compare/runs/figures/lambda.csv?group=lam&on={on}").text))
+        return [(row["lambda"], row["runs"], float(row["performance_mean"])) for row in rows]
+
+    assert [drawn(on) for on in chosen] == [
+        [("0.0", "6", pytest.approx(0.56)), ("1.0", "6", pytest.approx(0.66))],
+        [("0.0", "1", 0.125), ("1.0", "1", 0.25)],
+        [("0.0", "1", 0.875)],
+    ]
+    assert drawn("gone.accuracy") == drawn("")
+    wanted = next(reversed(chosen))
+    assert f'data-figure="/compare/runs/figures/isotropy.json?on={wanted}"' in words(
+        client.get(f"/compare/runs?on={wanted}")
     )
-    apart = client.get("/compare/runs/figures/lambda.csv?group=lam").text
-    assert [(row["task"], row["runs"]) for row in csv.DictReader(io.StringIO(apart))] == [
-        ("CoLA", "6"), ("RTE", "1"), ("CoLA", "6"),
-    ]  # fmt: skip
-    wrong = client.get("/compare/runs?metric=f1")
-    assert wrong.status_code == 422
-    assert "None of these runs is measured by 'f1'; they are by accuracy, matthews." in html.unescape(wrong.text)
+    methods = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/methods.csv").text)))
+    assert max(float(row["performance_mean"]) for row in methods) < 0.875
 
 
 def test_isotropy_at_different_zeta_and_what_is_averaged_over_is_told(client, launch):

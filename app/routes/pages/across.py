@@ -10,9 +10,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
-from app.figures.gathered import FIELDS, head
-from app.figures.metrics import SCALES
-from app.routes.pages.across_figures import cautions, metric_of, offered_of, read_across
+from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK, head
+from app.routes.pages.across_figures import cautions, offered_of, on_of, read_across, scale_on, scales_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.sweep_figures import SweepDep, SweepQuery
 from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
@@ -41,11 +40,12 @@ COLUMNS = {
 
 
 class AcrossQuery(NamedTuple):
-    """What the URL says: the search, what groups are made of, the metric and the view of the scatter."""
+    """What the URL says: the search, what groups are made of, what figures are of, and the view of the scatter."""
 
     q: str = ""
     group: tuple[str, ...] = ()
-    metric: str = ""
+    on: str = ""
+    """A data set and a metric."""
     view: View = "isotropy"
 
     def encoded(self, **changed: str) -> str:
@@ -54,17 +54,17 @@ class AcrossQuery(NamedTuple):
 
     def pairs(self, **changed: str) -> list[tuple[str, str]]:
         """The same as names with values."""
-        given = {"q": self.q, "metric": self.metric, "view": self.view if self.view != "isotropy" else ""} | changed
+        given = {"q": self.q, "on": self.on, "view": self.view if self.view != "isotropy" else ""} | changed
         return [*given.items(), *(("group", field) for field in self.group)]
 
 
 def _query(
     q: str = "",
     group: Annotated[list[str] | None, Query()] = None,
-    metric: str = "",
+    on: str = "",
     view: View = "isotropy",
 ) -> AcrossQuery:
-    return AcrossQuery(q.strip(), tuple(group or ()), metric, view)
+    return AcrossQuery(q.strip(), tuple(group or ()), on, view)
 
 
 AcrossDep = Annotated[AcrossQuery, Depends(_query)]
@@ -109,7 +109,7 @@ def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: Ta
 @router.get("/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> Response:
     """A figure on a page of its own, of which the page of all takes it when it is reached."""
-    figure = read_across(context, choose_runs(context, query.q, query.group), slug, query.metric, look)
+    figure = read_across(context, choose_runs(context, query.q, query.group), slug, query.on, look)
     shown = {"figure": figure, "asked": _asked(query, look)}
     return templates.TemplateResponse(request, "compare_runs_figure.html", shown)
 
@@ -118,28 +118,29 @@ def show_figure_page(request: Request, context: ContextDep, slug: str, query: Ac
 def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, look: SweepDep) -> Response:
     """A figure of the runs."""
     chosen = choose_runs(context, query.q, query.group)
-    return figure_file([read_across(context, chosen, slug, query.metric, look)], slug, kind)
+    return figure_file([read_across(context, chosen, slug, query.on, look)], slug, kind)
 
 
 def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuery, table: TableQuery) -> dict[str, Any]:
     gathered = chosen.gathered
     offered = offered_of(gathered)
+    groupable = {*gathered.differing} & {*gathered.varying, TASK, EXPERIMENT, REGULARIZER, SEED} | {*chosen.fields}
     return {
         "chosen": chosen,
         "counted": shown_of(chosen),
         "asked": _asked(query, look),
         # What is kept of figures further down holds for the same runs alone.
         "key": blake2b(_asked(query, look).encode(), digest_size=6).hexdigest(),
-        "cautions": cautions(chosen, query.metric),
-        "metrics": {name: SCALES[name].title for name in gathered.metrics},
-        "metric": metric_of(gathered, query.metric) if offered else "",
+        "cautions": cautions(chosen, query.on),
+        "scales": scales_of(gathered),
+        "on": on_of(scale_on(gathered, query.on)) if offered else "",
         "offered": offered,
-        "scatter": read_across(context, chosen, query.view, query.metric, look) if offered else None,
-        "groupable": {field: head(field) for field in FIELDS if field in {*gathered.differing, *chosen.fields}},
+        "scatter": read_across(context, chosen, query.view, query.on, look) if offered else None,
+        "groupable": {field: head(field) for field in FIELDS if field in groupable},
         "settings": settings(gathered),
         "suggested": f"Runs: {_what(chosen, query.q)}",
         "head": head,
-        "others": {} if query.q and not OF_EXPERIMENTS.fullmatch(query.q) else list_names(context, OFFERED),
+        "others": _others(context, chosen) if OF_EXPERIMENTS.fullmatch(query.q) else {},
         "kept": parse_qsl(_joined(query.encoded(), look.encoded())),
         "kept_by_search": parse_qsl(_joined(look.encoded(), table.encoded())),
         **_means(context, chosen, query, table),
@@ -153,10 +154,16 @@ def _means(context: Context, chosen: Chosen, query: AcrossQuery, table: TableQue
         "table": table,
         "printed": text,
         "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
-        "files": _joined(query.encoded(metric="", view=""), table.encoded()),
+        "files": _joined(query.encoded(on="", view=""), table.encoded()),
         "columns": COLUMNS,
         "most_decimals": MOST_DECIMALS,
     }
+
+
+def _others(context: Context, chosen: Chosen) -> dict[str, str]:
+    """Names of the experiments that can be added."""
+    names = list_names(context, OFFERED)
+    return {row_id: name for row_id, name in names.items() if row_id not in chosen.gathered.experiments}
 
 
 def _what(chosen: Chosen, q: str) -> str:

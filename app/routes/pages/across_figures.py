@@ -1,14 +1,14 @@
 """The figures of runs of any experiments by their slugs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from app.context import Context
 from app.db.task import TaskKind
-from app.errors import InvalidError, NotFoundError
+from app.errors import NotFoundError
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
-from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, head
+from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Scale, head
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.numerals import count, plural
@@ -24,12 +24,11 @@ BY_LAYER: dict[str, Callable[[Context, Sweep], Figure]] = {
 }
 
 
-def read_across(context: Context, chosen: Chosen, slug: str, metric: str, look: SweepQuery) -> Figure:
-    """One figure of the runs whose performance is measured by that metric; of the most frequent where none is named."""
-    gathered = chosen.gathered
-    if slug not in offered_of(gathered):
+def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: SweepQuery) -> Figure:
+    """One figure of the runs on one data set by one metric, those on which the most have finished unless it is said."""
+    if slug not in offered_of(chosen.gathered):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
-    shown = Gathered([run for run in gathered.runs if run.config["metric"] == metric_of(gathered, metric)])
+    shown = chosen.gathered.on(scale_on(chosen.gathered, on))
     sweep = shown.sweep(chosen.fields)
     if slug in BY_LAYER:
         return BY_LAYER[slug](context, sweep)
@@ -45,45 +44,49 @@ def offered_of(gathered: Gathered) -> list[str]:
     return [slug for slug in (*OF_ROWS, *BY_LAYER) if classes or slug != SILHOUETTE]
 
 
-def metric_of(gathered: Gathered, metric: str) -> str:
-    """The metric that is asked for, or that of the most runs. Raises InvalidError where no run has it."""
-    if metric and metric not in gathered.metrics:
-        raise InvalidError(
-            f"None of these runs is measured by {metric!r}; they are by {', '.join(gathered.metrics)}.", "metric"
-        )
-    return metric or next(iter(gathered.metrics))
+def scales_of(gathered: Gathered) -> dict[str, str]:
+    """What figures can be of, by what the URL says: the data set and the metric in words."""
+    return {
+        on_of(scale): f"{gathered.datasets[scale.dataset_id]}, {SCALES[scale.metric].title}"
+        for scale in gathered.scales
+    }
 
 
-def cautions(chosen: Chosen, metric: str) -> list[str]:
+def on_of(scale: Scale) -> str:
+    """A data set and a metric as the URL says them."""
+    return f"{scale.dataset_id}.{scale.metric}"
+
+
+def scale_on(gathered: Gathered, on: str) -> Scale:
+    """The data set and metric asked for, or where no run is on them those on which the most have finished."""
+    return next((scale for scale in gathered.scales if on_of(scale) == on), next(iter(gathered.scales)))
+
+
+def cautions(chosen: Chosen, on: str) -> list[str]:
     """What a reader has to know before comparing, each a sentence or two."""
     gathered = chosen.gathered
     if not gathered.runs:
         return []
-    shown = metric_of(gathered, metric)
+    scale = scale_on(gathered, on)
+    shown = gathered.on(scale)
     told = []
-    if len(gathered.metrics) > 1:
-        counted = ", ".join(f"{SCALES[name].title} ({plural(n, 'run')})" for name, n in gathered.metrics.items())
-        told.append(
-            f"Performance is measured by several metrics, which cannot be compared: {counted}. "
-            f"Figures show the runs with {SCALES[shown].title}."
+    if len(gathered.scales) > 1:
+        what = " and ".join(
+            plural(len(several), noun)
+            for noun, several in (("data set", gathered.datasets), ("metric", {one.metric for one in gathered.scales}))
+            if len(several) > 1
         )
-    drawn = Gathered([run for run in gathered.runs if run.config["metric"] == shown])
-    if len(drawn.datasets) > 1:
         told.append(
-            f"These runs are on {count(len(drawn.datasets))} data sets ({_some(list(drawn.datasets.values()))}), "
-            "between which performance cannot be compared: compare the points of one data set. No mean is over several."
+            f"These runs are of {what}, between which performance cannot be compared. Figures show "
+            f"{scales_of(gathered)[on_of(scale)]}: {count(len(shown.runs))} of {plural(len(gathered.runs), 'run')}. "
+            "The table of means has a column for each."
         )
-    if "evaluation_zeta" in drawn.differing:
+    if "evaluation_zeta" in shown.differing:
         told.append("IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several.")
-    if others := drawn.beside([*chosen.fields, *COORDINATES, *COMPARABLE]):
+    if others := shown.beside([*chosen.fields, *COORDINATES, *COMPARABLE]):
         named = ", ".join(head(field).lower() for field in others)
         told.append(f"Some points are means over runs that differ in {named} too.")
     return told
-
-
-def _some(names: Sequence[str]) -> str:
-    most = 5
-    return ", ".join(names[:most]) + (f" and {count(len(names) - most)} more" if len(names) > most else "")
 
 
 def _ids(sweep: Sweep) -> list[str]:

@@ -79,6 +79,9 @@ def test_one_group_alone_is_not_the_best():
     table = printed(Summary(["Model"], [ACCURACY], [Row(["a"], [Moments(0.5, 0.1, 3)])], []), Style())
     assert not table.lines[0].cells[0].best
     assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over runs (n = 3)."
+    alike = [Row([name], [Moments(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
+    table = printed(Summary(["Model"], [ACCURACY], alike, []), Style())
+    assert [line.cells[0].best for line in table.lines] == [False, False]
 
 
 def test_heads_say_what_differs_and_the_caption_the_rest():
