@@ -8,10 +8,13 @@ from sqlalchemy.orm import contains_eager
 from app.context import Context
 from app.db.models import Experiment, Run
 from app.search.condition import conditions, sort_column
+from app.search.kinds import Condition
 from app.services.experiments import IN_A_LIST
-from app.services.library import PAGE_ROWS
+from app.services.library import MAX_PAGE, PAGE_ROWS
 
-NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id.expression, Run.position.expression)
+NEWEST_FIRST = (
+    Experiment.created_at.desc(), Experiment.id.expression, Run.position.expression, Run.id.expression
+)  # fmt: skip
 MOST = 1000
 """Runs that a figure is made of at once."""
 
@@ -26,6 +29,16 @@ class RunQuery(NamedTuple):
     descending: bool = False
     page: int = 1
     """From 1."""
+
+    @classmethod
+    def of(cls, q: str, sort: str, page: int = 1) -> "RunQuery":
+        """As a URL has it, where a minus before the field asks for the greatest or newest first."""
+        return cls(q.strip(), sort.removeprefix("-"), sort.startswith("-"), page)
+
+    @property
+    def sort_key(self) -> str:
+        """The order as a URL has it."""
+        return f"-{self.sort}" if self.descending else self.sort
 
 
 class Page(NamedTuple):
@@ -48,7 +61,7 @@ def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = 
     Each comes with its experiment and data set, without what ``IN_A_LIST`` names. Raises InvalidError of ``q`` or
     ``sort``.
     """
-    offset = (query.page - 1) * PAGE_ROWS
+    offset = (min(query.page, MAX_PAGE) - 1) * PAGE_ROWS
     return list_runs(context, query, limit=PAGE_ROWS, offset=offset, experiment_id=experiment_id)
 
 
@@ -56,9 +69,7 @@ def list_runs(
     context: Context, query: RunQuery, *, limit: int, offset: int = 0, experiment_id: str | None = None
 ) -> Page:
     """Runs ``offset`` to ``offset + limit`` of those that are searched for, whatever the query's page."""
-    wanted = conditions(query.q)
-    if experiment_id is not None:
-        wanted.append(Run.experiment_id == experiment_id)
+    wanted = wanted_runs(query.q, experiment_id)
     rows = _runs().where(*wanted).order_by(*_order(query)).limit(limit).offset(offset)
     counted = select(func.count(Run.id)).join(Run.experiment).join(Experiment.dataset).where(*wanted)
     with context.sessions() as session:
@@ -68,6 +79,11 @@ def list_runs(
 def matching(context: Context, q: str, *, most: int = MOST) -> Matching:
     """All runs that are searched for, for a figure or a table of groups; the newest where there are more than most."""
     return Matching(*list_runs(context, RunQuery(q), limit=most))
+
+
+def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:
+    """What must hold of runs, joined with their experiment and data set, that are searched for."""
+    return [*conditions(q), *([] if experiment_id is None else [Run.experiment_id == experiment_id])]
 
 
 def _runs() -> Select[Run]:
