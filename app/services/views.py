@@ -17,7 +17,7 @@ ID_CHARACTERS = 8
 MAX_QUERY = 64_000
 """Characters of what is stored; servers and browsers read addresses that long."""
 PAGES = re.compile(
-    r"/experiments|/experiments/[0-9a-f]{32}|/compare|/compare/runs|/measures|/playground"
+    r"/experiments|/experiments/[0-9a-f]{32}|/compare|/compare/runs|/compare/runs/list|/measures|/playground"
     r"|/embeddings|/embeddings/[0-9a-f]{32}|/encodings/[0-9a-f]{32}|/runs/[0-9a-f]{32}"
 )
 """The pages whose state is in their address. Nothing else is ever sent to: no other host, and nothing that changes."""

@@ -52,8 +52,8 @@ def test_a_state_of_many_thousand_characters_comes_back_whole(client):
 
 @pytest.mark.parametrize(
     "path",
-    ["/experiments", f"/experiments/{EXPERIMENT}", "/compare", "/compare/runs", "/measures", "/playground",
-     "/embeddings", f"/embeddings/{EXPERIMENT}", f"/encodings/{EXPERIMENT}", f"/runs/{EXPERIMENT}"],
+    ["/experiments", f"/experiments/{EXPERIMENT}", "/compare", "/compare/runs", "/compare/runs/list", "/measures",
+     "/playground", "/embeddings", f"/embeddings/{EXPERIMENT}", f"/encodings/{EXPERIMENT}", f"/runs/{EXPERIMENT}"],
 )  # fmt: skip
 def test_pages_with_a_state_can_be_kept(client, path):
     assert save(client, path=path).status_code == 201

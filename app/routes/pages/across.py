@@ -11,13 +11,16 @@ from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK, head
+from app.problems import status_of
 from app.routes.pages.across_figures import cautions, offered_of, on_of, read_across, scale_on, scales_of
 from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.run_table import RunQueryDep, encoded, read_table
 from app.routes.pages.sweep_figures import SweepDep, SweepQuery
 from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
 from app.search.language import quoted
 from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.experiments import list_names
+from app.services.run_search import RunQuery
 from app.tables.latex import latex
 from app.tables.markdown import markdown
 from app.tables.printed import MOST_DECIMALS, printed
@@ -92,6 +95,15 @@ def show_runs(
     return templates.TemplateResponse(request, "compare_runs.html", shown, status_code=status)
 
 
+@router.get("/list")
+def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Response:
+    """The runs that are searched for one by one, sorted and in pages."""
+    table = read_table(context, wanted, "/compare/runs/list", back="")
+    shown = {"table": table, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
+    status = status_of(table.problem) if table.problem else 200
+    return templates.TemplateResponse(request, "compare_run_list.html", shown, status_code=status)
+
+
 @router.get("/table.html")
 def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table: TableDep) -> Response:
     """The table of means on a page of its own, of which an experiment's page takes it when it is reached."""
@@ -128,6 +140,7 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
     return {
         "chosen": chosen,
         "counted": shown_of(chosen),
+        "listed": f"/compare/runs/list{encoded(RunQuery(query.q))}",
         "asked": _asked(query, look),
         # What is kept of figures further down holds for the same runs alone.
         "key": blake2b(_asked(query, look).encode(), digest_size=6).hexdigest(),

@@ -18,7 +18,8 @@ class ViewRequest(BaseModel):
         str,
         Field(
             description="Of a page whose state is in its address: /experiments, /experiments/{id}, /runs/{id}, "
-            "/compare, /compare/runs, /measures, /playground, /embeddings, /embeddings/{id} or /encodings/{id}."
+            "/compare, /compare/runs, /compare/runs/list, /measures, /playground, /embeddings, /embeddings/{id} "
+            "or /encodings/{id}."
         ),
     ]
     query: Annotated[str, Field(description="What follows the question mark; at most 64,000 characters.")] = ""
