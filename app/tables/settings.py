@@ -48,9 +48,7 @@ def settings(gathered: Gathered) -> Settings:
         if field in gathered.differing
     }
     equal = {
-        field: "; ".join(_values(gathered, field, gathered.runs))
-        for field in compared
-        if gathered.runs and field not in gathered.differing
+        field: words(_first(gathered, field)) for field in compared if gathered.runs and field not in gathered.differing
     }
     many = len(gathered.runs) > MOST_COLUMNS
     return Settings([side for side, _ in shown], differing, equal, many, len(columns) - len(shown))
@@ -59,6 +57,12 @@ def settings(gathered: Gathered) -> Settings:
 def words(cell: Cell) -> str:
     """A setting as a cell shows it."""
     return cell if isinstance(cell, str) else short(cell)
+
+
+def _first(gathered: Gathered, field: str) -> Cell:
+    """The value of the first run to which it means something."""
+    values = (gathered.value(run, field) for run in gathered.runs)
+    return next((value for value in values if value is not None), None)
 
 
 def _columns(gathered: Gathered) -> list[tuple[Side, Sequence[Run]]]:
