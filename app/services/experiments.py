@@ -50,6 +50,13 @@ def _models(plan: SweepPlan) -> str:
     return names[0] if len(names) == 1 else plural(len(names), "model")
 
 
+def list_names(context: Context, most: int) -> dict[str, str]:
+    """Names of the newest experiments by their ids."""
+    newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(most)
+    with context.sessions() as session:
+        return dict(session.execute(newest).all())
+
+
 def newest_experiment(context: Context) -> Experiment | None:
     """The one that was launched last, if there is any."""
     with context.sessions() as session:

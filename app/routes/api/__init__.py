@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from app.problems import Problem
 from app.routes.api import (
+    across,
     comparison,
     datasets,
     dry_runs,
@@ -22,6 +23,7 @@ from app.routes.api import (
     runs,
     tags,
     trash,
+    views,
 )
 
 PROBLEMS = {
@@ -46,6 +48,7 @@ MODULES = (
     encodings,
     tags,
     comparison,
+    across,
     trash,
     postprocess,
     datasets,
@@ -57,6 +60,7 @@ MODULES = (
     queue,
     measures,
     playground,
+    views,
     health,
 )
 
