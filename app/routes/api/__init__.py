@@ -6,12 +6,14 @@ from fastapi import APIRouter
 
 from app.problems import Problem
 from app.routes.api import (
+    archives,
     comparison,
     datasets,
     dry_runs,
     embeddings,
     encodings,
     experiments,
+    figures,
     health,
     measures,
     playground,
@@ -48,9 +50,11 @@ MODULES = (
     postprocess,
     datasets,
     dry_runs,
+    archives,
     experiments,
     presets,
     runs,
+    figures,
     measures,
     playground,
     health,

@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from app.routes.pages import (
+    archives,
     comparison,
     datasets,
     description,
@@ -37,6 +38,7 @@ MODULES = (
     encodings,
     datasets,
     sweep,
+    archives,
     experiments,
     runs,
     measures,
