@@ -76,6 +76,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
     measure = measure if measure in WATCHED else WATCHED[0]
     shown = {
         "run": run,
+        "name": _whole_name(run),
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {NAMES[name]: lam for name, lam in weights(config)},
@@ -125,7 +126,7 @@ def show_figure_page(
     """A figure of the run on a page of its own, of which the run's page takes it when it is reached."""
     run = get_run(context, run_id)
     shown = {
-        "name": f"{run.experiment.name}, {_name(run)}",
+        "name": _whole_name(run),
         "here": f"/runs/{run_id}",
         "figure": read_run_figure(context, run, slug, measure),
         "query": urlencode({"measure": measure}) if slug == "layers" else "",
@@ -162,6 +163,11 @@ def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figu
 
 def _alone(run: Run) -> Sweep:
     return Sweep([run], {})
+
+
+def _whole_name(run: Run) -> str:
+    """What its files are called by."""
+    return f"{run.experiment.name}, {_name(run)}"
 
 
 def _name(run: Run) -> str:
