@@ -1,7 +1,7 @@
 """A sweep for figures: its runs gathered by setting, and what settings and families are called."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,8 @@ class Sweep:
 
     runs: Sequence[Run]
     grid: Mapping[str, Sequence[Any]]
+    told: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
+    """Of fields that no configuration has, such as the experiment: the values by the ids of runs."""
 
     @classmethod
     def of(cls, experiment: Experiment) -> "Sweep":
@@ -54,7 +56,12 @@ class Sweep:
 
     def setting(self, run: Run) -> Setting:
         """What a run is one of; the same for all its seeds."""
-        return setting_of(run, self.fields)
+        setting = setting_of(run, self.fields)
+        if not self.told:
+            return setting
+        named = zip(self.fields, setting.values, strict=True)
+        values = (self.told[name][run.id] if name in self.told else value for name, value in named)
+        return setting._replace(values=tuple(values))
 
     def family(self, setting: Setting) -> Family:
         """The line that a setting lies on."""

@@ -24,21 +24,21 @@ def _of_one_type(annotation: Any) -> type | None:
     return annotation if isinstance(annotation, type) else None
 
 
-def _kind(name: str, of: type) -> Kind | None:
+def _kind(name: str, of: type, *, optional: bool) -> Kind | None:
     stored = Run.config[name]
     if issubclass(of, bool):
         return Flag(stored.as_boolean())
     if issubclass(of, int | float):
         return Number(stored.as_float())
     if issubclass(of, StrEnum):
-        return Choice(stored.as_string(), {one.value: one.value.replace("_", " ") for one in of})
+        return Choice(stored.as_string(), {one.value: one.value.replace("_", " ") for one in of}, optional=optional)
     return Text(stored.as_string()) if issubclass(of, str) else None
 
 
 def _settings() -> Iterator[tuple[str, Kind]]:
     for name, field in TrainingOptions.model_fields.items():
         of = _of_one_type(field.annotation)
-        if of is not None and (kind := _kind(name, of)):
+        if of is not None and (kind := _kind(name, of, optional=field.default is None)):
             yield OTHERWISE.get(name, name), kind
 
 

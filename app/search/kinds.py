@@ -86,11 +86,15 @@ class Choice:
     column: ColumnElement[Any]
     names: Mapping[Any, str]
     """What each is called on pages, by what is stored."""
+    optional: bool = False
+    """Whether there may be none of them."""
     operators: Sequence[str] = (":", "=")
 
     def condition(self, operator: str, value: str) -> Condition:
         """Rows that have one of the words that are meant."""
         wanted = value.lower()
+        if self.optional and wanted in NOTHING:
+            return self.column.is_(None)
         called = {stored: {str(stored).lower(), name.lower()} for stored, name in self.names.items()}
         found = [stored for stored, names in called.items() if wanted in names]
         if not found and operator == ":":

@@ -59,6 +59,13 @@ def list_experiments(context: Context) -> list[Experiment]:
         return list(session.scalars(loaded))
 
 
+def list_names(context: Context, most: int) -> dict[str, str]:
+    """Names of the newest experiments by their ids."""
+    newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(most)
+    with context.sessions() as session:
+        return dict(session.execute(newest).all())
+
+
 def newest_experiment(context: Context) -> Experiment | None:
     """The one that was launched last, if there is any."""
     with context.sessions() as session:

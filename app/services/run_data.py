@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 
 from app.context import Context
 from app.db.models import Run, RunFigure, Step
@@ -35,11 +35,11 @@ def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) ->
     return looks
 
 
-def list_by_layer(context: Context, experiment_id: str, measure: str) -> dict[str, dict[str, Any]]:
-    """``{"values", "reasons", "n"}`` of a measure by layer, for every run of an experiment that has it."""
+def list_by_layer(context: Context, of: str | Sequence[str], measure: str) -> dict[str, dict[str, Any]]:
+    """``{"values", "reasons", "n"}`` of a measure by layer, for every run that has it, of an experiment or by id."""
     found = Run.results[("by_layer", measure)]
     n = Run.results[("by_layer_n", measure)]
-    wanted = select(Run.id, found, n).where(Run.experiment_id == experiment_id, Run.results.is_not(None))
+    wanted = select(Run.id, found, n).where(_among(of), Run.results.is_not(None))
     with context.sessions() as session:
         return {run_id: {**one, "n": rows} for run_id, one, rows in session.execute(wanted) if one}
 
@@ -65,3 +65,8 @@ def get_activation(context: Context, run_id: str) -> dict[str, Any]:
     if found is None:
         raise NotFoundError(f"There is no activation of a run {run_id!r}; it is kept when a run finishes.")
     return found
+
+
+def _among(of: str | Sequence[str]) -> ColumnElement[bool]:
+    """The runs of an experiment by its id, or those of these ids."""
+    return Run.experiment_id == of if isinstance(of, str) else Run.id.in_(of)

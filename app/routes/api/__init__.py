@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from app.problems import Problem
 from app.routes.api import (
+    across,
     archives,
     comparison,
     datasets,
@@ -23,6 +24,7 @@ from app.routes.api import (
     runs,
     tags,
     trash,
+    views,
 )
 
 PROBLEMS = {
@@ -47,6 +49,7 @@ MODULES = (
     encodings,
     tags,
     comparison,
+    across,
     trash,
     postprocess,
     datasets,
@@ -59,6 +62,7 @@ MODULES = (
     figures,
     measures,
     playground,
+    views,
     health,
 )
 

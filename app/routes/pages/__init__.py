@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from app.routes.pages import (
+    across,
     archives,
     comparison,
     datasets,
@@ -22,6 +23,7 @@ from app.routes.pages import (
     shrinkage,
     sweep,
     trash,
+    views,
 )
 
 MODULES = (
@@ -35,6 +37,7 @@ MODULES = (
     lab,
     files,
     comparison,
+    across,
     encodings,
     datasets,
     sweep,
@@ -44,6 +47,7 @@ MODULES = (
     measures,
     playground,
     queue,
+    views,
 )
 
 router = APIRouter(include_in_schema=False)

@@ -1,0 +1,147 @@
+"""Runs of any experiments: what they are called, what they differ in, and what of that tells them apart."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from app.db.config import TrainingOptions
+from app.db.models import Run, RunStatus
+from app.db.penalty import Regularizer
+from app.figures.figure import Cell
+from app.figures.setting import setting_of
+from app.figures.sweep import Sweep
+from app.regularizers import NAMES
+
+MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
+TASK, EXPERIMENT = "task", "experiment"
+COORDINATES = (REGULARIZER, LAM, ZETA)
+"""What every setting of a figure has by itself."""
+OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
+FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
+"""All that runs can be grouped by; a task is the data set by its name, as in a search."""
+OF_THE_TASK = frozenset({"text_columns", "label_column", "metric"})
+WITHOUT_EFFECT = frozenset({"export", "probe_every"})
+NOT_BY_ITSELF = frozenset({TASK, EXPERIMENT, SEED}) | OF_THE_TASK | WITHOUT_EFFECT
+"""What groups are not made of unless that is asked for: seeds are averaged over, tasks are columns."""
+COMPARABLE = ("evaluation_zeta",)
+"""What points of a figure never average over, besides tasks, which have figures of their own: what IsoScore* is."""
+HEADS = {LAM: "λ", ZETA: "ζ", "evaluation_zeta": "ζ of the evaluation"}
+
+
+def head(field: str) -> str:
+    """What a field is called at the head of a column."""
+    return HEADS.get(field) or field.replace("_", " ").capitalize()
+
+
+class Scale(NamedTuple):
+    """What performance is of: only on the same data set and by the same metric can it be compared."""
+
+    dataset_id: str
+    metric: str
+
+
+def scale_of(run: Run) -> Scale:
+    """What the performance of a run is of."""
+    return Scale(run.experiment.dataset_id, str(run.config["metric"]))
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Runs, each with its experiment and data set at hand."""
+
+    runs: Sequence[Run]
+
+    @cached_property
+    def experiments(self) -> dict[str, str]:
+        """Names of the experiments by their ids, in the order of their first runs, told apart where they are alike."""
+        return _told_apart((run.experiment_id, run.experiment.name) for run in self.runs)
+
+    @cached_property
+    def datasets(self) -> dict[str, str]:
+        """The same of their data sets."""
+        return _told_apart((run.experiment.dataset_id, run.experiment.dataset.name) for run in self.runs)
+
+    @cached_property
+    def scales(self) -> dict[Scale, int]:
+        """On what performance is measured, and how many of the runs have finished there; the most first."""
+        counted = Counter({scale_of(run): 0 for run in self.runs})
+        counted.update(scale_of(run) for run in self.runs if run.status is RunStatus.FINISHED)
+        return dict(counted.most_common())
+
+    def on(self, scale: Scale) -> "Gathered":
+        """The runs whose performance is measured on that."""
+        return Gathered([run for run in self.runs if scale_of(run) == scale])
+
+    def value(self, run: Run, field: str) -> Cell:
+        """What a run is in a field; None where that means nothing to it."""
+        if field == TASK:
+            return self.datasets[run.experiment.dataset_id]
+        if field == EXPERIMENT:
+            return self.experiments[run.experiment_id]
+        setting = setting_of(run, [field])
+        if field == REGULARIZER:
+            return NAMES[setting.regularizer]
+        return {LAM: setting.lam, ZETA: setting.zeta}.get(field, setting.values[0])
+
+    @cached_property
+    def differing(self) -> list[str]:
+        """The fields in which some of the runs differ, in the order of ``FIELDS``."""
+        return [field for field in FIELDS if self._differs(field)]
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """Those of them that make groups unless others are asked for; λ alone tells one regularizer from none."""
+        methods = self._told(REGULARIZER) - {NAMES[Regularizer.NONE]}
+        left_out = NOT_BY_ITSELF if len(methods) > 1 else NOT_BY_ITSELF | {REGULARIZER}
+        return [field for field in self.differing if field not in left_out]
+
+    def beside(self, fields: Sequence[str]) -> list[str]:
+        """What else the runs of one group differ in, besides their seeds."""
+        groups: dict[tuple[Cell, ...], list[Run]] = {}
+        for run in self.runs:
+            groups.setdefault(tuple(self.value(run, field) for field in fields), []).append(run)
+        others = [field for field in self.varying if field not in fields]
+        return [field for field in others if any(len(Gathered(alike)._told(field)) > 1 for alike in groups.values())]
+
+    def sweep(self, fields: Iterable[str]) -> Sweep:
+        """The runs for figures, told apart by these fields, and by what cannot be averaged over."""
+        wanted = [*(one for one in COMPARABLE if one in self.differing), *fields]
+        told = {field: {run.id: self.value(run, field) for run in self.runs} for field in (TASK, EXPERIMENT)}
+        grid = {field: self._values(field) for field in dict.fromkeys(wanted) if field not in COORDINATES}
+        return Sweep(self.runs, grid, {field: values for field, values in told.items() if field in grid})
+
+    def _values(self, field: str) -> list[Any]:
+        return sorted(self._told(field), key=partial(order, field))
+
+    def _told(self, field: str) -> set[Cell]:
+        """The values of a field, of the runs to which it means something."""
+        return {self.value(run, field) for run in self.runs} - {None}
+
+    def _differs(self, field: str) -> bool:
+        if field == TASK:
+            return len(self.datasets) > 1
+        if field == EXPERIMENT:
+            return len(self.experiments) > 1
+        if field not in (SEED, *COORDINATES) and len({repr(run.config.get(field)) for run in self.runs}) < 2:
+            return False
+        return len(self._told(field)) > 1
+
+
+def order(field: str, cell: Cell) -> tuple[int, float, str]:
+    """A key to sort by: what has no value first, then numbers from the least, then words."""
+    if cell is None:
+        return 0, 0.0, ""
+    if not isinstance(cell, str):
+        return 1, float(cell), ""
+    return (1, float(_METHODS.index(cell)), "") if field == REGULARIZER else (2, 0.0, cell.casefold())
+
+
+_METHODS = list(NAMES.values())
+
+
+def _told_apart(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    names = dict(named)
+    often = Counter(names.values())
+    return {row_id: name if often[name] == 1 else f"{name} ({row_id[:6]})" for row_id, name in names.items()}

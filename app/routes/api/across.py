@@ -1,0 +1,89 @@
+"""Runs of any experiments read together, over the API."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from app.dependencies import ContextDep
+from app.routes.api.schemas.across import (
+    ColumnOut,
+    DifferingOut,
+    EqualOut,
+    GroupOut,
+    MomentsOut,
+    RunTableOut,
+    SettingsOut,
+    SideOut,
+)
+from app.services.across import choose_runs, summarise
+from app.tables.latex import latex
+from app.tables.markdown import markdown
+from app.tables.printed import MOST_DECIMALS, Style, printed
+from app.tables.settings import settings
+from app.tables.summary import Shown
+
+router = APIRouter(prefix="/compare/runs", tags=["runs"])
+
+Search = Annotated[
+    str, Query(description="Words and conditions such as `task:cola lam<0 iso>0.2`; all runs without one.")
+]
+Group = Annotated[
+    list[str] | None,
+    Query(
+        description="Fields that groups are made of: task, experiment, model, regularizer, lam, zeta, seed or a "
+        "training option; without one, all that varies but tasks and seeds."
+    ),
+]
+TEXTS = {"markdown": "text/markdown", "latex": "application/x-tex", "csv": "text/csv"}
+AS_TEXT: dict[str, Any] = {"content": {media_type: {"schema": {"type": "string"}} for media_type in TEXTS.values()}}
+
+
+@router.get("/table", response_model=RunTableOut, responses={200: AS_TEXT})
+def show_table(
+    context: ContextDep,
+    q: Search = "",
+    group: Group = None,
+    columns: Annotated[Shown, Query(description="What the columns are, each for every data set.")] = Shown.PERFORMANCE,
+    format: Annotated[  # noqa: A002 - the name in the URL
+        Literal["json", "markdown", "latex", "csv"], Query(description="JSON and CSV are unrounded.")
+    ] = "json",
+    decimals: Annotated[
+        int | None,
+        Query(ge=0, le=MOST_DECIMALS, description="Of Markdown and LaTeX; without it, as the deviations allow."),
+    ] = None,
+    bold: Annotated[bool, Query(description="Whether the greatest mean of a column is bold, but for isotropy.")] = True,
+) -> Response | RunTableOut:
+    """Means and standard deviations of groups of runs, as a paper prints them or as numbers."""
+    chosen = choose_runs(context, q, group or ())
+    found = summarise(context, chosen, columns)
+    if format == "json":
+        return RunTableOut(
+            runs=len(chosen.gathered.runs),
+            total=chosen.total,
+            groups=chosen.fields,
+            columns=[ColumnOut(dataset=one.dataset, measure=one.measure) for one in found.columns],
+            rows=[
+                GroupOut(group=row.labels, cells=[one and MomentsOut(**one._asdict()) for one in row.cells])
+                for row in found.rows
+            ],
+            notes=found.notes,
+        )
+    if format == "csv":
+        return Response(found.table().csv(), media_type=TEXTS[format])
+    text = printed(found, Style(decimals, bold))
+    return Response(latex(text) if format == "latex" else markdown(text), media_type=TEXTS[format])
+
+
+@router.get("/settings")
+def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
+    """The settings in which runs differ, side by side, and those that are the same for all of them."""
+    chosen = choose_runs(context, q)
+    found = settings(chosen.gathered)
+    return SettingsOut(
+        runs=len(chosen.gathered.runs),
+        total=chosen.total,
+        sides=[SideOut(**side._asdict()) for side in found.sides],
+        left_out=found.left_out,
+        differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
+        equal=[EqualOut(field=field, value=value) for field, value in found.equal.items()],
+    )

@@ -1,0 +1,187 @@
+"""Runs of any experiments read together: figures, tables of means, and the settings that differ."""
+
+import re
+from hashlib import blake2b
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from app.context import Context
+from app.dependencies import ContextDep
+from app.errors import InvalidError
+from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK, head
+from app.routes.pages.across_figures import cautions, offered_of, on_of, read_across, scale_on, scales_of
+from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.sweep_figures import SweepDep, SweepQuery
+from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
+from app.search.language import quoted
+from app.services.across import Chosen, choose_runs, shown_of, summarise
+from app.services.experiments import list_names
+from app.tables.latex import latex
+from app.tables.markdown import markdown
+from app.tables.printed import MOST_DECIMALS, printed
+from app.tables.settings import settings
+from app.tables.summary import Shown
+from app.templating import templates
+
+router = APIRouter(prefix="/compare/runs")
+
+View = Literal["isotropy", "lambda"]
+OF_EXPERIMENTS = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
+OFFERED = 200
+"""Experiments in the list to add another from; all others are found by search."""
+COLUMNS = {
+    Shown.PERFORMANCE: "performance",
+    Shown.ISOTROPY: "IsoScore★",
+    Shown.BOTH: "performance and IsoScore★",
+    Shown.METRICS: "all metrics",
+}
+
+
+class AcrossQuery(NamedTuple):
+    """What the URL says: the search, what groups are made of, what figures are of, and the view of the scatter."""
+
+    q: str = ""
+    group: tuple[str, ...] = ()
+    on: str = ""
+    """A data set and a metric."""
+    view: View = "isotropy"
+
+    def encoded(self, **changed: str) -> str:
+        """The query string again, or one that differs; what is not said otherwise is left out."""
+        return urlencode([pair for pair in self.pairs(**changed) if pair[1]])
+
+    def pairs(self, **changed: str) -> list[tuple[str, str]]:
+        """The same as names with values."""
+        given = {"q": self.q, "on": self.on, "view": self.view if self.view != "isotropy" else ""} | changed
+        return [*given.items(), *(("group", field) for field in self.group)]
+
+
+def _query(
+    q: str = "",
+    group: Annotated[list[str] | None, Query()] = None,
+    on: str = "",
+    view: View = "isotropy",
+) -> AcrossQuery:
+    return AcrossQuery(q.strip(), tuple(group or ()), on, view)
+
+
+AcrossDep = Annotated[AcrossQuery, Depends(_query)]
+
+
+@router.get("")
+def show_runs(
+    request: Request,
+    context: ContextDep,
+    query: AcrossDep,
+    look: SweepDep,
+    table: TableDep,
+    experiment: Annotated[list[str] | None, Query()] = None,
+) -> Response:
+    """The runs that are searched for; experiments that were ticked become a search for them."""
+    if experiment:
+        return see(f"/compare/runs?{query.encoded(q=_search_for(query.q, experiment))}")
+    shown: dict[str, Any] = {"query": query, "look": look, "at": "/compare/runs"}
+    status = 200
+    try:
+        shown |= _shown(context, choose_runs(context, query.q, query.group), query, look, table)
+    except InvalidError as error:
+        shown["complaint"] = error
+        status = 422
+    return templates.TemplateResponse(request, "compare_runs.html", shown, status_code=status)
+
+
+@router.get("/table.html")
+def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table: TableDep) -> Response:
+    """The table of means on a page of its own, of which an experiment's page takes it when it is reached."""
+    chosen = choose_runs(context, query.q, query.group)
+    shown = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
+    return templates.TemplateResponse(request, "compare_table.html", shown | _means(context, chosen, query, table))
+
+
+@router.get("/table.{kind}")
+def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: TableDep) -> Response:
+    """The table of means as a file to keep."""
+    return table_file(summarise(context, choose_runs(context, query.q, query.group), table.shown), kind, table.style)
+
+
+@router.get("/figures/{slug}.html")
+def show_figure_page(request: Request, context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> Response:
+    """A figure on a page of its own, of which the page of all takes it when it is reached."""
+    figure = read_across(context, choose_runs(context, query.q, query.group), slug, query.on, look)
+    shown = {"figure": figure, "asked": _asked(query, look)}
+    return templates.TemplateResponse(request, "compare_runs_figure.html", shown)
+
+
+@router.get("/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, look: SweepDep) -> Response:
+    """A figure of the runs."""
+    chosen = choose_runs(context, query.q, query.group)
+    return figure_file([read_across(context, chosen, slug, query.on, look)], slug, kind)
+
+
+def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuery, table: TableQuery) -> dict[str, Any]:
+    gathered = chosen.gathered
+    offered = offered_of(gathered)
+    groupable = {*gathered.differing} & {*gathered.varying, TASK, EXPERIMENT, REGULARIZER, SEED} | {*chosen.fields}
+    return {
+        "chosen": chosen,
+        "counted": shown_of(chosen),
+        "asked": _asked(query, look),
+        # What is kept of figures further down holds for the same runs alone.
+        "key": blake2b(_asked(query, look).encode(), digest_size=6).hexdigest(),
+        "cautions": cautions(chosen, query.on),
+        "scales": scales_of(gathered),
+        "on": on_of(scale_on(gathered, query.on)) if offered else "",
+        "offered": offered,
+        "scatter": read_across(context, chosen, query.view, query.on, look) if offered else None,
+        "groupable": {field: head(field) for field in FIELDS if field in groupable},
+        "settings": settings(gathered),
+        "suggested": f"Runs: {_what(chosen, query.q)}",
+        "head": head,
+        "others": _others(context, chosen) if OF_EXPERIMENTS.fullmatch(query.q) else {},
+        "kept": parse_qsl(_joined(query.encoded(), look.encoded())),
+        "kept_by_search": parse_qsl(_joined(look.encoded(), table.encoded())),
+        **_means(context, chosen, query, table),
+    }
+
+
+def _means(context: Context, chosen: Chosen, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
+    """The table of means, and the texts and files that it becomes."""
+    text = printed(summarise(context, chosen, table.shown), table.style)
+    return {
+        "table": table,
+        "printed": text,
+        "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
+        "files": _joined(query.encoded(on="", view=""), table.encoded()),
+        "columns": COLUMNS,
+        "most_decimals": MOST_DECIMALS,
+    }
+
+
+def _others(context: Context, chosen: Chosen) -> dict[str, str]:
+    """Names of the experiments that can be added."""
+    names = list_names(context, OFFERED)
+    return {row_id: name for row_id, name in names.items() if row_id not in chosen.gathered.experiments}
+
+
+def _what(chosen: Chosen, q: str) -> str:
+    """What the runs are, in words."""
+    return ", ".join(chosen.gathered.experiments.values()) if OF_EXPERIMENTS.fullmatch(q) else q or "all"
+
+
+def _asked(query: AcrossQuery, look: SweepQuery) -> str:
+    """The query string of a figure."""
+    return _joined(query.encoded(view=""), look.encoded())
+
+
+def _joined(*queries: str) -> str:
+    return "&".join(query for query in queries if query)
+
+
+def _search_for(q: str, experiments: list[str]) -> str:
+    """These experiments, besides those that the search is for."""
+    there = q.removeprefix("experiment=").split(",") if OF_EXPERIMENTS.fullmatch(q) else []
+    ids = dict.fromkeys([*there, *(one for one in experiments if one)])
+    return f"experiment={','.join(one if one.isalnum() else quoted(one) for one in ids)}"

@@ -1,0 +1,68 @@
+"""Runs of any experiments that are read together: which, in which groups, and what is read beside their rows."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import select
+
+from app.context import Context
+from app.db.models import Run
+from app.errors import InvalidError
+from app.figures.gathered import FIELDS, Gathered
+from app.search.fields import ALIASES
+from app.services.run_search import MOST, matching
+from app.tables.summary import Metrics, Shown, Summary, summary
+
+
+class Chosen(NamedTuple):
+    """Runs that were searched for, those of the newest experiments where there are too many, and how many there are."""
+
+    gathered: Gathered
+    total: int
+    fields: list[str]
+    """What groups are made of."""
+
+
+def choose_runs(context: Context, q: str, group: Sequence[str] = ()) -> Chosen:
+    """The runs of a search, grouped by these fields, or where none is named by all that varies.
+
+    Raises InvalidError of ``q`` or ``group``.
+    """
+    fields = _fields(group)
+    found = matching(context, q, most=MOST)
+    gathered = Gathered(found.runs)
+    return Chosen(gathered, found.total, fields or gathered.varying)
+
+
+def summarise(context: Context, chosen: Chosen, shown: Shown) -> Summary:
+    """Means and deviations of the groups."""
+    runs = chosen.gathered.runs
+    metrics = list_metrics(context, [run.id for run in runs]) if shown is Shown.METRICS else {}
+    found = summary(chosen.gathered, chosen.fields, shown, metrics)
+    if len(runs) < chosen.total:
+        found.notes.append(f"{shown_of(chosen)}.")
+    return found
+
+
+def shown_of(chosen: Chosen) -> str:
+    """How many there are, and how many of them are read."""
+    runs = len(chosen.gathered.runs)
+    if runs == chosen.total:
+        return f"{runs:,} of {chosen.total:,} runs shown"
+    return f"{runs:,} of {chosen.total:,} runs shown, those of the newest experiments"
+
+
+def list_metrics(context: Context, ids: Sequence[str]) -> Metrics:
+    """All metrics of these runs, of each that has some."""
+    wanted = select(Run.id, Run.results["metrics"]).where(Run.id.in_(ids), Run.results.is_not(None))
+    with context.sessions() as session:
+        return {run_id: metrics for run_id, metrics in session.execute(wanted) if metrics}
+
+
+def _fields(group: Sequence[str]) -> list[str]:
+    named = dict.fromkeys(ALIASES.get(name.lower(), name) for name in group if name)
+    if unknown := [name for name in named if name not in FIELDS]:
+        raise InvalidError(
+            f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(FIELDS))}.", "group"
+        )
+    return list(named)

@@ -1,0 +1,1 @@
+"""Means and standard deviations as a paper prints them."""

@@ -1,0 +1,128 @@
+"""A summary as it is printed: digits, what is bold, and the words above it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor, log10
+from statistics import median_low
+from typing import NamedTuple
+
+from app.numerals import count
+from app.tables.summary import Column, Moments, Summary
+
+MOST_DECIMALS = 6
+WITHOUT_A_DEVIATION = 3
+"""Decimals where nothing tells how many are certain."""
+
+
+class Style(NamedTuple):
+    """Decimals of all cells, None for those that the deviations allow; and whether the best of a column is bold."""
+
+    decimals: int | None = None
+    bold: bool = True
+
+
+class Value(NamedTuple):
+    """A cell as text, its minus a hyphen; ``std`` is None of a single run."""
+
+    mean: str
+    std: str | None
+    n: int
+    best: bool
+
+
+class Line(NamedTuple):
+    """A row as text."""
+
+    labels: list[str]
+    cells: list[Value | None]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A table as text, yet without a markup."""
+
+    caption: str
+    heads: list[str]
+    columns: list[str]
+    lines: list[Line]
+
+
+def printed(summary: Summary, style: Style) -> Printed:
+    """Every cell rounded, each column to the same decimals."""
+    found = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
+    values = [
+        _column(cells, style, style.bold and column.greater_is_better)
+        for column, cells in zip(summary.columns, found, strict=True)
+    ]
+    lines = [Line(row.labels, [cells[place] for cells in values]) for place, row in enumerate(summary.rows)]
+    several_datasets, several_measures = len(_datasets(summary)) > 1, len(_measures(summary)) > 1
+    heads = [_head(column, several_datasets, several_measures) for column in summary.columns]
+    return Printed(_caption(summary, values), summary.heads, heads, lines)
+
+
+def decimals_of(cells: Sequence[Moments | None]) -> int:
+    """Decimals that give the deviations of a column two significant digits: the middle one, where they differ."""
+    needed = [_two_digits(one.std) for one in cells if one is not None and one.std]
+    return min(max(median_low(needed), 0), MOST_DECIMALS) if needed else WITHOUT_A_DEVIATION
+
+
+def _two_digits(std: float) -> int:
+    # As it is printed: 0.0996 rounds to 0.10, whose two digits are a decimal fewer.
+    return 1 - floor(log10(float(f"{std:.1e}")))
+
+
+def _column(cells: Sequence[Moments | None], style: Style, bold: bool) -> list[Value | None]:
+    decimals = decimals_of(cells) if style.decimals is None else style.decimals
+    best = _best(cells, decimals) if bold else None
+    return [one and _value(one, decimals, best) for one in cells]
+
+
+def _value(found: Moments, decimals: int, best: str | None) -> Value:
+    mean = fixed(found.mean, decimals)
+    return Value(mean, None if found.std is None else fixed(found.std, decimals), found.n, mean == best)
+
+
+def _best(cells: Sequence[Moments | None], decimals: int) -> str | None:
+    """The greatest mean as it is printed; what is printed alike is as good. Where all are, none is the best."""
+    means = [one.mean for one in cells if one is not None]
+    differ = len({fixed(mean, decimals) for mean in means}) > 1
+    return fixed(max(means), decimals) if differ else None
+
+
+def fixed(value: float, decimals: int) -> str:
+    """A number with so many decimals, and never a minus before zero."""
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def _head(column: Column, several_datasets: bool, several_measures: bool) -> str:
+    if several_datasets and several_measures:
+        return f"{column.dataset}, {column.measure}"
+    return column.dataset if several_datasets else column.measure
+
+
+def _datasets(summary: Summary) -> list[str]:
+    return list(dict.fromkeys(column.dataset for column in summary.columns))
+
+
+def _measures(summary: Summary) -> list[str]:
+    return list(dict.fromkeys(column.measure for column in summary.columns))
+
+
+def _caption(summary: Summary, values: Sequence[Sequence[Value | None]]) -> str:
+    sizes = [one.n for column in values for one in column if one is not None]
+    if not sizes:
+        return " ".join(["No finished run has a value.", *summary.notes])
+    datasets, measures = _datasets(summary), _measures(summary)
+    what = measures[0] if len(measures) == 1 else "each measure"
+    where = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
+    low, high = min(sizes), max(sizes)
+    n = f"n = {count(low)}" if low == high else f"n = {count(low)} to {count(high)}"
+    sentences = [f"Mean ± standard deviation of {what}{where} over runs ({n})."]
+    if high == 1:
+        sentences = [f"{what[0].upper()}{what[1:]}{where} of single runs (n = 1), which have no standard deviation."]
+    elif low == 1:
+        sentences.append("A single run has no standard deviation.")
+    if any(one is not None and one.best for column in values for one in column):
+        sentences.append("Bold: the greatest mean of a column.")
+    return " ".join([*sentences, *summary.notes])

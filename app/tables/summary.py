@@ -1,0 +1,141 @@
+"""Groups of runs in rows, tasks or metrics in columns, and in each cell the mean over runs with its deviation."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from app.db.models import Run, RunStatus
+from app.figures.figure import Cell, Table
+from app.figures.gathered import Gathered, head, order
+from app.figures.metrics import SCALES
+from app.numerals import plural, short
+
+ISOTROPY = "IsoScore★"
+Metrics = Mapping[str, Mapping[str, float | None]]
+"""Values of further metrics by the id of a run and the name of the metric."""
+
+
+class Shown(StrEnum):
+    """What the columns of a table are."""
+
+    PERFORMANCE = "performance"
+    ISOTROPY = "isotropy"
+    BOTH = "both"
+    METRICS = "metrics"
+
+
+class Moments(NamedTuple):
+    """A mean over ``n`` runs, and the sample standard deviation, which one run does not have."""
+
+    mean: float
+    std: float | None
+    n: int
+
+
+class Column(NamedTuple):
+    """A measure on a data set; of isotropy none is the best."""
+
+    dataset: str
+    measure: str
+    greater_is_better: bool = True
+
+
+class Row(NamedTuple):
+    """A group: what its runs have in common, and a cell for each column, None where no run has a value."""
+
+    labels: list[str]
+    cells: list[Moments | None]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table before it is printed: ``heads`` are of what makes the groups."""
+
+    heads: list[str]
+    columns: list[Column]
+    rows: list[Row]
+    notes: list[str]
+    """What else has to be known of its numbers, each a sentence."""
+
+    def table(self) -> Table:
+        """A row for each cell, unrounded."""
+        lines: list[list[Cell]] = [
+            [*row.labels, column.dataset, column.measure, *(found or (None, None, 0))]
+            for row in self.rows
+            for column, found in zip(self.columns, row.cells, strict=True)
+        ]
+        return Table([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
+
+
+def moments(values: Sequence[float]) -> Moments | None:
+    """Mean and sample standard deviation, with n − 1 in its denominator; None of no value."""
+    if not values:
+        return None
+    return Moments(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
+    """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
+    finished = Gathered([run for run in gathered.runs if run.status is RunStatus.FINISHED])
+    cells: dict[tuple[Cell, ...], dict[Column, list[float]]] = {}
+    for run in finished.runs:
+        row = cells.setdefault(tuple(gathered.value(run, field) for field in fields), {})
+        for column, value in _values(gathered, run, shown, metrics):
+            found = row.setdefault(column, [])
+            found += [] if value is None else [value]
+    columns = sorted({column for row in cells.values() for column in row}, key=_place)
+    rows = [
+        Row([_label(cell) for cell in labels], [moments(cells[labels].get(column, [])) for column in columns])
+        for labels in sorted(cells, key=lambda labels: [*map(order, fields, labels)])
+    ]
+    return Summary([head(field) for field in fields], columns, rows, _notes(gathered, finished, fields, shown))
+
+
+def _values(gathered: Gathered, run: Run, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
+    dataset = gathered.datasets[run.experiment.dataset_id]
+    if shown is Shown.METRICS:
+        for name, value in metrics.get(run.id, {}).items():
+            yield Column(dataset, _title(name)), value
+    if shown in (Shown.PERFORMANCE, Shown.BOTH):
+        yield Column(dataset, _title(str(run.config["metric"]))), run.performance
+    if shown in (Shown.ISOTROPY, Shown.BOTH):
+        at = f" at ζ = {short(run.config.get('evaluation_zeta'))}" if "evaluation_zeta" in gathered.differing else ""
+        yield Column(dataset, f"{ISOTROPY}{at}", greater_is_better=False), run.isoscore_star
+
+
+def _title(metric: str) -> str:
+    return SCALES[metric].title if metric in SCALES else metric.replace("_", " ").capitalize()
+
+
+def _place(column: Column) -> tuple[str, bool, str]:
+    return column.dataset.casefold(), not column.greater_is_better, column.measure
+
+
+def _label(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else short(cell)
+
+
+def _notes(gathered: Gathered, finished: Gathered, fields: Sequence[str], shown: Shown) -> list[str]:
+    notes = []
+    if others := finished.beside(fields):
+        named = ", ".join(head(field) if field in ("lam", "zeta") else head(field).lower() for field in others)
+        notes.append(f"Runs in one mean differ in {named} too.")
+    if waiting := len(gathered.runs) - len(finished.runs):
+        have = "it has" if waiting == 1 else "they have"
+        notes.append(f"Left out, because {have} not finished: {plural(waiting, 'run')}.")
+    for told, column in _UNDEFINED[shown]:
+        if undefined := sum(column(run) is None for run in finished.runs):
+            notes.append(f"Left out, because {told} is undefined: {plural(undefined, 'run')}.")
+    return notes
+
+
+_PERFORMANCE: tuple[str, Callable[[Run], float | None]] = ("performance", lambda run: run.performance)
+_ISOTROPY: tuple[str, Callable[[Run], float | None]] = (ISOTROPY, lambda run: run.isoscore_star)
+_UNDEFINED: Mapping[Shown, Sequence[tuple[str, Callable[[Run], float | None]]]] = {
+    Shown.PERFORMANCE: (_PERFORMANCE,),
+    Shown.ISOTROPY: (_ISOTROPY,),
+    Shown.BOTH: (_PERFORMANCE, _ISOTROPY),
+    Shown.METRICS: (),
+}

@@ -1,0 +1,313 @@
+"""Runs of any experiments read together: page, files and API."""
+
+import csv
+import html
+import io
+import json
+import re
+from collections import Counter
+
+import pytest
+from sqlalchemy import event
+
+from app.db.config import RunConfig, TrainingConfig
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.db.penalty import Regularizer
+
+OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+
+
+def made(lam, seed, performance, isoscore_star=0.25, status=RunStatus.FINISHED, **options):
+    chosen = Regularizer.ISTAR if lam else Regularizer.NONE
+    config = RunConfig(**OPTIONS | options, regularizer=chosen, lam=lam, seed=seed)
+    by_layer = {one: {"values": [0.25, 0.5], "reasons": [None, None]} for one in ("silhouette", "twonn")}
+    return Run(
+        position=0, config=config.model_dump(mode="json"), regularizer=chosen, lam=lam, zeta=config.zeta, seed=seed,
+        status=status, performance=performance, isoscore_star=isoscore_star,
+        results={"metrics": {"accuracy": performance, "f1": 0.5}, "by_layer": by_layer,
+                 "by_layer_n": {"silhouette": 40, "twonn": 40}},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def launch(context):
+    """Write an experiment of runs on a data set, and say its id."""
+    datasets = {}
+
+    def write(name, *runs, on="CoLA", **options):
+        config = TrainingConfig(**OPTIONS | options).model_dump(mode="json")
+        with context.sessions.begin() as session:
+            if on not in datasets:
+                datasets[on] = Dataset(name=on, origin=DatasetOrigin.UPLOAD, n_train=9, n_validation=9, columns=[])
+            for place, run in enumerate(runs):
+                run.position = place
+            one = Experiment(name=name, dataset=datasets[on], config=config, grid={}, runs=list(runs))
+            session.add(one)
+            session.flush()
+            return one.id
+
+    return write
+
+
+@pytest.fixture
+def two(launch):
+    """Two models on one task, three seeds of two λ each."""
+    coordinates = [(lam, seed) for lam in (0.0, 1.0) for seed in range(3)]
+    return [
+        launch(name, *(made(lam, seed, mean + lam / 10 + seed / 100, model=model) for lam, seed in coordinates))
+        for name, model, mean in (("<first>", "bert_base", 0.5), ("second", "roberta", 0.6))
+    ]
+
+
+def words(answer):
+    assert answer.status_code == 200, answer.text
+    return " ".join(html.unescape(answer.text).split())
+
+
+def test_runs_of_several_experiments_are_one_page(client, two):
+    page = words(client.get("/compare/runs"))
+    assert "12 of 12 runs shown, of 2 experiments." in page
+    assert 'name="on"' not in page
+    assert "Add an experiment" not in page
+    assert '<input type="checkbox" name="group" value="model" checked>' in page
+    assert '<input type="checkbox" name="group" value="seed" >' in page
+    assert "cannot be compared" not in page
+    assert 'data-figure="/compare/runs/figures/isotropy.json"' in page
+    figure = client.get("/compare/runs/figures/lambda.csv").text
+    rows = list(csv.DictReader(io.StringIO(figure)))
+    assert [(row["model"], row["lambda"], row["runs"]) for row in rows] == [
+        ("bert_base", "0.0", "3"), ("roberta", "0.0", "3"), ("bert_base", "1.0", "3"), ("roberta", "1.0", "3"),
+    ]  # fmt: skip
+    assert [float(row["performance_mean"]) for row in rows] == pytest.approx([0.51, 0.61, 0.61, 0.71])
+
+
+def test_a_search_narrows_and_groups_are_chosen(client, two):
+    page = words(client.get("/compare/runs?q=lam>0+model:roberta&group=experiment"))
+    assert "3 of 3 runs shown, of 1 experiment." in page
+    rows = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/lambda.csv?group=experiment").text)))
+    assert [(row["experiment"], row["lambda"]) for row in rows] == [
+        ("<first>", "0.0"), ("second", "0.0"), ("<first>", "1.0"), ("second", "1.0"),
+    ]  # fmt: skip
+    seeds = client.get("/compare/runs/figures/isotropy.csv?group=model&group=seed").text
+    assert len(list(csv.DictReader(io.StringIO(seeds)))) == 12
+
+
+def test_experiments_that_are_ticked_become_a_search_for_them(client, two):
+    first, second = two
+    answer = client.get(f"/compare/runs?experiment={first}&experiment={second}&group=model")
+    assert answer.headers["location"] == f"/compare/runs?q=experiment%3D{first}%2C{second}&group=model"
+    assert "12 of 12 runs shown" in words(client.get(answer.headers["location"]))
+    one = f"/compare/runs?q=experiment%3D{first}"
+    page = words(client.get(one))
+    assert "6 of 6 runs shown, of 1 experiment." in page
+    assert f'<option value="{second}">second</option>' in page
+    assert f'<option value="{first}">' not in page
+    assert 'name="name" value="Runs: <first>"' in page
+    added = client.get(f"{one}&experiment={second}")
+    assert added.headers["location"] == f"/compare/runs?q=experiment%3D{first}%2C{second}"
+    odd = client.get('/compare/runs?experiment=a"b').headers["location"]
+    assert odd == "/compare/runs?q=experiment%3D%22a%5C%22b%22"
+    assert "No run is found by this search." in words(client.get(odd))
+
+
+def test_the_lists_lead_to_the_comparison(client, two):
+    listed = words(client.get("/experiments"))
+    assert f'<input type="checkbox" name="experiment" value="{two[0]}" aria-label="Choose <first>">' in listed
+    page = words(client.get(f"/experiments/{two[0]}"))
+    assert f'href="/compare/runs?q=experiment%3D{two[0]}">Compare with others</a>' in page
+    assert f'hx-get="/compare/runs/table.html?q=experiment%3D{two[0]}"' in page
+    assert 'aria-current="page">Runs</a>' in words(client.get("/compare/runs"))
+    assert '<a href="/compare/runs" >Runs</a>' in words(client.get("/compare"))
+
+
+def test_tasks_and_metrics_have_figures_of_their_own_and_that_is_said(client, launch, two):
+    steered = [made(lam, 0, 0.125 + lam / 8, metric="matthews") for lam in (0.0, 1.0)]
+    launch("third", *steered, on="RTE", metric="matthews")
+    launch("fourth", made(0.0, 0, 0.875), on="RTE")
+    page = words(client.get("/compare/runs"))
+    assert (
+        "These runs are of 2 data sets and 2 metrics, between which performance cannot be compared. Figures show CoLA, "
+        "Accuracy: 12 of 15 runs. The table of means has a column for each." in page
+    )
+    chosen = dict(re.findall(r'<option value="(\w+\.\w+)" (?:selected)?>([^<]+)', page))
+    assert list(chosen.values()) == ["CoLA, Accuracy", "RTE, Matthews correlation", "RTE, Accuracy"]
+
+    def drawn(on):
+        rows = csv.DictReader(io.StringIO(client.get(f"/compare/runs/figures/lambda.csv?group=lam&on={on}").text))
+        return [(row["lambda"], row["runs"], float(row["performance_mean"])) for row in rows]
+
+    assert [drawn(on) for on in chosen] == [
+        [("0.0", "6", pytest.approx(0.56)), ("1.0", "6", pytest.approx(0.66))],
+        [("0.0", "1", 0.125), ("1.0", "1", 0.25)],
+        [("0.0", "1", 0.875)],
+    ]
+    assert drawn("gone.accuracy") == drawn("")
+    wanted = next(reversed(chosen))
+    assert f'data-figure="/compare/runs/figures/isotropy.json?on={wanted}"' in words(
+        client.get(f"/compare/runs?on={wanted}")
+    )
+    methods = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/methods.csv").text)))
+    assert max(float(row["performance_mean"]) for row in methods) < 0.875
+
+
+def test_isotropy_at_different_zeta_and_what_is_averaged_over_is_told(client, launch):
+    launch("a", made(0.0, 0, 0.5, batch_size=8), made(0.0, 0, 0.5, batch_size=32, evaluation_zeta=0.5))
+    page = words(client.get("/compare/runs?group=lam"))
+    assert "IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several." in page
+    assert "Some points are means over runs that differ in" not in page
+    launch("b", made(0.0, 1, 0.5, batch_size=32))
+    assert "Some points are means over runs that differ in batch size too." in words(
+        client.get("/compare/runs?group=lam")
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("q=lam<<1", "Expected"),
+        ("q=colour:red", "There is no field 'colour'"),
+        ("group=colour", "Expected fields to group runs by, got 'colour'; known are accumulation, "),
+    ],
+)
+def test_what_cannot_be_read_comes_back_in_its_form_with_why(client, two, query, told):
+    answer = client.get(f"/compare/runs?{query}")
+    assert answer.status_code == 422
+    assert told in html.unescape(answer.text)
+    assert '<input type="search" name="q"' in answer.text
+    assert told in client.get(f"/api/compare/runs/table?{query}").json()["detail"]
+    assert client.get(f"/compare/runs/figures/lambda.csv?{query}").status_code == 422
+
+
+def test_where_there_is_no_run_there_is_one_action(client):
+    assert "There is no run yet." in words(client.get("/compare/runs"))
+    assert (
+        client.get("/compare/runs/figures/lambda.json").json()["detail"] == "There is no figure 'lambda' of these runs."
+    )
+
+
+def test_of_too_many_runs_the_newest_are_shown_and_that_is_said(client, launch):
+    launch("many", *(made(0.0, seed, 0.5) for seed in range(1001)))
+    assert "1,000 of 1,001 runs shown, those of the newest experiments, of 1 experiment." in words(
+        client.get("/compare/runs")
+    )
+    table = client.get("/api/compare/runs/table").json()
+    assert (table["runs"], table["total"]) == (1000, 1001)
+    assert table["notes"] == ["1,000 of 1,001 runs shown, those of the newest experiments."]
+
+
+def test_the_table_in_latex_and_markdown(client, two):
+    caption = "Mean {} standard deviation of Accuracy on CoLA over runs (n = 3). Bold: the greatest mean of a column."
+    tex = client.get("/api/compare/runs/table?format=latex&group=model&group=lam")
+    assert tex.headers["content-type"].startswith("application/x-tex")
+    assert tex.text == (
+        "% \\usepackage{booktabs}\n\\begin{table}\n  \\centering\n"
+        f"  \\caption{{{caption.format('$' + chr(92) + 'pm$')}}}\n"
+        "  \\begin{tabular}{llr}\n    \\toprule\n    Model & $\\lambda$ & Accuracy \\\\\n    \\midrule\n"
+        "    bert\\_base & 0 & $0.510 \\pm 0.010$ \\\\\n    bert\\_base & 1 & $0.610 \\pm 0.010$ \\\\\n"
+        "    roberta & 0 & $0.610 \\pm 0.010$ \\\\\n    roberta & 1 & $\\mathbf{0.710 \\pm 0.010}$ \\\\\n"
+        "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
+    )
+    assert client.get("/compare/runs/table.tex?group=model&group=lambda").text == tex.text
+    text = client.get("/api/compare/runs/table?format=markdown&group=model&group=lam&decimals=1&bold=false").text
+    assert text.splitlines()[-2:] == ["| roberta | 0 | 0.6 ± 0.0 |", "| roberta | 1 | 0.7 ± 0.0 |"]
+    page = words(client.get("/compare/runs?group=model&group=lam&decimals=1&bold=0"))
+    assert "| roberta | 1 | 0.7 ± 0.0 |" in page
+    assert "<strong>" not in page
+
+
+def test_the_table_as_numbers(client, two):
+    answer = client.get("/api/compare/runs/table?columns=both&group=model").json()
+    assert answer["groups"] == ["model"]
+    assert answer["columns"] == [
+        {"dataset": "CoLA", "measure": "Accuracy"}, {"dataset": "CoLA", "measure": "IsoScore★"},
+    ]  # fmt: skip
+    assert [row["group"] for row in answer["rows"]] == [["bert_base"], ["roberta"]]
+    # Of 0.50, 0.51, 0.52, 0.60, 0.61, 0.62: deviations from 0.56 square to 0.0154, over 5.
+    assert answer["rows"][0]["cells"] == [
+        {"mean": pytest.approx(0.56), "std": pytest.approx((0.0154 / 5) ** 0.5), "n": 6},
+        {"mean": 0.25, "std": 0, "n": 6},
+    ]
+    assert answer["notes"] == ["Runs in one mean differ in λ too."]
+    file = client.get("/compare/runs/table.json?columns=metrics&group=model")
+    assert file.headers["content-disposition"] == 'attachment; filename="isoscope-means.json"'
+    assert [(one["Model"], one["measure"], one["n"]) for one in json.loads(file.text)] == [
+        ("bert_base", "Accuracy", 6), ("bert_base", "F1", 6), ("roberta", "Accuracy", 6), ("roberta", "F1", 6),
+    ]  # fmt: skip
+    lines = list(csv.DictReader(io.StringIO(client.get("/compare/runs/table.csv?group=model").text)))
+    assert [(line["Model"], line["n"]) for line in lines] == [("bert_base", "6"), ("roberta", "6")]
+    assert (
+        client.get("/api/compare/runs/table?group=model&format=csv").text
+        == client.get("/compare/runs/table.csv?group=model").text
+    )
+
+
+def test_an_experiment_takes_its_table_from_a_page_of_its_own(client, two):
+    page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{two[0]}"))
+    assert '<section id="means">' in page
+    assert 'hx-get="/compare/runs/table.html"' in page
+    assert f'<input type="hidden" name="q" value="experiment={two[0]}">' in page
+    assert "0.610 ± 0.010" in page
+    assert "roberta" not in page
+
+
+def test_settings_that_differ_stand_side_by_side_and_the_others_are_folded(client, two):
+    answer = client.get("/api/compare/runs/settings").json()
+    assert [(side["name"], side["runs"]) for side in answer["sides"]] == [("second", 6), ("<first>", 6)]
+    assert {one["field"]: one["values"] for one in answer["differing"]} == {
+        "model": [["roberta"], ["bert_base"]],
+        "regularizer": [["none", "I-STAR"]] * 2,
+        "lam": [["0", "1"]] * 2,
+        "seed": [["0", "1", "2"]] * 2,
+    }
+    equal = {one["field"]: one["value"] for one in answer["equal"]}
+    assert (equal["task"], equal["batch_size"], equal["learning_rate"], equal["zeta"]) == ("CoLA", "16", "3e−5", "0.2")
+    page = words(client.get("/compare/runs"))
+    assert '<tr><th scope="row">Seed</th><td>0; 1; 2</td><td>0; 1; 2</td></tr>' in page
+    assert f"<summary>{len(equal)} settings that are the same</summary>" in page
+    few = client.get("/api/compare/runs/settings?q=seed:0").json()
+    assert [side["name"] for side in few["sides"]] == [
+        "second: baseline, λ = 0, seed 0", "second: I-STAR, λ = 1, seed 0",
+        "<first>: baseline, λ = 0, seed 0", "<first>: I-STAR, λ = 1, seed 0",
+    ]  # fmt: skip
+    assert {one["field"]: one["values"] for one in few["differing"]}["lam"] == [["0"], ["1"], ["0"], ["1"]]
+
+
+def test_one_run_differs_from_nothing(client, launch):
+    launch("one", made(0.0, 0, 0.5))
+    assert "None: all settings of these runs are the same." in words(client.get("/compare/runs"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/compare/runs", "/compare/runs/figures/lambda.csv", "/compare/runs/figures/silhouette.html",
+     "/compare/runs/figures/twonn.json", "/compare/runs/table.tex?columns=metrics", "/api/compare/runs/settings"],
+)  # fmt: skip
+def test_there_are_as_many_queries_for_many_runs_as_for_few(client, context, launch, path):
+    engine = type(context.sessions.kw["bind"])
+
+    def queries():
+        said = []
+
+        def note(connection, cursor, statement, *rest):
+            said.append(statement)
+
+        event.listen(engine, "before_cursor_execute", note)
+        try:
+            assert client.get(path).status_code == 200
+        finally:
+            event.remove(engine, "before_cursor_execute", note)
+        return Counter(statement.split()[0] for statement in said)
+
+    launch("few", made(0.0, 0, 0.5))
+    few = queries()
+    for name in ("a", "b", "c"):
+        launch(name, *(made(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in range(10)), on=name)
+    assert queries() == few
+    assert few["SELECT"] <= 5
+
+
+def test_a_run_without_performance_is_told_beside_the_table(client, launch):
+    launch("one", made(0.0, 0, 0.5), made(0.0, 1, None), made(0.0, 2, None, status=RunStatus.FAILED))
+    page = words(client.get("/compare/runs"))
+    assert "Left out, because it has not finished: 1 run." in page
+    assert "Left out, because performance is undefined: 1 run." in page

@@ -1,0 +1,339 @@
+"""Runs and experiments: what is found by which search, in which order, in how many queries; and their tables."""
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import event
+
+from app.db.models import RunStatus
+from app.db.penalty import Regularizer
+from app.errors import InvalidError
+from app.search.fields import FIELDS
+from app.search.kinds import Choice, Day, Flag, Number, Text
+from app.services.run_search import RunQuery, find_runs, matching
+from tests.run_rows import add_experiment, run_row
+
+LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
+LISTED = 6
+"""Queries of a list: a page of it, how many there are, and what is summed or compared; the start of a transaction."""
+
+
+FOUND = {
+    "": "defgabc",
+    "cola": "abc",
+    "100%": "abc",
+    "%": "abc",
+    "_x": "abc",
+    "axx": "",
+    "bert-l": "d",
+    "bert-l,cola": "dabc",
+    "bert-l cola": "",
+    "-bert-l": "efgabc",
+    "task:sst": "defg",
+    "task=sst": "",
+    "task=sst-2": "defg",
+    'experiment:"té 1"': "abc",
+    "experiment=SECOND": "defg",
+    "model=tiny-bert seed:0": "a",
+    "lam<0": "b",
+    "lam:−1,5": "eb",
+    "lam>=0.5 -task:cola": "efg",
+    "λ<=0": "dab",
+    "ζ=0.9": "e",
+    "reg:istar": "egb",
+    'reg:"bias-corrected"': "f",
+    "reg!=none,istar": "fc",
+    "status:failed,run": "fc",
+    "-status:finished": "fgc",
+    "iso>0.2": "dfbc",
+    "iso:none": "eg",
+    "-iso>0.2": "ega",
+    "perf!=0.5": "fgabc",
+    "perf>0.25 perf<0.75": "de",
+    "metric:f1": "e",
+    "batch_size>16": "b",
+    "learning_rate:1e-5": "d",
+    "patience:default": "defgac",
+    "patience!=3": "defgac",
+    "points:default": "defgabc",
+    "points:tokens": "",
+    "export:yes": "d",
+    "export!=true": "efgabc",
+    "kind:class": "defgabc",
+    "kind:regression": "",
+    "launched:2025-12-31": "abc",
+    "launched>2025-12-31": "defg",
+    "launched>=2026-01-01": "defg",
+    "launched<2026-01-01": "abc",
+    "launched<=2025-12-31": "abc",
+    "date<9999-12-31": "defgabc",
+    "seed:99999999999999999999": "",
+    "'": "",
+    "/": "",
+}
+"""The runs of the fixture below by what is searched for, in the order of the list."""
+
+
+@pytest.fixture
+def runs(context):
+    """Seven runs of two experiments, told apart by the host name of their worker."""
+    add_experiment(
+        context,
+        run_row(0.0, 0, worker="a", performance=0.25, isoscore_star=0.125),
+        run_row(-1.0, 1, worker="b", performance=0.75, config={"batch_size": 32, "patience": 3}),
+        run_row(1.0, 1, worker="c", regularizer=Regularizer.COSREG, performance=None, status=RunStatus.FAILED),
+        name="Été 100%",
+        dataset="CoLA_x",
+        created_at=LAST_DAY_OF_2025,
+    )
+    add_experiment(
+        context,
+        run_row(0.0, 0, worker="d", config={"model": "BERT-large", "export": True, "learning_rate": 1e-5}),
+        run_row(5.0, 2, worker="e", zeta=0.9, config={"metric": "f1"}, isoscore_star=None),
+        run_row(0.5, 2, worker="f", regularizer=Regularizer.UNBIASED, status=RunStatus.RUNNING, performance=None),
+        run_row(0.5, 3, worker="g", status=RunStatus.QUEUED, performance=None, isoscore_star=None),
+        name="second",
+        dataset="SST-2",
+        created_at=LAST_DAY_OF_2025 + timedelta(minutes=1),
+    )
+
+
+def found(context, q, sort=""):
+    return "".join(run.worker for run in find_runs(context, RunQuery.of(q, sort)).runs)
+
+
+def shown(answer):
+    """The ids of the runs in a page's table, in its order."""
+    assert answer.status_code == 200, answer.text
+    return re.findall(r'<tr id="run-(\w+)">', answer.text)
+
+
+def words(answer):
+    return " ".join(html.unescape(answer.text).split())
+
+
+def queries_of(context, ask):
+    said = []
+    engine = type(context.sessions.kw["bind"])
+
+    def note(connection, cursor, statement, *rest):
+        said.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        assert ask().status_code == 200
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    return said
+
+
+@pytest.mark.usefixtures("runs")
+class TestSearch:
+    def test_all_conditions_hold_of_what_is_found_and_nothing_else_is_missing(self, context):
+        assert {q: found(context, q) for q in FOUND} == FOUND
+
+    def test_sorted_by_a_field_what_has_no_value_comes_last(self, context):
+        orders = {
+            "-perf": "bdeafgc",
+            "iso": "adfbceg",
+            "-lam": "ecfgdab",
+            "task": "abcdefg",
+            "-batch_size": "bdefgac",
+            "launched": "abcdefg",
+        }
+        assert {sort: found(context, "", sort) for sort in orders} == orders
+
+    def test_an_experiment_is_searched_by_its_id(self, context):
+        of = matching(context, "seed:3").runs[0].experiment_id
+        assert found(context, f"experiment:{of}") == "defg"
+        assert found(context, of) == "defg"
+
+    def test_of_more_than_most_the_newest_are_taken_and_the_total_is_told(self, context):
+        newest = matching(context, "", most=5)
+        assert ("".join(run.worker for run in newest.runs), newest.total) == ("defga", 7)
+        assert {run.experiment.dataset.name for run in newest.runs} == {"SST-2", "CoLA_x"}
+
+    @given(
+        st.lists(
+            st.sampled_from([*FIELDS, *':=<>!,"- \\%_x1', "!=", "<=", "none", "1e-5", "2026-01-31"]), max_size=12
+        ).map("".join)
+        | st.text(max_size=30)
+    )
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    def test_whatever_is_typed_is_found_or_refused(self, context, q):
+        try:
+            assert matching(context, q).total <= 7
+        except InvalidError as error:
+            refused = error.field
+        else:
+            refused = None
+        assert refused in (None, "q")
+
+    def test_every_field_is_searched_and_sorted_by(self, context):
+        typed = {Text: "x", Number: "1", Flag: "yes", Day: "2026-01-01"}
+        for name, kind in FIELDS.items():
+            value = next(iter(kind.names)) if isinstance(kind, Choice) else typed[type(kind)]
+            of_it, not_of_it = (found(context, f"{sign}{name}={value}", name) for sign in ("", "-"))
+            assert sorted(of_it + not_of_it) == sorted("abcdefg"), name
+
+
+@pytest.mark.usefixtures("runs")
+class TestApi:
+    def test_runs_of_all_experiments_come_with_their_experiment_and_the_total(self, client):
+        answer = client.get("/api/runs", params={"q": "iso>0.2", "sort": "-lam", "limit": 2, "offset": 1})
+        assert answer.headers["x-total-count"] == "4"
+        keys = ("experiment", "dataset", "model", "metric", "lam", "regularizer", "status", "setting")
+        assert [[one[key] for key in keys] for one in answer.json()] == [
+            ["second", "SST-2", "tiny-bert", "accuracy", 0.5, "istar_unbiased", "running", {}],
+            ["second", "SST-2", "BERT-large", "accuracy", 0.0, "none", "finished", {}],
+        ]
+
+    def test_those_of_one_experiment_are_searched_too(self, client):
+        (first,) = client.get("/api/experiments?q=cola").json()
+        answer = client.get(f"/api/experiments/{first['id']}/runs?q=lam!=0")
+        assert ([one["lam"] for one in answer.json()], answer.headers["x-total-count"]) == ([-1.0, 1.0], "2")
+        assert client.get("/api/experiments/nowhere/runs").status_code == 404
+
+    def test_experiments_are_told_in_sums(self, client):
+        answer = client.get("/api/experiments?limit=1&offset=1")
+        assert answer.headers["x-total-count"] == "2"
+        (one,) = answer.json()
+        assert (one["name"], one["dataset"], one["status"], one["total"]) == ("Été 100%", "CoLA_x", "failed", 3)
+        assert one["counts"] == {"finished": 2, "failed": 1}
+        assert one["performance"] == {"n": 2, "lowest": 0.25, "highest": 0.75}
+
+    @pytest.mark.parametrize("path", ["/api/runs", "/api/experiments"])
+    def test_what_cannot_be_read_names_its_field(self, client, path):
+        answer = client.get(path, params={"q": "lam<x"})
+        assert (answer.status_code, answer.json()["field"]) == (422, "q")
+        assert answer.json()["detail"] == "Expected a number after lam< at character 5 of the search, got 'x'."
+
+    def test_a_sort_that_is_none_names_its_field(self, client):
+        answer = client.get("/api/runs?sort=-colour")
+        assert (answer.status_code, answer.json()["field"]) == (422, "sort")
+
+
+class TestTable:
+    def test_only_what_varies_among_those_found_has_a_column_and_the_rest_is_said_once(self, client, context):
+        rows = [
+            run_row(lam, seed, config={"batch_size": rows, "shrinkage_points": 500 if lam else 250_000})
+            for rows in (8, 16)
+            for lam in (0.0, 1.0)
+            for seed in (0, 1)
+        ]
+        grid = {"batch_size": [8, 16], "shrinkage_points": [250_000, 500]}
+        path = f"/experiments/{add_experiment(context, *rows, grid=grid)}/runs"
+
+        def table(q):
+            page = words(client.get(path, params={"q": q}))
+            heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page)
+            return heads[: heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
+
+        said = "regularizer I-STAR; ζ = 0.2; shrinkage points 500"
+        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said.removeprefix('regularizer ')}.")
+        assert table("batch_size:8")[0] == ["λ", "Seed"]
+        assert "batch size 8" in table("batch_size:8")[1]
+        assert table("batch_size:8 seed:1")[0] == ["λ"]
+        assert table("lam:0") == (["λ", "Batch size", "Seed"], "4 runs.")
+
+    def test_several_pages_are_sorted_searched_and_led_through(self, client, context):
+        experiment = add_experiment(context, *(run_row(1.0, seed) for seed in range(60)))
+        path = f"/experiments/{experiment}/runs"
+        first = words(client.get(f"{path}?sort=-seed&q=seed>=5"))
+        assert "55 runs, 1 to 50 shown." in first
+        assert f'rel="next" href="{path}?q=seed%3E%3D5&sort=-seed&page=2"' in first
+        assert 'aria-sort="descending"><a href="' + f'{path}?q=seed%3E%3D5&sort=seed"' in first
+        seeds = {one["id"]: one["seed"] for one in client.get(f"/api{path}?limit=500").json()}
+        second = shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=2"))
+        assert [seeds[one] for one in second] == [9, 8, 7, 6, 5]
+        assert shown(client.get(f"{path}?sort=-seed&q=seed>=5&page=99999999999999999999")) == second
+        assert len(shown(client.get(f"/experiments/{experiment}?page=2&q=seed>=5"))) == 5
+
+    def test_what_cannot_be_read_is_told_at_the_box_that_keeps_it(self, client, context):
+        path = f"/experiments/{add_experiment(context, run_row())}"
+        for page, status in ((f"{path}/runs", 422), (path, 200), ("/experiments", 422)):
+            answer = client.get(f"{page}?q=lam<x", headers={"accept": "text/html"})
+            assert answer.status_code == status, page
+            assert "role=\"alert\">Expected a number after lam< at character 5 of the search, got 'x'." in words(answer)
+            assert 'name="q" value="lam<x"' in words(answer)
+        assert client.get(f"{path}/runs?q=seed:7").text.count("<tbody>") == 0
+        assert f'No run is found by seed:7. <a href="{path}/runs">Show all</a>' in words(
+            client.get(f"{path}/runs?q=seed:7")
+        )
+
+    def test_a_table_updates_itself_while_one_of_its_runs_is_under_way(self, client, context):
+        live = run_row(1.0, 1, status=RunStatus.RUNNING, performance=None)
+        path = f"/experiments/{add_experiment(context, run_row(1.0, 0), live)}/runs"
+        assert f'hx-get="{path}?sort=seed" hx-select="#found-runs" hx-swap="outerMorph" hx-trigger="every 2s"' in words(
+            client.get(f"{path}?sort=seed")
+        )
+        assert "worker lost" in words(client.get(path))
+        assert "every 2s" not in words(client.get(f"{path}?q=seed:0"))
+
+    def test_the_address_bar_of_the_experiment_says_what_its_table_shows_beside_the_rest(self, client, context):
+        page = f"/experiments/{add_experiment(context, run_row())}"
+        at = {"hx-current-url": f"http://localhost{page}?view=lambda&q=old&page=3"}
+        answer = client.get(f"{page}/runs?q=lam>0&sort=-iso", headers=at)
+        assert answer.headers["hx-replace-url"] == f"{page}?view=lambda&q=lam%3E0&sort=-iso"
+        elsewhere = client.get(f"{page}/runs?q=lam>0", headers={"hx-current-url": "http://localhost/queue"})
+        assert "hx-replace-url" not in elsewhere.headers
+
+    def test_cancelled_from_the_table_it_is_shown_again_as_it_was(self, client, context):
+        waiting = run_row(1.0, 1, status=RunStatus.QUEUED, performance=None)
+        experiment = add_experiment(context, waiting)
+        for back, page in (("experiment", f"/experiments/{experiment}/runs"), ("across", "/compare/runs")):
+            with context.sessions.begin() as session:
+                session.merge(waiting).status = RunStatus.QUEUED
+            said = {"back": back, "q": "lam>0", "sort": "-iso", "page": "2"}
+            answer = client.post(f"/runs/{waiting.id}/cancel", data=said)
+            assert answer.headers["location"] == f"{page}?q=lam%3E0&sort=-iso&page=2"
+
+
+class TestExperiments:
+    def test_found_are_those_with_a_run_that_is(self, client, runs):
+        def names(q):
+            page = client.get("/experiments", params={"q": q})
+            return [
+                html.unescape(name) for name in re.findall(r'<th scope="row".*?<a href="[^"]*">(.*?)</a>', page.text)
+            ]
+
+        assert names("") == ["second", "Été 100%"]
+        assert names("bert-l") == ["second"]
+        assert names("task:cola") == ["Été 100%"]
+        assert names("status:failed") == ["Été 100%"]
+        assert names("status:failed perf>0") == []
+        assert "No experiment has a run that is found by nothing." in words(client.get("/experiments?q=nothing"))
+
+    def test_progress_and_spread_are_those_of_the_runs(self, client, runs):
+        page = words(client.get("/experiments"))
+        assert '3 of 3, 1 failed <progress value="2" max="3"' in page
+        assert "Accuracy 0.250 to 0.750<small>, n = 2</small>" in page
+        assert re.findall(r'circle cx="([\d.]+)"', page) == ["4.0", "4.0", "140.0", "4.0"]
+
+    def test_pages_of_fifty(self, client, context):
+        for number in range(53):
+            add_experiment(context, run_row(), name=f"sweep {number}")
+        page = words(client.get("/experiments?q=sweep&page=2"))
+        assert "53 experiments, 51 to 53 shown." in page
+        assert 'rel="prev" href="/experiments?q=sweep"' in page
+        assert page.count('<th scope="row"') == 3
+
+
+LISTS = ["/experiments?q=tiny", "/api/experiments"]
+RUNS = ["/api/runs?q=tiny&sort=-iso", "/experiments/{}/runs?sort=perf"]
+
+
+@pytest.mark.parametrize("path", [*LISTS, *RUNS])
+def test_as_many_queries_for_sixty_as_for_three_and_none_reads_what_is_large(client, context, path):
+    few = add_experiment(context, *(run_row(1.0, seed) for seed in range(3)))
+    of_few = queries_of(context, lambda: client.get(path.format(few)))
+    for number in range(20):
+        many = add_experiment(context, *(run_row(lam, number) for lam in (-1.0, 0.0, 1.0)), name=f"sweep {number}")
+    of_many = queries_of(context, lambda: client.get(path.format(many)))
+    assert 0 < len(of_few) == len(of_many) <= LISTED
+    large = ("results", "log", "environment", *(["config", "position"] if path in LISTS else []))
+    assert [one for one in of_many for column in large if f"runs.{column}" in one] == []

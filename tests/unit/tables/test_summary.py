@@ -1,0 +1,99 @@
+import pytest
+
+from app.db.models import RunStatus
+from app.db.penalty import Regularizer
+from app.figures.gathered import Gathered
+from app.tables.summary import Column, Moments, Row, Shown, moments, summary
+from tests.unit.tables.rows import experiment, run
+
+
+def of(*runs, fields=("lam",), shown=Shown.PERFORMANCE, metrics=None):
+    return summary(Gathered(list(runs)), list(fields), shown, metrics or {})
+
+
+def test_mean_and_sample_standard_deviation_by_hand():
+    # Of 1, 2, 4: mean 7/3; squares of deviations 16/9 + 1/9 + 25/9 = 42/9, over 2.
+    found = moments([1.0, 2.0, 4.0])
+    assert (found.mean, found.n) == (pytest.approx(7 / 3), 3)
+    assert found.std == pytest.approx((7 / 3) ** 0.5)
+    assert moments([0.5]) == Moments(0.5, None, 1)
+    assert moments([]) is None
+
+
+def test_rows_are_groups_and_columns_are_tasks():
+    cola = [run(lam, seed, 0.5 + seed / 10 + lam, metric="matthews") for lam in (1.0, 0.0) for seed in (0, 1)]
+    sst = [run(0.0, seed, 0.75, metric="accuracy") for seed in (0, 1, 2)]
+    found = of(*experiment("a", *cola), *experiment("b", *sst, on="SST-2"))
+    assert found.heads == ["λ"]
+    assert found.columns == [Column("CoLA", "Matthews correlation"), Column("SST-2", "Accuracy")]
+    deviation = pytest.approx(0.005**0.5)
+    assert found.rows == [
+        Row(["0"], [Moments(pytest.approx(0.55), deviation, 2), Moments(0.75, 0.0, 3)]),
+        Row(["1"], [Moments(pytest.approx(1.55), deviation, 2), None]),
+    ]
+    assert found.notes == []
+
+
+def test_different_metrics_and_data_sets_are_never_in_one_mean():
+    runs = [run(0.0, 0, 0.25, metric="matthews"), run(0.0, 1, 0.75, metric="accuracy")]
+    elsewhere = experiment("b", run(0.0, 2, 0.5, metric="accuracy"), on="MRPC")
+    found = of(*experiment("a", *runs), *elsewhere, fields=())
+    assert [(column.dataset, column.measure) for column in found.columns] == [
+        ("CoLA", "Accuracy"), ("CoLA", "Matthews correlation"), ("MRPC", "Accuracy"),
+    ]  # fmt: skip
+    assert [cell.mean for cell in found.rows[0].cells] == [0.75, 0.25, 0.5]
+
+
+def test_isotropy_at_different_zeta_is_not_in_one_mean_and_has_no_best():
+    runs = [run(0.0, seed, 0.5, 0.2 + zeta, evaluation_zeta=zeta) for seed, zeta in ((0, 0.0), (1, 0.5))]
+    found = of(*experiment("a", *runs), fields=(), shown=Shown.BOTH)
+    assert found.columns == [
+        Column("CoLA", "Accuracy"),
+        Column("CoLA", "IsoScore★ at ζ = 0", greater_is_better=False),
+        Column("CoLA", "IsoScore★ at ζ = 0.5", greater_is_better=False),
+    ]
+    assert [cell.n for cell in found.rows[0].cells] == [2, 1, 1]
+
+
+def test_metrics_are_columns_where_they_are_asked_for():
+    runs = experiment("a", run(0.0, 0), run(0.0, 1))
+    metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
+    found = of(*runs, fields=(), shown=Shown.METRICS, metrics=metrics)
+    assert [column.measure for column in found.columns] == ["Accuracy", "F1"]
+    assert [(cell.mean, cell.n) for cell in found.rows[0].cells] == [(0.625, 2), (0.25, 1)]
+
+
+def test_what_is_averaged_over_and_what_is_left_out_is_told():
+    runs = [
+        run(0.0, 0, batch_size=8),
+        run(0.0, 0, batch_size=32),
+        run(0.0, 1, None),
+        run(0.0, 2, None, status=RunStatus.RUNNING),
+    ]
+    found = of(*experiment("a", *runs))
+    assert found.notes == [
+        "Runs in one mean differ in batch size too.",
+        "Left out, because it has not finished: 1 run.",
+        "Left out, because performance is undefined: 1 run.",
+    ]
+    assert found.rows[0].cells[0].n == 2
+
+
+def test_regularizers_stand_in_the_order_in_which_they_are_offered_and_lambda_by_its_size():
+    methods = (Regularizer.ENTROPY, Regularizer.ISTAR, Regularizer.COSREG)
+    runs = [run(lam, regularizer=method) for method in methods for lam in (10.0, -1.0, 2.0)]
+    found = of(*experiment("a", run(0.0), *runs), fields=("regularizer", "lam", "zeta"))
+    assert [row.labels for row in found.rows][:4] == [
+        ["none", "0", "–"],
+        *(["I-STAR", one, "0.2"] for one in ("−1", "2", "10")),
+    ]
+    assert [row.labels[0] for row in found.rows][4::3] == ["CosReg", "persistent entropy"]
+
+
+def test_its_numbers_are_a_table_with_a_row_for_each_cell_unrounded():
+    found = of(*experiment("a", run(0.0, 0, 0.123456789), run(1.0, 0, None)))
+    assert found.table().columns == ["λ", "data set", "measure", "mean", "std", "n"]
+    assert found.table().rows == [
+        ["0", "CoLA", "Accuracy", 0.123456789, None, 1],
+        ["1", "CoLA", "Accuracy", None, None, 0],
+    ]

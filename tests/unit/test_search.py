@@ -1,0 +1,137 @@
+"""The language of searches: what is read, and the sentence for what cannot be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import and_, true
+from sqlalchemy.dialects import postgresql, sqlite
+
+from app.db.config import TrainingOptions
+from app.errors import InvalidError
+from app.search.condition import conditions, sort_column
+from app.search.fields import FIELDS
+from app.search.language import Term, Value, quoted, read
+
+TYPED = st.lists(
+    st.sampled_from([*FIELDS, *':=<>!,"- \\%_', "λ", "!=", "<=", "none", "1e-5", "−1", "2026-01-31", "finished", "x"]),
+    max_size=12,
+).map("".join)
+
+
+def terms(q):
+    return [(one.negated, one.field, one.operator, [value.text for value in one.values]) for one in read(q)]
+
+
+def refusal(q):
+    with pytest.raises(InvalidError) as caught:
+        conditions(q)
+    assert caught.value.field == "q"
+    return caught.value.message
+
+
+def outcome(q):
+    """What the search means, or why it means nothing."""
+    try:
+        return and_(true(), *conditions(q)), None
+    except InvalidError as error:
+        return None, error
+
+
+class TestLanguage:
+    @pytest.mark.parametrize(
+        ("q", "found"),
+        [
+            ("", []),
+            ("bert-base cola", [(False, "", ":", ["bert-base"]), (False, "", ":", ["cola"])]),
+            ("cola,sst2", [(False, "", ":", ["cola", "sst2"])]),
+            ("task:cola lam<0", [(False, "task", ":", ["cola"]), (False, "lam", "<", ["0"])]),
+            ("lam >= -1 bert", [(False, "lam", ">=", ["-1"]), (False, "", ":", ["bert"])]),
+            ("seed:0, 1", [(False, "seed", ":", ["0", "1"])]),
+            ("-status:failed", [(True, "status", ":", ["failed"])]),
+            ("-bert", [(True, "", ":", ["bert"])]),
+            ('task="my data, 2"', [(False, "task", "=", ["my data, 2"])]),
+            ('"lam:0"', [(False, "", ":", ["lam:0"])]),
+            (r'"a\"b\\c"', [(False, "", ":", ['a"b\\c'])]),
+            ("model:org/name:1", [(False, "model", ":", ["org/name:1"])]),
+            ("org/name:1", [(False, "", ":", ["org/name:1"])]),
+            ("reg!=istar", [(False, "reg", "!=", ["istar"])]),
+        ],
+    )
+    def test_words_and_conditions_are_read(self, q, found):
+        assert terms(q) == found
+
+    def test_places_are_counted_from_one(self):
+        assert read("a lam:1,2") == [
+            Term("", ":", [Value("a", 1)], 1),
+            Term("lam", ":", [Value("1", 7), Value("2", 9)], 3),
+        ]
+
+    @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=50))
+    def test_what_is_quoted_is_read_as_it_is(self, text):
+        assert terms(f"task:{quoted(text)}") == [(False, "task", ":", [text])]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("q", "sentence"),
+        [
+            ("lam<", "Expected a value at character 5 of the search, got the end."),
+            ("seed:0,", "Expected a value at character 8 of the search, got the end."),
+            (
+                "lam:,",
+                "Expected a value at character 5 of the search, got ','; put quotes round a name that contains it.",
+            ),
+            ("a =5", "There is no field 'a', at character 1 of the search; known are accumulation, "),
+            ("a, =5", "Expected a word or a condition such as lam<0 at character 4 of the search, got '='; "),
+            ("=5", "Expected a word or a condition such as lam<0 at character 1 of the search, got '='; "),
+            ("x -", "Expected a word or a condition such as lam<0 at character 4 of the search, got the end."),
+            ('x "abc', "The quotes at character 3 are not closed; close them."),
+            ("bert colour:red", "There is no field 'colour', at character 6 of the search; known are accumulation, "),
+            ("colour:red", "zeta. Put quotes round what is no field."),
+            ("lam<abc", "Expected a number after lam< at character 5 of the search, got 'abc'."),
+            ("lam:nan", "Expected a finite number after lam: at character 5 of the search, got 'nan'."),
+            ("seed:1e999", "Expected a finite number after seed: at character 6 of the search, got '1e999'."),
+            ("lam<none", "Expected a number after lam< at character 5 of the search, got 'none'."),
+            (
+                "status:done",
+                "Expected one of queued, running, paused, streaming, finished, failed, cancelled, pruned after status: "
+                "at character 8 of the search, got 'done'.",
+            ),
+            ("status=fin", "Expected one of queued, running, "),
+            ("export:maybe", "Expected yes or no after export: at character 8 of the search, got 'maybe'."),
+            (
+                "launched>yesterday",
+                "Expected a day such as 2026-01-31 after launched> at character 10 of the search, got 'yesterday'.",
+            ),
+            ("task<3", "task at character 1 of the search is compared with :, = or !=, got <."),
+            ("-export>=yes", "export at character 2 of the search is compared with :, = or !=, got >=."),
+            ("x" * 2001, "Expected a search of at most 2000 characters, got 2001."),
+            ("x " * 101, "Expected at most 100 words and values in a search, got 101."),
+            ("a\0b", "Expected a search in text, got a character that no text has."),
+            ("a\ud800b", "Expected a search in text, got a character that no text has."),
+        ],
+    )
+    def test_what_cannot_be_read_is_told_with_its_place(self, q, sentence):
+        assert sentence in refusal(q)
+
+    def test_what_cannot_be_sorted_by_is_told_with_what_can(self):
+        with pytest.raises(InvalidError) as caught:
+            sort_column("colour")
+        assert caught.value.field == "sort"
+        assert caught.value.message.startswith("Expected a field to sort by, got 'colour'; known are accumulation, ")
+
+    @given(TYPED | st.text(max_size=40))
+    def test_whatever_is_typed_is_either_a_condition_or_refused_with_a_sentence(self, q):
+        found, problem = outcome(q)
+        if problem is not None:
+            assert (problem.field, problem.message[-1]) == ("q", ".")
+            return
+        for dialect in (postgresql, sqlite):
+            assert "'x'" not in str(found.compile(dialect=dialect.dialect()))
+
+
+def test_every_setting_of_one_word_or_number_is_a_field():
+    several = {"text_columns", "layers", "beside"}
+    assert set(TrainingOptions.model_fields) - several - {"task"} <= set(FIELDS)
+    assert several.isdisjoint(FIELDS)
+    assert FIELDS["kind"].operators == (":", "=")
