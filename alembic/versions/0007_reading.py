@@ -17,6 +17,9 @@ MODEL = {
     "postgresql": "UPDATE runs SET model = coalesce(config ->> 'model', '')",
 }
 
+# What lists of runs and of experiments read, so that they need not read rows that results and logs make wide.
+LISTED = (["experiment_id", "position"], ["experiment_id", "status", "lam", "performance"])
+
 
 def upgrade() -> None:
     op.create_table(
@@ -35,11 +38,17 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("model", sa.String(200), nullable=False, server_default=""))
         batch_op.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="100"))
         batch_op.create_index("ix_runs_model", ["model"])
+        batch_op.drop_index("ix_runs_experiment_id")
+        for columns in LISTED:
+            batch_op.create_index(f"ix_runs_{'_'.join(columns)}", columns)
     op.execute(MODEL[op.get_bind().dialect.name])
 
 
 def downgrade() -> None:
     with op.batch_alter_table("runs") as batch_op:
+        for columns in LISTED:
+            batch_op.drop_index(f"ix_runs_{'_'.join(columns)}")
+        batch_op.create_index("ix_runs_experiment_id", ["experiment_id"])
         batch_op.drop_index("ix_runs_model")
         batch_op.drop_column("priority")
         batch_op.drop_column("model")

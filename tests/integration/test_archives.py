@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from app import VERSION
 from app.db.config import TrainingConfig
-from app.db.models import Experiment, Run, RunStatus, Step
+from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.routes.pages.sweep_figures import FIGURES
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 
@@ -151,3 +151,32 @@ def test_a_data_set_of_the_same_files_is_taken_for_the_data_set(client, context,
     there = sent(elsewhere, exported(client, client.get("/api/experiments").json()[0]["id"])).json()
     assert there["dataset_id"] == theirs["id"]
     assert len(elsewhere.get("/api/datasets").json()) == 1
+
+
+def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, experiment):
+    assert client.get(f"/api/experiments/{experiment}/figures").json() == list(FIGURES)
+    for slug in FIGURES:
+        page = client.get(f"/experiments/{experiment}/figures/{slug}.json?seeds=1").json()
+        found = client.get(f"/api/experiments/{experiment}/figures/{slug}?seeds=1").json()
+        assert (found["slug"], found["plot"], found["empty"]) == (slug, page, None)
+        csv_rows = list(
+            csv.reader(client.get(f"/experiments/{experiment}/figures/{slug}.csv?seeds=1").text.splitlines())
+        )
+        assert (found["columns"], len(found["rows"])) == (csv_rows[0], len(csv_rows) - 1)
+    run = client.get(f"/api/experiments/{experiment}").json()["runs"][0]["id"]
+    for slug in RUN_FIGURES:
+        page = client.get(f"/runs/{run}/figures/{slug}.json").json()
+        assert client.get(f"/api/runs/{run}/figures/{slug}").json()["plot"] == page
+    assert client.get(f"/api/runs/{run}/figures/none").json()["detail"] == "There is no figure 'none' of this run."
+
+
+def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, context):
+    config = TrainingConfig(**LABELS).model_dump(mode="json")
+    with context.sessions.begin() as session:
+        run = make_run(0.0, 0, 0, RunStatus.FAILED)
+        row = Experiment(name="x", dataset=Dataset(name="d", origin="upload", columns=[]), config=config, runs=[run])
+        session.add(row)
+    for slug in ("isotropy", "silhouette", "twonn"):
+        assert client.get(f"/experiments/{row.id}/figures/{slug}.json").json()["data"] == []
+        found = client.get(f"/api/experiments/{row.id}/figures/{slug}").json()
+        assert (found["plot"], found["empty"] is not None) == (None, True)
