@@ -78,6 +78,7 @@ MANY = (
     "/experiments/<experiment>/figures/watched.html",
     "/api/experiments?limit=50",
     "/api/runs?q=lam<0 iso>0.2&limit=50",
+    "/compare/runs",
     "/runs/<run>",
     "/queue",
 )

@@ -53,7 +53,12 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
         log="step 10\nstep 20\n",
         environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
         steps=[
-            Step(step=at, task_loss=1 / at, penalty=-lam / 3, layers={key: [None, 0.1 + 0.2] for key in WATCHED})
+            Step(
+                step=at,
+                task_loss=1 / at,
+                penalty=-lam / 3 if lam else 0.0,
+                layers={key: [None, 0.1 + 0.2] for key in WATCHED},
+            )
             for at in (10, 20)
         ]
         + [Step(step=30, task_loss=None, penalty=None, layers=None)],

@@ -18,6 +18,7 @@ PAGES = {
     "all runs over the API": "/api/runs?q=lam>0&limit=50",
     "scatter": "/experiments/{id}/figures/isotropy.json",
     "scatter over the API": "/api/experiments/{id}/figures/isotropy",
+    "runs across experiments": "/compare/runs",
     "queue": "/queue",
     "home": "/",
     "a run": "/runs/{run}",
