@@ -1,17 +1,22 @@
 """How long pages and API answers take beside the health route's, on a folder with embeddings and a sweep of 30 runs.
 
 Run: python -m benchmarks.pages
+
+With ``--runs 10000`` on so many runs of 200 steps instead, in experiments of 500: pages that many runs stand on. On
+PostgreSQL with ISOSCOPE_DATABASE_URL of an empty database. ``--folder`` keeps the rows for the next time.
 """
 
+import argparse
 import io
 import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import httpx2
 import numpy as np
+from sqlalchemy import func, select
 
 from app.context import Context
 from app.db.config import RunConfig, TrainingConfig
@@ -26,6 +31,7 @@ from app.services.embeddings import Incoming, commit_embedding, create_embedding
 from app.settings import Settings
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
 from benchmarks._web import web_process
+from benchmarks.many_runs import fill
 from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
 
@@ -36,70 +42,121 @@ REQUESTS_A_ROUND = 10
 HEALTH = "/api/health"
 LATE = ("methods", "silhouette", "watched", "late-anisotropy", "twonn", "activation")
 """Figures that an experiment's page takes from their own pages when they are reached."""
+FEW = (
+    "/",
+    "/embeddings",
+    "/embeddings/<embedding>",
+    "/embeddings/<large>",
+    "/embeddings/<large>/figures/projection.json",
+    "/embeddings/<embedding>/figures/spectrum.json",
+    "/embeddings/<large>/lab",
+    "/compare?id=<embedding>&id=<other>",
+    "/playground",
+    "/api/embeddings/<embedding>",
+    "/experiments",
+    "/experiments/new",
+    "/experiments/<experiment>",
+    "/experiments/<experiment>/figures/learning.json",
+    "/experiments/<experiment>/figures/isotropy.json",
+    *(f"/experiments/<experiment>/figures/{slug}.html" for slug in LATE),
+    "/api/experiments/<experiment>",
+    "/runs/<run>",
+    "/api/runs/<run>",
+    "/queue",
+    "/measures",
+)
+RUNS_OF_EACH, STEPS_OF_EACH = 500, 200
+MANY = (
+    "/",
+    "/experiments",
+    "/experiments?q=lam<0 iso>0.2",
+    "/experiments/<experiment>",
+    "/experiments/<experiment>/runs",
+    "/experiments/<experiment>/runs?q=lam<0 iso>0.2&sort=-performance",
+    "/experiments/<experiment>/figures/isotropy.json",
+    "/experiments/<experiment>/figures/learning.json",
+    "/experiments/<experiment>/figures/watched.html",
+    "/api/experiments?limit=50",
+    "/api/runs?q=lam<0 iso>0.2&limit=50",
+    "/compare/runs",
+    "/runs/<run>",
+    "/queue",
+)
+"""Pages that many runs stand on, an experiment of 500 of them among these."""
 
 
 def main() -> None:
     """Print median and 95th percentile of interleaved requests, and ratios to the health route."""
-    with tempfile.TemporaryDirectory() as folder:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=0)
+    parser.add_argument("--folder")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.folder or temporary
         settings = Settings(data_dir=folder, sample=False)
         settings.create_folders()
         context = create_context(settings)
         upgrade(context.sessions.kw["bind"])
         migrate(settings.queue)
-        embedding_id, other_id, *_ = [add_embedding(context, number, SHAPE) for number in range(EMBEDDINGS)]
-        large_id = add_embedding(context, EMBEDDINGS, LARGE)
-        experiment_id, run_id = add_experiment(context)
-        context.queue.close()
-
-        paths = [
-            HEALTH,
-            "/",
-            "/embeddings",
-            f"/embeddings/{embedding_id}",
-            f"/embeddings/{large_id}",
-            f"/embeddings/{large_id}/figures/projection.json",
-            f"/embeddings/{embedding_id}/figures/spectrum.json",
-            f"/embeddings/{large_id}/lab",
-            f"/compare?id={embedding_id}&id={other_id}",
-            "/playground",
-            f"/api/embeddings/{embedding_id}",
-            "/experiments",
-            "/experiments/new",
-            f"/experiments/{experiment_id}",
-            f"/experiments/{experiment_id}/figures/learning.json",
-            f"/experiments/{experiment_id}/figures/isotropy.json",
-            *(f"/experiments/{experiment_id}/figures/{slug}.html" for slug in LATE),
-            f"/api/experiments/{experiment_id}",
-            f"/runs/{run_id}",
-            f"/api/runs/{run_id}",
-            "/queue",
-            "/measures",
-        ]
+        named, about = many_rows(context, asked.runs) if asked.runs else few_rows(context)
+        database = context.sessions.kw["bind"].dialect.name
+        context.close()
+        paths = {HEALTH: HEALTH, **named}
         with web_process(folder) as url, httpx2.Client(base_url=url, timeout=60) as client:
-            ways: dict[str, Callable[[], object]] = {path: partial(get, client, path) for path in paths}
+            ways: dict[str, Callable[[], object]] = {name: partial(get, client, path) for name, path in paths.items()}
             times = interleave(ways, REQUESTS_A_ROUND * rounds_asked())
-
-    names = {
-        embedding_id: "<embedding>",
-        other_id: "<other>",
-        large_id: "<large>",
-        experiment_id: "<experiment>",
-        run_id: "<run>",
-    }
     print(machine("fastapi", "sqlalchemy", "uvicorn"))
-    print(
-        f"{EMBEDDINGS} embeddings of {told(SHAPE)}, a large one of {told(LARGE)}, {len(LAMBDAS) * SEEDS} runs of "
-        f"{STEPS} logged steps, SQLite, {len(times[HEALTH])} requests each\n"
-    )
+    print(f"{about}, {database}, {len(times[HEALTH])} requests each\n")
     print("| | median ms | p95 ms | ratio |\n|---|---|---|---|")
-    for path, taken in times.items():
-        name = path
-        for row_id, word in names.items():
-            name = name.replace(row_id, word)
+    for name, taken in times.items():
         p95 = statistics.quantiles(taken, n=20)[-1]
         print(
             f"| `{name}` | {1e3 * statistics.median(taken):.1f} | {1e3 * p95:.1f} | {ratio(taken, times[HEALTH]):.1f} |"
         )
+
+
+def few_rows(context: Context) -> tuple[dict[str, str], str]:
+    """Add embeddings and a sweep; return paths by what they are called in the table, and what there is in words."""
+    embedding_id, other_id, *_ = [add_embedding(context, number, SHAPE) for number in range(EMBEDDINGS)]
+    large_id = add_embedding(context, EMBEDDINGS, LARGE)
+    experiment_id, run_id = add_experiment(context)
+    ids = {
+        "<embedding>": embedding_id,
+        "<other>": other_id,
+        "<large>": large_id,
+        "<experiment>": experiment_id,
+        "<run>": run_id,
+    }
+    about = (
+        f"{EMBEDDINGS} embeddings of {told(SHAPE)}, a large one of {told(LARGE)}, {len(LAMBDAS) * SEEDS} runs of "
+        f"{STEPS} logged steps"
+    )
+    return filled_in(FEW, ids), about
+
+
+def many_rows(context: Context, runs: int) -> tuple[dict[str, str], str]:
+    """The same of a database of many runs, which is filled unless it is already."""
+    newest = select(Experiment.id).order_by(Experiment.created_at.desc()).limit(1)
+    with context.sessions() as session:
+        experiment_id = session.scalar(newest)
+    if experiment_id is None:
+        experiment_id = fill(context, runs, max(runs // RUNS_OF_EACH, 1), STEPS_OF_EACH, waiting=50)[0]
+    with context.sessions() as session:
+        run_id = session.scalar(select(Run.id).where(Run.experiment_id == experiment_id).limit(1))
+        counted = [session.scalar(select(func.count()).select_from(table)) or 0 for table in (Run, Experiment, Step)]
+    about = "{:,} runs in {:,} experiments, {:,} steps".format(*counted)
+    return filled_in(MANY, {"<experiment>": experiment_id, "<run>": str(run_id)}), about
+
+
+def filled_in(paths: Sequence[str], ids: Mapping[str, str]) -> dict[str, str]:
+    """Paths with the ids of rows, by the same with the words that stand for these."""
+    found = {}
+    for name in paths:
+        path = name
+        for word, row_id in ids.items():
+            path = path.replace(word, row_id)
+        found[name] = path
+    return found
 
 
 def get(client: httpx2.Client, path: str) -> None:

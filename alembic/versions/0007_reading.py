@@ -17,6 +17,9 @@ MODEL = {
     "postgresql": "UPDATE runs SET model = coalesce(config ->> 'model', '')",
 }
 
+# What lists of runs and of experiments read, so that they need not read rows that results and logs make wide.
+LISTED = (["experiment_id", "position"], ["experiment_id", "status", "lam", "performance"])
+
 
 def upgrade() -> None:
     op.create_table(
@@ -37,6 +40,9 @@ def upgrade() -> None:
         batch_op.create_index("ix_runs_model", ["model"])
         batch_op.add_column(sa.Column("cause", sa.String(16)))
         batch_op.add_column(sa.Column("error_field", sa.String(64)))
+        batch_op.drop_index("ix_runs_experiment_id")
+        for columns in LISTED:
+            batch_op.create_index(f"ix_runs_{'_'.join(columns)}", columns)
     with op.batch_alter_table("workers") as batch_op:
         batch_op.add_column(sa.Column("memory_bytes", sa.BigInteger()))
         batch_op.add_column(sa.Column("jobs", JSON))
@@ -50,6 +56,9 @@ def downgrade() -> None:
     with op.batch_alter_table("runs") as batch_op:
         batch_op.drop_column("error_field")
         batch_op.drop_column("cause")
+        for columns in LISTED:
+            batch_op.drop_index(f"ix_runs_{'_'.join(columns)}")
+        batch_op.create_index("ix_runs_experiment_id", ["experiment_id"])
         batch_op.drop_index("ix_runs_model")
         batch_op.drop_column("priority")
         batch_op.drop_column("model")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, String, Text
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -25,9 +25,15 @@ class Run(Base):
     """One fine-tune: its coordinates in the sweep, how far it is, what came out, what it ran on."""
 
     __tablename__ = "runs"
+    __table_args__ = (
+        Index(None, "experiment_id", "position"),
+        # All that lists of experiments sum over: results and logs make rows so wide that to read these takes ten times
+        # as long.
+        Index(None, "experiment_id", "status", "lam", "performance"),
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
-    experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"), index=True)
+    experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"))
     position: Mapped[int]
     config: Mapped[dict[str, Any]]
     """``app.db.config.RunConfig``; the next five columns repeat what is searched and plotted."""

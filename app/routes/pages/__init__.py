@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from app.routes.pages import (
     across,
+    archives,
     comparison,
     datasets,
     description,
@@ -41,6 +42,7 @@ MODULES = (
     encodings,
     datasets,
     sweep,
+    archives,
     experiments,
     runs,
     pausing,

@@ -77,6 +77,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
     measure = measure if measure in WATCHED else WATCHED[0]
     shown = {
         "run": run,
+        "name": _whole_name(run),
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {NAMES[name]: lam for name, lam in weights(config)},
@@ -109,9 +110,9 @@ def show_figure_page(
     """A figure of the run on a page of its own, of which the run's page takes it when it is reached."""
     run = get_run(context, run_id)
     shown = {
-        "name": f"{run.experiment.name}, {_name(run)}",
+        "name": _whole_name(run),
         "here": f"/runs/{run_id}",
-        "figure": _figure(context, run, slug, measure),
+        "figure": read_run_figure(context, run, slug, measure),
         "query": urlencode({"measure": measure}) if slug == "layers" else "",
         "folded": True,
         "live": not run.status.final,
@@ -124,10 +125,11 @@ def show_figure(
     context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: MeasureQuery = WATCHED[0]
 ) -> Response:
     """A figure of the run."""
-    return figure_file([_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
+    return figure_file([read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 
 
-def _figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
+def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
+    """One figure of a run; the measure is that of its layers."""
     match slug:
         case "loss":
             return learning.loss(run)
@@ -145,6 +147,11 @@ def _figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
 
 def _alone(run: Run) -> Sweep:
     return Sweep([run], {})
+
+
+def _whole_name(run: Run) -> str:
+    """What its files are called by."""
+    return f"{run.experiment.name}, {_name(run)}"
 
 
 def _name(run: Run) -> str:

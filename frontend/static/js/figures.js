@@ -74,10 +74,13 @@ addEventListener("afterprint", () => requestAnimationFrame(repaintAll));
 
 document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-export]");
-  const box = button?.closest("figure").querySelector("[data-figure]");
+  const whole = button?.closest("figure");
+  const box = whole?.querySelector("[data-figure]");
   const figure = box && drawn.get(box)?.figure;
   const shown = figure && drawable(figure, box).figure;
-  if (shown) exportPlot(themed(shown, onPaper()), button.dataset.export, box.dataset.name);
+  if (!shown) return;
+  const title = whole.querySelector("h3").textContent;
+  exportPlot(themed(shown, onPaper()), button.dataset.export, box.dataset.name, title);
 });
 
 drawAll();

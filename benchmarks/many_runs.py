@@ -1,0 +1,149 @@
+"""A database as large as a lab's after a year: thousands of finished runs, millions of logged steps, written in bulk.
+
+Run: python -m benchmarks.many_runs FOLDER [--runs 10000] [--experiments 20] [--steps 200]
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import insert, text
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.config import RunConfig, TrainingConfig
+from app.db.migration import upgrade
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
+from app.db.penalty import Regularizer
+from app.db.types import new_id, utcnow
+from app.figures.layer_measures import OF_SENTENCES, WATCHED
+from app.main import create_context
+from app.queue import migrate
+from app.settings import Settings
+
+LAMBDAS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 8.0, 10.0, 20.0)
+LAYERS, DIMENSIONS = 12, 64
+LOOKS = 12
+"""Steps of a run at which its layers were looked at."""
+RUNS_AT_ONCE, STEPS_AT_ONCE = 500, 20_000
+LABELS = {"model": "all-MiniLM-L6-v2", "text_columns": ["text"], "label_column": "label", "label_names": ["0", "1"]}
+CONFIG = TrainingConfig.model_validate(LABELS)
+
+
+def fill(context: Context, runs: int, experiments: int, steps: int, *, waiting: int = 0) -> list[str]:
+    """Write so many runs in all, of so many steps each, the last ``waiting`` of them queued; return the experiments."""
+    draw = random.Random(0)
+    dataset = Dataset(name="rows", origin=DatasetOrigin.UPLOAD, n_train=1000, n_validation=500, columns=[])
+    started = utcnow()
+    config = CONFIG.model_dump(mode="json")
+    rows = [
+        Experiment(name=f"sweep {n}", dataset=dataset, config=config, created_at=started - timedelta(hours=n))
+        for n in range(experiments)
+    ]
+    with context.sessions.begin() as session:
+        session.add_all(rows)
+        session.flush()
+        written = [
+            _run(rows[n % experiments].id, n // experiments, queued=n >= runs - waiting, draw=draw) for n in range(runs)
+        ]
+        _insert(session, Run, iter(written), RUNS_AT_ONCE)
+        ended = [run["id"] for run in written if run["status"] is RunStatus.FINISHED]
+        _insert(session, Step, (step for run_id in ended for step in _steps(run_id, steps, draw)), STEPS_AT_ONCE)
+        _insert(session, RunFigure, (_activation(run_id, draw) for run_id in ended), RUNS_AT_ONCE)
+    with context.sessions.begin() as session:
+        session.execute(text("ANALYZE"))
+    return [row.id for row in rows]
+
+
+def _insert(session: Session, table: type[Any], rows: Iterator[dict[str, Any]], size: int) -> None:
+    while batch := list(islice(rows, size)):
+        session.execute(insert(table), batch)
+
+
+def _run(experiment_id: str, position: int, *, queued: bool, draw: random.Random) -> dict[str, Any]:
+    """The columns of a run, the seeds of one lambda after another."""
+    lam, seed = LAMBDAS[position % len(LAMBDAS)], position // len(LAMBDAS)
+    regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
+    config = RunConfig(**CONFIG.model_dump(), regularizer=regularizer, lam=lam, seed=seed)
+    isotropy = 1 / (1 + 2.718 ** (-lam / 5)) + draw.gauss(0, 0.02)
+    return {
+        "id": new_id(),
+        "experiment_id": experiment_id,
+        "position": position,
+        "config": config.model_dump(mode="json"),
+        "model": config.model,
+        "regularizer": regularizer,
+        "lam": lam,
+        "zeta": config.zeta,
+        "seed": seed,
+        "status": RunStatus.QUEUED if queued else RunStatus.FINISHED,
+        "started_at": None if queued else utcnow(),
+        "finished_at": None if queued else utcnow(),
+        "performance": None if queued else 0.85 - 0.1 * isotropy + draw.gauss(0, 0.01),
+        "isoscore_star": None if queued else isotropy,
+        "results": None if queued else _results(draw),
+        "notes": [],
+        "log": "step\n" * 200,
+        "environment": {"device": "cpu", "packages": {"torch": "2.13.0"}},
+    }
+
+
+def _results(draw: random.Random) -> dict[str, Any]:
+    values = [draw.random() for _ in range(LAYERS)]
+    by_layer = {"values": values, "reasons": [None] * LAYERS}
+    return {
+        "metrics": {"accuracy": 0.8, "f1": 0.8, "matthews": 0.6},
+        "loss": 0.4,
+        "n_validation": 500,
+        "tokens": 12_000,
+        "points": 144_000,
+        "zeta": 0.0,
+        "reference": {"zeta": 0.75, "pooling": "first", "n": 500, "layers": values, "layer_reasons": [None] * LAYERS},
+        "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer),
+        "by_layer_n": dict.fromkeys(OF_SENTENCES, 500),
+    }
+
+
+def _steps(run_id: str, steps: int, draw: random.Random) -> Iterator[dict[str, Any]]:
+    """Every tenth step of a training, about twelve of them with a look at the layers."""
+    every = max(steps // LOOKS, 1)
+    for n in range(1, steps + 1):
+        looked = _look(draw) if n % every == 0 else None
+        yield {"run_id": run_id, "step": 10 * n, "task_loss": 1 / n + draw.random(), "penalty": 0.1, "layers": looked}
+
+
+def _look(draw: random.Random) -> dict[str, list[float]]:
+    values = [round(draw.random(), 4) for _ in range(LAYERS)]
+    return dict.fromkeys(WATCHED, values)
+
+
+def _activation(run_id: str, draw: random.Random) -> dict[str, Any]:
+    mean, std = ([draw.random() for _ in range(DIMENSIONS)] for _ in range(2))
+    return {"run_id": run_id, "slug": "activation", "data": {"n": 500, "mean": mean, "std": std}}
+
+
+def main() -> None:
+    """Fill the database of a data folder, or that of ISOSCOPE_DATABASE_URL, and say how long it took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    for name, default in (("runs", 10_000), ("experiments", 20), ("steps", 200), ("waiting", 50)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    asked = parser.parse_args()
+    settings = Settings(data_dir=asked.folder, sample=False)
+    settings.create_folders()
+    context = create_context(settings)
+    upgrade(context.sessions.kw["bind"])
+    migrate(settings.queue)
+    began = time.perf_counter()
+    ids = fill(context, asked.runs, asked.experiments, asked.steps, waiting=asked.waiting)
+    context.close()
+    print(json.dumps({"experiments": ids, "seconds": round(time.perf_counter() - began, 1)}))
+
+
+if __name__ == "__main__":
+    main()

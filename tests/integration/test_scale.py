@@ -1,0 +1,70 @@
+"""Pages that many runs stand on: they make as many statements for ten times the runs, and never read their steps."""
+
+import pytest
+from sqlalchemy import event, func, select
+
+from app.db.models import Run, RunStatus, Step
+from benchmarks.many_runs import fill
+
+FEW, MANY, STEPS = 20, 200, 12
+
+PAGES = {
+    "list of experiments": "/experiments",
+    "list searched": "/experiments?q=lam>0",
+    "experiment": "/experiments/{id}",
+    "table of its runs": "/experiments/{id}/runs",
+    "its runs searched and sorted": "/experiments/{id}/runs?q=lam>0 iso>0.2&sort=-performance",
+    "its runs over the API": "/api/experiments/{id}/runs?q=lam>0&limit=50",
+    "all runs over the API": "/api/runs?q=lam>0&limit=50",
+    "scatter": "/experiments/{id}/figures/isotropy.json",
+    "scatter over the API": "/api/experiments/{id}/figures/isotropy",
+    "runs across experiments": "/compare/runs",
+    "queue": "/queue",
+    "home": "/",
+    "a run": "/runs/{run}",
+}
+
+
+@pytest.fixture
+def statements(context):
+    """The statements that a request of this process makes."""
+    said = []
+
+    def note(connection, cursor, statement, *rest):
+        said.append(statement)
+
+    def ask(client, path):
+        said.clear()
+        answer = client.get(path)
+        assert answer.status_code == 200, (path, answer.text[:300])
+        return list(said)
+
+    engine = type(context.sessions.kw["bind"])
+    event.listen(engine, "before_cursor_execute", note)
+    yield ask
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_ten_times_the_runs_take_the_same_statements(client, context, statements):
+    counts = []
+    for runs in (FEW, MANY):
+        experiment = fill(context, runs, 1, STEPS, waiting=2)[0]
+        with context.sessions() as session:
+            run = session.scalar(
+                select(Run.id).where(Run.experiment_id == experiment, Run.status == RunStatus.FINISHED)
+            )
+        asked = {name: statements(client, path.format(id=experiment, run=run)) for name, path in PAGES.items()}
+        counts.append({name: len(said) for name, said in asked.items()})
+        with_steps = {name for name, said in asked.items() if any("FROM steps" in one for one in said)}
+        assert with_steps <= {"experiment", "a run"}
+    assert counts[0] == counts[1]
+    assert all(0 < count <= 15 for count in counts[0].values()), counts[0]
+
+
+def test_the_database_of_the_benchmark_has_the_rows_that_were_asked_for(context):
+    experiments = fill(context, 50, 3, STEPS, waiting=5)
+    with context.sessions() as session:
+        of_each = session.execute(select(Run.experiment_id, func.count()).group_by(Run.experiment_id)).all()
+        assert sorted(of_each) == sorted(zip(experiments, (17, 17, 16), strict=True))
+        assert session.scalar(select(func.count()).select_from(Step)) == 45 * STEPS
+        assert session.scalar(select(func.count()).where(Run.status == RunStatus.QUEUED)) == 5
