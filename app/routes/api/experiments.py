@@ -8,6 +8,7 @@ from app.db.models import Experiment
 from app.dependencies import ContextDep
 from app.routes.api.schemas.experiments import ExperimentOut, ExperimentSummary
 from app.services import experiments
+from app.services.relaunch import request_of
 from app.services.sweeps import SweepRequest
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
@@ -29,6 +30,12 @@ def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
 def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """One experiment and how far its runs are."""
     return experiments.get_experiment(context, experiment_id)
+
+
+@router.get("/{experiment_id}/request")
+def show_request(context: ContextDep, experiment_id: str) -> SweepRequest:
+    """The request that launches the same runs again, here or elsewhere: `POST /api/experiments` takes it."""
+    return request_of(experiments.get_experiment(context, experiment_id))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

@@ -20,6 +20,7 @@ from app.routes.pages import (
     runs,
     shrinkage,
     sweep,
+    sweep_file,
     trash,
 )
 
@@ -37,6 +38,7 @@ MODULES = (
     encodings,
     datasets,
     sweep,
+    sweep_file,
     experiments,
     runs,
     measures,
