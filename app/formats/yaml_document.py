@@ -89,6 +89,7 @@ def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
 
 
 def _entry(name: str, value: Any, comment: str | None) -> str:
-    options = {"allow_unicode": True, "default_flow_style": False, "sort_keys": False, "width": 100}
-    line: str = yaml.dump({name: value}, Dumper=_InLines, **options)
+    line: str = yaml.dump(
+        {name: value}, Dumper=_InLines, allow_unicode=True, default_flow_style=False, sort_keys=False, width=100
+    )
     return f"# {comment}\n{line}" if comment else line
