@@ -3,7 +3,7 @@
 from collections import Counter
 
 from sqlalchemy import Select, select
-from sqlalchemy.orm import Session, defer, immediateload, joinedload, selectinload
+from sqlalchemy.orm import Session, defer, immediateload, joinedload, raiseload, selectinload
 
 from app.context import Context
 from app.db.models import UNFINISHED, Experiment, Run
@@ -71,6 +71,13 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
         return _find(session, experiment_id)
 
 
+def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
+    """One experiment with its data set, without its runs, of which there may be many."""
+    with context.sessions() as session:
+        alone = select(Experiment).options(joinedload(Experiment.dataset), raiseload(Experiment.runs))
+        return _only(session.scalar(alone.where(Experiment.id == experiment_id)), experiment_id)
+
+
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     """Cancel every run that has not ended; none left is no error."""
     with context.sessions.begin() as session:
@@ -94,7 +101,10 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
 
 
 def _find(session: Session, experiment_id: str) -> Experiment:
-    experiment = session.scalar(_loaded(select(Experiment).where(Experiment.id == experiment_id)))
+    return _only(session.scalar(_loaded(select(Experiment).where(Experiment.id == experiment_id))), experiment_id)
+
+
+def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
     if experiment is None:
         raise NotFoundError(f"There is no experiment {experiment_id!r}; it may have been deleted.")
     return experiment

@@ -10,6 +10,8 @@ from app.context import Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Measurement
 
 PAGE_ROWS = 50
+MAX_PAGE = 10**6
+"""No list is so long; beyond it databases have no numbers."""
 MAX_QUERY_CHARACTERS = 200
 
 Sort = Literal[

@@ -12,7 +12,7 @@ from app.db.models.embeddings import (
     ZetaCurve,
 )
 from app.db.models.encodings import Encoding
-from app.db.models.experiments import Dataset, DryRun, Experiment
+from app.db.models.experiments import Dataset, DryRun, Experiment, overall
 from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, Step, Worker
 from app.db.models.states import (
     FINAL,
@@ -66,4 +66,5 @@ __all__ = [
     "View",
     "Worker",
     "ZetaCurve",
+    "overall",
 ]

@@ -1,5 +1,6 @@
 """Data sets, experiments on them, and dry runs of what an experiment would be."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -64,12 +65,17 @@ class Experiment(Base):
 
     @property
     def status(self) -> RunStatus:
-        """The experiment's state by its runs: running until all are final, then as the runs were at worst."""
-        states = {run.status for run in self.runs}
-        if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
-            return RunStatus.RUNNING
-        first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
-        return next((state for state in first if state in states), RunStatus.FINISHED)
+        """The experiment's state by its runs."""
+        return overall(run.status for run in self.runs)
+
+
+def overall(statuses: Iterable[RunStatus]) -> RunStatus:
+    """The state of several runs together: running until all are final, then as the runs were at worst."""
+    states = set(statuses)
+    if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
+        return RunStatus.RUNNING
+    first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
+    return next((state for state in first if state in states), RunStatus.FINISHED)
 
 
 class DryRun(Base):

@@ -9,7 +9,7 @@ from app.db.models import Embedding, EmbeddingOrigin, ZetaCurve
 from app.dependencies import ContextDep
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, listed
 from app.formats.selection import Selection
-from app.routes.api.paging import Limit, Offset
+from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.schemas.embeddings import (
     EmbeddingChange,
     EmbeddingListed,
@@ -27,10 +27,6 @@ from app.services.files import get_file, get_npy, get_safetensors
 from app.services.library import MAX_QUERY_CHARACTERS, PAGE_ROWS, Search, Sort, find_embeddings
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
-
-TOTAL: dict[int | str, dict[str, Any]] = {
-    200: {"headers": {"X-Total-Count": {"description": "Rows on all pages.", "schema": {"type": "integer"}}}}
-}
 
 
 def _search(

@@ -1,22 +1,31 @@
 """Experiments: list them, watch one, stop it, delete it."""
 
 from collections import Counter
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
+from app.context import Context
 from app.db.config import TrainingConfig
 from app.dependencies import ContextDep
 from app.figures.layer_measures import WATCHED, title_of
-from app.figures.legend import colour
 from app.figures.metrics import SCALES
 from app.figures.setting import cell, words
 from app.figures.sweep import Sweep
+from app.problems import status_of
 from app.regularizers import NAMES
 from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.experiment_listing import read_listing
+from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
-from app.services.experiments import cancel_experiment, delete_experiment, get_experiment, list_experiments
-from app.services.workers import list_workers, worker_lost
+from app.services.experiments import (
+    cancel_experiment,
+    delete_experiment,
+    get_experiment,
+    get_experiment_alone,
+)
+from app.services.run_search import RunQuery
+from app.services.workers import list_workers
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")
@@ -29,26 +38,49 @@ View = Literal["isotropy", "lambda"]
 
 
 @router.get("")
-def list_all(request: Request, context: ContextDep) -> Response:
-    """All experiments with their progress and the spread of their performance."""
-    shown = {"experiments": list_experiments(context), "scales": SCALES}
-    return templates.TemplateResponse(request, "experiments.html", shown)
+def list_all(request: Request, context: ContextDep, q: str = "", page: Annotated[int, Query(ge=1)] = 1) -> Response:
+    """Experiments with a run that is searched for, their progress and the spread of their performance."""
+    listing = read_listing(context, q.strip(), page)
+    status = status_of(listing.problem) if listing.problem else 200
+    shown = {"listing": listing, "scales": SCALES}
+    return templates.TemplateResponse(request, "experiments.html", shown, status_code=status)
+
+
+@router.get("/{experiment_id}/runs")
+def list_runs(request: Request, context: ContextDep, experiment_id: str, wanted: RunQueryDep) -> Response:
+    """Those of its runs that are searched for, on a page of its own and for the table on that of the experiment."""
+    here = f"/experiments/{experiment_id}"
+    experiment = get_experiment_alone(context, experiment_id)
+    table = _table(context, experiment_id, wanted)
+    shown = {"experiment": experiment, "table": table}
+    status = status_of(table.problem) if table.problem else 200
+    headers = address(request, here, table.query)
+    return templates.TemplateResponse(request, "experiment_runs.html", shown, status_code=status, headers=headers)
+
+
+def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
+    base = f"/experiments/{experiment_id}/runs"
+    return read_table(context, wanted, base, back="experiment", experiment_id=experiment_id)
 
 
 @router.get("/{experiment_id}")
 def show_experiment(
-    request: Request, context: ContextDep, experiment_id: str, query: SweepDep, view: View = "isotropy"
+    request: Request,
+    context: ContextDep,
+    experiment_id: str,
+    query: SweepDep,
+    wanted: RunQueryDep,
+    view: View = "isotropy",
 ) -> Response:
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
     config = TrainingConfig.model_validate(experiment.config)
-    sweep, workers = Sweep.of(experiment), list_workers(context)
+    sweep = Sweep.of(experiment)
     shown = {
         "experiment": experiment,
         "sweep": sweep,
         "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
-        "settings": [sweep.setting(run) for run in experiment.runs],
-        "colours": {setting: colour(sweep, setting) for setting in sweep.settings},
+        "table": _table(context, experiment_id, wanted),
         "scale": SCALES[config.metric],
         "view": view,
         "query": query,
@@ -60,8 +92,7 @@ def show_experiment(
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "counts": Counter(run.status for run in experiment.runs),
         "ended": all(run.status.final for run in experiment.runs),
-        "workers": workers,
-        "lost": {run.id for run in experiment.runs if worker_lost(run, workers)},
+        "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "experiment.html", shown)
 

@@ -1,9 +1,6 @@
 """Long lists a page at a time: how many pages there are, and where one begins."""
 
-from app.services.library import PAGE_ROWS
-
-MAX_PAGE = 10**6
-"""No list is so long; beyond it databases have no numbers."""
+from app.services.library import MAX_PAGE, PAGE_ROWS
 
 
 def offset_of(page: int) -> int:

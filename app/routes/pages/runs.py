@@ -23,8 +23,10 @@ from app.figures.sweep import Sweep
 from app.regularizers import NAMES
 from app.routes.downloads import file_of
 from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.run_table import encoded
 from app.services.files import get_model
 from app.services.run_data import ACTIVATION, find_run_figure
+from app.services.run_search import RunQuery
 from app.services.runs import cancel_run, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
@@ -91,10 +93,22 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
 
 
 @router.post("/cancel")
-def stop_run(context: ContextDep, run_id: str, back: Annotated[str, Form()] = "") -> Response:
-    """Cancel it, and go back to the page the button was on."""
+def stop_run(
+    context: ContextDep,
+    run_id: str,
+    back: Annotated[str, Form()] = "",
+    q: Annotated[str, Form()] = "",
+    sort: Annotated[str, Form()] = "",
+    page: Annotated[int, Form(ge=1)] = 1,
+) -> Response:
+    """Cancel it, and go back to the page the button was on, with what was searched for there."""
     run = cancel_run(context, run_id)
-    pages = {"queue": "/queue", "experiment": f"/experiments/{run.experiment_id}"}
+    searched = encoded(RunQuery.of(q, sort, page))
+    pages = {
+        "queue": "/queue",
+        "experiment": f"/experiments/{run.experiment_id}/runs{searched}",
+        "across": f"/compare/runs{searched}",
+    }
     return see(pages.get(back, f"/runs/{run_id}"))
 
 

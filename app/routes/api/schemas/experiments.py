@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from app.db.models import Phase, RunStatus
+from app.db.models import ExperimentOrigin, Phase, RunStatus
 from app.db.penalty import Regularizer
 from app.routes.api.schemas.row import Row
 
@@ -69,20 +69,48 @@ class ActivationOut(BaseModel):
     std: list[float]
 
 
-class ExperimentSummary(Row):
-    """An experiment in a list of them."""
+class RunFound(RunOfExperiment):
+    """A run among those of all experiments."""
+
+    experiment_id: str
+    experiment: str = Field(description="Name of its experiment.")
+    dataset_id: str
+    dataset: str = Field(description="Name of its data set.")
+    model: str
+    metric: str = Field(description="What its performance is measured by.")
+
+
+class ExperimentHead(Row):
+    """An experiment without its runs."""
 
     id: str
     name: str
     dataset_id: str
     config: dict[str, Any]
     grid: dict[str, list[Any]]
+    origin: ExperimentOrigin
     created_at: datetime
     status: RunStatus
-    runs: list[RunSummary]
 
 
-class ExperimentOut(ExperimentSummary):
+class ExtentOut(Row):
+    """How many runs have a performance, and between which two all lie."""
+
+    n: int
+    lowest: float | None
+    highest: float | None
+
+
+class ExperimentSummary(ExperimentHead):
+    """An experiment in a list of them, its runs in numbers."""
+
+    dataset: str = Field(description="Name of its data set.")
+    total: int = Field(description="Runs it has.")
+    counts: dict[RunStatus, int] = Field(description="Runs in each state.")
+    performance: ExtentOut = Field(description="By the metric of the configuration.")
+
+
+class ExperimentOut(ExperimentHead):
     """An experiment and its runs."""
 
-    runs: list[RunOfExperiment]  # type: ignore[assignment]
+    runs: list[RunOfExperiment]
