@@ -16,7 +16,7 @@ def dataset_of(here: Isoscope, name: str, files: tuple[Path, Path]) -> str:
 
 def experiment_of(here: Isoscope, request: Mapping[str, Any]) -> str:
     """Return the id of the experiment of the request's name, launched if there is none."""
-    return _named(here.experiments(), request["name"]) or str(here.sweep(request)["id"])
+    return _named(here.all_experiments(), request["name"]) or str(here.sweep(request)["id"])
 
 
 def wait_for(here: Isoscope, experiments: Iterable[str]) -> None:

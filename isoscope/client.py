@@ -25,7 +25,7 @@ class Isoscope(Embeddings, Postprocessings, Encodings, Experiments, Runs):
 
     >>> isoscope = Isoscope()
     >>> experiment = isoscope.wait(isoscope.sweep("sweep.yaml"))
-    >>> isoscope.runs("status:finished", sort="performance", descending=True)[0]["lam"]
+    >>> isoscope.runs("status:finished", sort="-performance")[0]["lam"]
     -1.0
     """
 

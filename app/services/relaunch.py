@@ -64,7 +64,8 @@ def request_of(experiment: Experiment) -> SweepRequest:
 
 def plain(request: SweepRequest) -> dict[str, Any]:
     """Return what a request says that is not said by leaving it out, in the form's order, as JSON holds it."""
-    said = request.model_dump(mode="json", exclude_defaults=True)
+    swept = [one for one in request.regularizers if one is not Regularizer.NONE]
+    said = request.model_copy(update={"regularizers": swept}).model_dump(mode="json", exclude_defaults=True)
     return {name: said[name] for name in ORDER if name in said}
 
 

@@ -7,7 +7,8 @@ from isoscope.output import number, table, tell, write, write_json
 from isoscope.remote.connection import Row
 
 HELP = "search the runs of all experiments"
-HEADS = ("Run", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
+LONGEST_NAME = 40
+HEADS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
 
 
 def add_arguments(command: ArgumentParser) -> None:
@@ -21,12 +22,12 @@ def add_arguments(command: ArgumentParser) -> None:
 
 def run(isoscope: Isoscope, given: Namespace) -> int:
     """Print a line for each run."""
-    order = {"sort": given.sort, "descending": given.descending}
+    sort = f"-{given.sort}" if given.sort and given.descending else given.sort
     if given.all:
-        found = list(isoscope.all_runs(given.query, **order))
+        found = list(isoscope.all_runs(given.query, sort=sort))
         total = len(found)
     else:
-        found, total = isoscope.page_of_runs(given.query, **order, limit=given.limit)
+        found, total = isoscope.page_of_runs(given.query, sort=sort, limit=given.limit)
     if given.json:
         return write_json(found)
     if total > len(found):
@@ -37,6 +38,7 @@ def run(isoscope: Isoscope, given: Namespace) -> int:
 def _cells(run: Row) -> tuple[str, ...]:
     return (
         run["id"],
+        run["experiment"][:LONGEST_NAME],
         run["status"],
         run["regularizer"],
         number(run["lam"]),

@@ -1,7 +1,7 @@
 """Requests to a dashboard, whose refusals are exceptions that say its sentence."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
 # The server describes a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
 NOT_SIGNED_IN = 401
+LONGEST_PAGE = 500
 
 Row = dict[str, Any]
 """What the API answers with: see ``/api/openapi.json`` of the server."""
@@ -109,6 +110,14 @@ class Connection:
         answer = self._send("GET", path, params={name: one for name, one in query.items() if one is not None})
         rows: list[Row] = self._read(answer)
         return rows, int(answer.headers.get("X-Total-Count", len(rows)))
+
+    def every(self, path: str, **query: Any) -> Iterator[Row]:
+        """Yield all rows of a list, asking for a page after the other."""
+        offset, total = 0, 1
+        while offset < total:
+            rows, total = self.listed(path, **query, limit=LONGEST_PAGE, offset=offset)
+            yield from rows
+            offset += LONGEST_PAGE
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
         try:

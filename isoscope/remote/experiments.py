@@ -1,7 +1,7 @@
 """Sweeps and their experiments over the API."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +64,17 @@ class Experiments(Datasets):
         answer: list[Row] = self.ask("GET", "/api/presets")
         return answer
 
-    def experiments(self, *, limit: int | None = None, offset: int | None = None) -> list[Row]:
-        """Return experiments, newest first."""
-        return self.listed("/api/experiments", limit=limit, offset=offset)[0]
+    def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0) -> list[Row]:
+        """Return experiments that have a run which is searched for, newest first, their runs in numbers.
+
+        >>> isoscope.experiments("task:cola")[0]["counts"]
+        {'finished': 9}
+        """
+        return self.listed("/api/experiments", q=q, limit=limit, offset=offset)[0]
+
+    def all_experiments(self, q: str = "") -> Iterator[Row]:
+        """Yield all experiments that have a run which is searched for, however many."""
+        return self.every("/api/experiments", q=q)
 
     def experiment(self, experiment: Known) -> Row:
         """Return one experiment and how far its runs are."""

@@ -5,35 +5,28 @@ from pathlib import Path
 
 from isoscope.remote.connection import Connection, Known, Row, path_of
 
-PAGE = 500
-
 
 class Runs(Connection):
     """Fine-tunes of all experiments."""
 
     def runs(
-        self, q: str = "", *, sort: str = "", descending: bool = False, limit: int = 50, offset: int = 0
+        self, q: str = "", *, sort: str = "", experiment: Known | None = None, limit: int = 50, offset: int = 0
     ) -> list[Row]:
-        """Return runs that are searched for, those of the newest experiment first unless sorted otherwise.
+        """Return runs that are searched for, of one experiment or of all, the newest first unless sorted otherwise.
 
-        >>> isoscope.runs("task:cola lam<0 status:finished", sort="performance", descending=True)
+        >>> isoscope.runs("task:cola lam<0 status:finished", sort="-performance")
         """
-        return self.page_of_runs(q, sort=sort, descending=descending, limit=limit, offset=offset)[0]
+        return self.page_of_runs(q, sort=sort, experiment=experiment, limit=limit, offset=offset)[0]
 
     def page_of_runs(
-        self, q: str = "", *, sort: str = "", descending: bool = False, limit: int = 50, offset: int = 0
+        self, q: str = "", *, sort: str = "", experiment: Known | None = None, limit: int = 50, offset: int = 0
     ) -> tuple[list[Row], int]:
         """Return a page of the runs that are searched for, and how many there are on all pages."""
-        query = {"q": q or None, "sort": sort or None, "descending": descending or None}
-        return self.listed("/api/runs", **query, limit=limit, offset=offset)
+        return self.listed(_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
 
-    def all_runs(self, q: str = "", *, sort: str = "", descending: bool = False) -> Iterator[Row]:
-        """Yield all runs that are searched for, however many, asking for a page after the other."""
-        offset, total = 0, 1
-        while offset < total:
-            page, total = self.page_of_runs(q, sort=sort, descending=descending, limit=PAGE, offset=offset)
-            yield from page
-            offset += PAGE
+    def all_runs(self, q: str = "", *, sort: str = "", experiment: Known | None = None) -> Iterator[Row]:
+        """Yield all runs that are searched for, however many."""
+        return self.every(_path(experiment), q=q, sort=sort)
 
     def run(self, run: Known) -> Row:
         """Return one run with configuration, results, environment and all that it logged.
@@ -60,3 +53,7 @@ class Runs(Connection):
         """Cancel a run that waits or runs."""
         answer: Row = self.ask("POST", path_of("runs", run, "cancel"))
         return answer
+
+
+def _path(experiment: Known | None) -> str:
+    return path_of("runs") if experiment is None else path_of("experiments", experiment, "runs")
