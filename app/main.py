@@ -9,7 +9,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddle
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp
 
-from app import problems
+from app import VERSION, problems
 from app.context import Context
 from app.db.session import create_sessions
 from app.headers import SafeHeaders
@@ -52,7 +52,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         context.close()
 
     app = Application(
-        title="Isoscope", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
+        title="Isoscope", version=VERSION, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url="/api/openapi.json",
     )  # fmt: skip
     problems.install(app)

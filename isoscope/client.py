@@ -10,13 +10,14 @@ from isoscope.remote.connection import RefusedError, Row
 from isoscope.remote.embeddings import Embeddings
 from isoscope.remote.encodings import Encodings
 from isoscope.remote.experiments import Experiments
+from isoscope.remote.figures import Figures
 from isoscope.remote.postprocessings import Postprocessings
 from isoscope.remote.runs import Runs
 
 __all__ = ["Isoscope", "RefusedError"]
 
 
-class Isoscope(Embeddings, Postprocessings, Encodings, Experiments, Runs):
+class Isoscope(Embeddings, Postprocessings, Encodings, Experiments, Runs, Figures):
     """A dashboard at ``url`` that asks for ``token``, from ``ISOSCOPE_URL`` and ``ISOSCOPE_ACCESS_TOKEN`` by default.
 
     It raises RefusedError, which says the server's sentence, where the server refuses, UnavailableError where none

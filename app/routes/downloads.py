@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from fastapi.responses import FileResponse, StreamingResponse
 
+from app.services.exports import Export
 from app.services.files import Download, SafetensorsFile
 
 BINARY = "application/octet-stream"
@@ -33,3 +34,9 @@ def safetensors_of(file: SafetensorsFile) -> StreamingResponse:
     """Vectors behind a header of safetensors."""
     headers = attachment(file.filename) | {"Content-Length": str(file.size_bytes)}
     return StreamingResponse(file.blocks(), media_type=BINARY, headers=headers)
+
+
+def export_of(export: Export) -> StreamingResponse:
+    """An experiment as a zip file, which is gone from here when it has been sent."""
+    headers = attachment(export.filename) | {"Content-Length": str(export.size_bytes)}
+    return StreamingResponse(export.blocks(), media_type=BINARY, headers=headers)

@@ -110,16 +110,6 @@ class Experiments(Datasets):
         """Return the runs of an experiment with configuration, results, environment and all that they logged."""
         return [self.ask("GET", path_of("runs", run)) for run in self.experiment(experiment)["runs"]]
 
-    def figure(self, experiment: Known, slug: str, **query: Any) -> Row:
-        """Return a figure of an experiment as plotly JSON: ``isotropy``, ``lambda``, ``learning`` and the others.
-
-        >>> isoscope.figure(experiment, "isotropy")["data"]
-        """
-        answer: Row = self.ask(
-            "GET", path_of("experiments", experiment, "figures", f"{slug}.json").removeprefix("/api"), params=query
-        )
-        return answer
-
     def cancel_experiment(self, experiment: Known) -> Row:
         """Cancel all runs of an experiment that have not ended."""
         answer: Row = self.ask("POST", path_of("experiments", experiment, "cancel"))

@@ -79,6 +79,16 @@ CALLS = {
     ("GET", "/api/runs/{run_id}/model"): lambda i, file: i.download_model(GONE, file),
     ("GET", "/api/runs/{run_id}/activation"): lambda i, _: i.activation(GONE),
     ("POST", "/api/runs/{run_id}/cancel"): lambda i, _: i.cancel_run(GONE),
+    ("POST", "/api/experiments/import"): lambda i, file: i.import_experiment(file),
+    ("GET", "/api/experiments/{experiment_id}/export"): lambda i, file: i.export_experiment(GONE, file),
+    ("GET", "/api/experiments/{experiment_id}/figures"): lambda i, _: i.figures(GONE),
+    ("GET", "/api/experiments/{experiment_id}/figures/{slug}"): lambda i, _: i.figure(GONE, "lambda"),
+    ("GET", "/api/runs/{run_id}/figures/{slug}"): lambda i, _: i.figure_of_run(GONE, "loss"),
+    ("GET", f"{VECTORS}/figures/{{slug}}"): lambda i, _: i.figure_of_embedding(GONE, "spectrum"),
+    ("GET", f"{TRIAL}/figures/{{slug}}"): lambda i, _: i.figure_of_postprocessing(GONE, GONE, "spectrum"),
+    ("GET", "/api/encodings/{encoding_id}/figures/{slug}"): lambda i, _: i.figure_of_encoding(GONE, "heat-map"),
+    ("GET", "/api/compare/figures/{slug}"): lambda i, _: i.figure_of_comparison("spectrum", GONE, GONE),
+    ("GET", "/api/playground/figures/{slug}"): lambda i, _: i.figure_of_playground("cloud"),
     ("GET", "/api/measures"): lambda i, _: i.measures(),
     ("GET", "/api/playground"): lambda i, _: i.playground("gaussian", 1, 0, 100),
     ("GET", "/api/playground/grid"): lambda i, _: i.playground_grid(),
@@ -165,7 +175,8 @@ def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
     isoscope.cancel_experiment(launched)
     assert isoscope.wait(launched, told.append)["status"] == "cancelled"
     assert len(told) == 1
-    assert isoscope.figure(launched, "learning")["data"] == []
+    assert "lambda" in isoscope.figures(launched)
+    assert isoscope.figure(launched, "lambda")["plot"] is None
     with pytest.raises(InvalidError, match=r"There is no data set 'Others' on .*; there are: Rows\."):
         isoscope.sweep(yaml, dataset="Others")
 

@@ -67,7 +67,14 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     assert typed("runs", "lam>7")[1] == "There are no such runs.\n"
 
     isoscope.cancel_experiment(launched)
-    monkeypatch.setattr(Isoscope, "sweep", lambda self, _: self.experiment(launched))
+    assert typed("export", launched["id"], "-o", files / "first.zip")[:2] == (0, f"{files / 'first.zip'}\n")
+    isoscope.delete_experiment(launched)
+    code, out, _ = typed("import", files / "first.zip")
+    back = isoscope.experiments()[0]
+    assert (code, out) == (0, f"First: {isoscope.url}/experiments/{back['id']}\n")
+    assert (back["origin"], back["counts"]) == ("imported", {"cancelled": 4})
+
+    monkeypatch.setattr(Isoscope, "sweep", lambda self, _: self.experiment(back))
     code, out, err = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
     assert (code, out) == (1, "4 cancelled\n")
     assert err.endswith("4 of 4 runs have ended\n")

@@ -6,12 +6,14 @@ from fastapi import APIRouter
 
 from app.problems import Problem
 from app.routes.api import (
+    archives,
     comparison,
     datasets,
     dry_runs,
     embeddings,
     encodings,
     experiments,
+    figures,
     health,
     measures,
     playground,
@@ -49,10 +51,12 @@ MODULES = (
     postprocess,
     datasets,
     dry_runs,
+    archives,
     experiments,
     presets,
     run_list,
     runs,
+    figures,
     measures,
     playground,
     health,

@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from app.routes.pages import (
+    archives,
     comparison,
     datasets,
     description,
@@ -39,6 +40,7 @@ MODULES = (
     datasets,
     sweep,
     sweep_file,
+    archives,
     experiments,
     runs,
     measures,

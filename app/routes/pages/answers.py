@@ -7,7 +7,7 @@ from fastapi import Response
 from fastapi.responses import RedirectResponse
 
 from app.errors import NotFoundError
-from app.figures.figure import Figure, Table
+from app.figures.figure import Figure, Table, plot
 from app.routes.downloads import attachment
 
 FileKind = Literal["json", "csv"]
@@ -27,10 +27,11 @@ def find_figure(figures: Iterable[Figure], slug: str) -> Figure:
 
 
 def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Response:
-    """One of the figures as plotly JSON or as a CSV file of its numbers."""
+    """One of the figures as plotly JSON, without a trace where there is nothing to draw, or its numbers as CSV."""
     figure = find_figure(figures, slug)
     if kind == "json":
-        return Response(figure.draw().to_json(), media_type="application/json")
+        drawn = plot([]) if figure.empty else figure.draw()
+        return Response(drawn.to_json(), media_type="application/json")
     return csv_file(figure.table)
 
 

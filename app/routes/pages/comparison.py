@@ -102,7 +102,7 @@ def show_comparison(
             "groups": grouped(listed, lambda row: row.measure),
             "rows": rows,
             "cautions": cautions(embeddings),
-            "figures": _figures(context, embeddings, SAMPLE_SIZE),
+            "figures": compared_figures(context, embeddings, SAMPLE_SIZE),
             # Megabytes of several embeddings: its own page has it, and fills its place.
             "later": any(PROJECTION in get_figure_slugs(context, one.id) for one in embeddings),
         }
@@ -112,14 +112,14 @@ def show_comparison(
 @router.get("/figures/{slug}.html")
 def show_figure_page(request: Request, context: ContextDep, slug: str, choice: ChoiceDep) -> Response:
     """A figure with its numbers, on a page of its own, of which the comparison takes them when asked."""
-    figure = find_figure(_figures(context, get_compared(context, choice.ids), slug), slug)
+    figure = find_figure(compared_figures(context, get_compared(context, choice.ids), slug), slug)
     return templates.TemplateResponse(request, "compare_figure.html", {"choice": choice, "figure": figure})
 
 
 @router.get("/figures/{slug}.{kind}")
 def show_figure(context: ContextDep, slug: str, kind: FileKind, choice: ChoiceDep) -> Response:
     """A figure with all of them in it."""
-    return figure_file(_figures(context, get_compared(context, choice.ids), slug), slug, kind)
+    return figure_file(compared_figures(context, get_compared(context, choice.ids), slug), slug, kind)
 
 
 @router.get("/measurements.csv")
@@ -153,7 +153,7 @@ def _offered(context: Context, choice: Choice) -> dict[str, list[Embedding]]:
     return offered
 
 
-def _figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
+def compared_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
     """Figures of all of them, under names that tell them apart; of the data that no measure holds, one's is read."""
     subjects = [
         replace(Subject.of(one, get_figure_data(context, one.id, slug)), name=name)

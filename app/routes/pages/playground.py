@@ -67,7 +67,7 @@ PlaygroundDep = Annotated[PlaygroundQuery, Depends(_query)]
 @router.get("")
 def show_playground(request: Request, query: PlaygroundDep) -> Response:
     """The cloud that the URL names, its numbers, and what they show."""
-    cloud, shift, example = _figures(query)
+    cloud, shift, example = playground_figures(query)
     shown = {
         "query": query,
         "position": query.position,
@@ -88,9 +88,10 @@ def show_playground(request: Request, query: PlaygroundDep) -> Response:
 @router.get("/figures/{slug}.{kind}")
 def show_figure(slug: str, kind: FileKind, query: PlaygroundDep) -> Response:
     """A figure of the page."""
-    return figure_file(_figures(query), slug, kind)
+    return figure_file(playground_figures(query), slug, kind)
 
 
-def _figures(query: PlaygroundQuery) -> list[Figure]:
+def playground_figures(query: PlaygroundQuery) -> list[Figure]:
+    """The figures of the page at the position of its URL."""
     cloud = cloud_figure(query.position, flat=query.view == "flat")
     return [cloud, shift_figure(query.position), gaussian_example()]

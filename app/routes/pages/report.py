@@ -106,7 +106,7 @@ def show_report_file(request: Request, context: ContextDep, embedding_id: str, q
 def show_figure_page(request: Request, context: ContextDep, embedding_id: str, slug: str, query: ReportDep) -> Response:
     """A figure of the report with its numbers, on a page of its own, of which the report takes them when asked."""
     embedding = get_embedding(context, embedding_id)
-    figure = find_figure(_figures(context, embedding, slug, query.shrinkage), slug)
+    figure = find_figure(report_figures(context, embedding, slug, query.shrinkage), slug)
     shown = {"embedding": embedding, "figure": figure, "query": query.shrinkage.encoded()}
     return templates.TemplateResponse(request, "embedding_figure.html", shown)
 
@@ -115,7 +115,7 @@ def show_figure_page(request: Request, context: ContextDep, embedding_id: str, s
 def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ShrinkageDep) -> Response:
     """A figure of the report."""
     embedding = get_embedding(context, embedding_id)
-    return figure_file(_figures(context, embedding, slug, query), slug, kind)
+    return figure_file(report_figures(context, embedding, slug, query), slug, kind)
 
 
 @router.get("/measurements.csv")
@@ -124,7 +124,7 @@ def show_measurements(context: ContextDep, embedding_id: str) -> Response:
     return csv_file(table_of(_measured(context, embedding_id)), "measurements")
 
 
-def _figures(context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery) -> list[Figure]:
+def report_figures(context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery) -> list[Figure]:
     """The figures of which one is wanted; of the data that no measure holds, only its own is read."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure

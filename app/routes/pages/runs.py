@@ -127,7 +127,7 @@ def show_figure_page(
     shown = {
         "name": f"{run.experiment.name}, {_name(run)}",
         "here": f"/runs/{run_id}",
-        "figure": _figure(context, run, slug, measure),
+        "figure": read_run_figure(context, run, slug, measure),
         "query": urlencode({"measure": measure}) if slug == "layers" else "",
         "folded": True,
         "live": not run.status.final,
@@ -140,10 +140,11 @@ def show_figure(
     context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: MeasureQuery = WATCHED[0]
 ) -> Response:
     """A figure of the run."""
-    return figure_file([_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
+    return figure_file([read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
 
 
-def _figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
+def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
+    """One figure of a run; the measure is that of its layers."""
     match slug:
         case "loss":
             return learning.loss(run)

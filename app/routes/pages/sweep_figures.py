@@ -1,6 +1,6 @@
 """The figures of an experiment by their slugs, each with what it alone reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
@@ -81,6 +81,11 @@ def read_figure(context: Context, experiment: Experiment, slug: str, query: Swee
     if slug not in offered(experiment):
         raise NotFoundError(f"There is no figure {slug!r} of this experiment.")
     return FIGURES[slug](Asked(context, experiment, Sweep.of(experiment), query))
+
+
+def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
+    """Every figure of an experiment, each read when it is its turn."""
+    return (read_figure(context, experiment, slug, query) for slug in offered(experiment))
 
 
 def offered(experiment: Experiment) -> list[str]:

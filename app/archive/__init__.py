@@ -1,0 +1,1 @@
+"""An experiment as one zip file: what is in it, how it is written, and how one that came from outside is read."""

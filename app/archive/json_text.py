@@ -1,0 +1,71 @@
+"""JSON that both databases and every browser can hold: no NaN, no NUL, no number beyond what a page can print."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from app.db.session import strict_json
+from app.errors import InvalidError
+from app.formats.wording import storable
+
+GREATEST = 1e100
+LEAST = 1e-100
+LONGEST_NUMBER = 40
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value that a text from outside holds; raises InvalidError where no row could hold it."""
+    try:
+        found = json.loads(text, parse_constant=_no_number, parse_float=_float, parse_int=_int)
+    except RecursionError:
+        raise InvalidError("it is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidError(f"it is no JSON ({str(error)[:80]})") from None
+    return _storable(found)
+
+
+def write_json(value: Any) -> bytes:
+    """A line of a file; NaN and infinity become null."""
+    try:
+        return _encoded(value)
+    except ValueError:
+        return _encoded(_finite(value))
+
+
+def _encoded(value: Any) -> bytes:
+    return (strict_json(value, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+
+
+def _finite(value: Any) -> Any:
+    return _mapped(value, lambda one: None if isinstance(one, float) and not math.isfinite(one) else one)
+
+
+def _storable(value: Any) -> Any:
+    return _mapped(value, lambda one: storable(one) if isinstance(one, str) else one)
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value of JSON with every text, key, number, true, false and null changed."""
+    if isinstance(value, dict):
+        return {change(key): _mapped(one, change) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_mapped(one, change) for one in value]
+    return change(value)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise InvalidError(f"it holds {name}, which is no number in JSON; a value that is undefined is null")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if value and not LEAST <= abs(value) <= GREATEST:
+        raise InvalidError(f"it holds the number {digits[:LONGEST_NUMBER]}, beyond {LEAST:g} to {GREATEST:g}")
+    return value
+
+
+def _int(digits: str) -> int:
+    if len(digits) > 17 or abs(int(digits)) > 2**53:
+        raise InvalidError(f"it holds the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
+    return int(digits)

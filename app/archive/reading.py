@@ -1,0 +1,271 @@
+"""An archive from outside: hostile until its directory, every hash and every line of it have been checked."""
+
+import hashlib
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import IO, NamedTuple, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+
+from app import VERSION
+from app.archive.json_text import read_json
+from app.archive.members import (
+    EXPERIMENT,
+    FORMAT,
+    MANIFEST,
+    MAX_LINE_BYTES,
+    MAX_MEMBERS,
+    MAX_RUNS,
+    MAX_STEPS,
+    ROWS,
+    RUN_FIGURES,
+    RUNS,
+    STEPS,
+    known,
+    max_bytes,
+)
+from app.archive.records import ExperimentRecord, Manifest, RunFigureRecord, RunRecord, StepRecord
+from app.complaints import complaint_of
+from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
+from app.figures.setting import cell
+from app.formats.expansion import MAX_RATIO, RATIO_MATTERS_BYTES
+
+MAX_DIRECTORY_BYTES = 2**20
+ENCRYPTED = 0x1
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+BLOCK_BYTES = 2**16
+ADVICE = "Export the experiment again where it was made."
+
+# What zipfile says to archives that are damaged or were never made by us.
+ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
+    OverflowError,
+)  # fmt: skip
+
+R = TypeVar("R", bound=BaseModel)
+
+
+class Found(NamedTuple):
+    """What a checked archive is."""
+
+    manifest: Manifest
+    experiment: ExperimentRecord
+    content: str
+    """A hash of all rows: the same for two exports of the same experiment, unless it has changed between them."""
+
+
+class _Reader(FileIO):
+    """A file whose directory is read only if it has an honest length: zipfile believes what the archive declares."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > MAX_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"its directory is longer than {MAX_DIRECTORY_BYTES:,} bytes")
+        return super().read(size) or b""
+
+
+class Archive:
+    """The rows of an archive, one at a time. Each look at a file of it compares its hash when the file ends."""
+
+    def __init__(self, opened: zipfile.ZipFile) -> None:
+        self._zip = opened
+        _check_directory(opened.infolist())
+        self.manifest = self._read_manifest()
+        self._check_members()
+
+    def check(self) -> Found:
+        """Read all of it, and say what it is."""
+        for name in self.manifest.members:
+            for _ in self._blocks(name):
+                pass
+        experiment = self.experiment()
+        runs = self._check_runs(experiment)
+        self._check_steps(runs)
+        self._check_run_figures(runs)
+        hashes = "".join(self.manifest.members[name].sha256 for name in ROWS)
+        return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest())
+
+    def experiment(self) -> ExperimentRecord:
+        """What the runs share."""
+        text = b"".join(self._blocks(EXPERIMENT))
+        return _record(ExperimentRecord, text, EXPERIMENT)
+
+    def runs(self) -> Iterator[RunRecord]:
+        """Yield the runs."""
+        return self._records(RunRecord, RUNS)
+
+    def steps(self) -> Iterator[StepRecord]:
+        """Yield what they logged. There may be millions, so pydantic's own parser reads them, which is the faster."""
+        for number, line in enumerate(self._lines(STEPS), start=1):
+            with _told(f"{STEPS}, line {number}"):
+                step = StepRecord.model_validate_json(line)
+            yield step
+
+    def run_figures(self) -> Iterator[RunFigureRecord]:
+        """Yield what their figures show."""
+        return self._records(RunFigureRecord, RUN_FIGURES)
+
+    def _read_manifest(self) -> Manifest:
+        if MANIFEST not in self._zip.namelist():
+            raise InvalidError(
+                f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
+                "Choose a file that an experiment's Export wrote."
+            )
+        text = self._zip.read(MANIFEST)
+        found = _parsed(text, MANIFEST)
+        written_as = found.get("format") if isinstance(found, dict) else None
+        if isinstance(written_as, int) and written_as != FORMAT:
+            raise UnsupportedFormatError(
+                f"The file is of format {written_as}, and this Isoscope {VERSION} reads format {FORMAT}: "
+                f"{'update it' if written_as > FORMAT else 'export it again with a newer one'}."
+            )
+        return _record(Manifest, text, MANIFEST)
+
+    def _check_members(self) -> None:
+        told, there = set(self.manifest.members), set(self._zip.namelist()) - {MANIFEST}
+        if missing := [name for name in ROWS if name not in there] or sorted(told - there):
+            raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
+        if untold := sorted(there - told):
+            raise InvalidError(f"{untold[0]!r} is not in the manifest: the file was altered. {ADVICE}")
+
+    def _check_runs(self, experiment: ExperimentRecord) -> dict[str, int]:
+        """Return the greatest step so far of each run, none yet."""
+        runs: dict[str, int] = {}
+        positions = set()
+        for run in self.runs():
+            if len(runs) == MAX_RUNS:
+                raise TooLargeError(f"{RUNS} has more than {MAX_RUNS:,} runs, the limit here.")
+            if run.id in runs or run.position in positions:
+                raise InvalidError(f"{RUNS} has two runs of the same id or position. {ADVICE}")
+            _check_grid(experiment, run)
+            runs[run.id] = -1
+            positions.add(run.position)
+        if not runs:
+            raise InvalidError(f"{RUNS} is empty: there is no run to show. {ADVICE}")
+        return runs
+
+    def _check_steps(self, runs: dict[str, int]) -> None:
+        for n, step in enumerate(self.steps()):
+            if n == MAX_STEPS:
+                raise TooLargeError(f"{STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
+            if step.step <= runs.get(_run_of(step.run, runs, STEPS), -1):
+                raise InvalidError(f"{STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
+            runs[step.run] = step.step
+
+    def _check_run_figures(self, runs: dict[str, int]) -> None:
+        seen: set[tuple[str, str]] = set()
+        for figure in self.run_figures():
+            key = (_run_of(figure.run, runs, RUN_FIGURES), figure.slug)
+            if key in seen:
+                raise InvalidError(f"{RUN_FIGURES} has a figure of a run twice. {ADVICE}")
+            seen.add(key)
+
+    def _records(self, kind: type[R], name: str) -> Iterator[R]:
+        for number, line in enumerate(self._lines(name), start=1):
+            yield _record(kind, line, f"{name}, line {number}")
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        rest = b""
+        for block in self._blocks(name):
+            *whole, rest = (rest + block).split(b"\n")
+            if max(map(len, (*whole, rest))) > MAX_LINE_BYTES:
+                raise TooLargeError(f"{name} has a line of more than {MAX_LINE_BYTES:,} bytes, the limit here.")
+            yield from whole
+        if rest:
+            raise InvalidError(f"The last line of {name} is cut off. {ADVICE}")
+
+    def _blocks(self, name: str) -> Iterator[bytes]:
+        digest, told = hashlib.sha256(), self.manifest.members[name]
+        with self._zip.open(name) as stream:
+            while block := stream.read(BLOCK_BYTES):
+                digest.update(block)
+                yield block
+        if digest.hexdigest() != told.sha256:
+            raise InvalidError(f"{name} is not what the manifest says, by its hash: the file was altered. {ADVICE}")
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Open an archive, whose directory and manifest are in order."""
+    try:
+        with _Reader(path) as file, zipfile.ZipFile(cast("IO[bytes]", file)) as opened:
+            yield Archive(opened)
+    except ZIP_ERRORS as error:
+        raise InvalidError(
+            f"The file cannot be read as a zip archive ({str(error)[:120]}): it was cut off, altered, or is something "
+            "else. Choose a file that an experiment's Export wrote."
+        ) from None
+
+
+def check_archive(path: Path) -> Found:
+    """What an archive is; for a process of its own, as whatever it holds is read here for the first time."""
+    with open_archive(path) as archive:
+        return archive.check()
+
+
+def _check_directory(members: list[zipfile.ZipInfo]) -> None:
+    if len(members) > MAX_MEMBERS:
+        raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
+    for member in members:
+        _check_member(member)
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    name, size = member.filename[:80], member.file_size
+    if not known(member.filename):
+        raise InvalidError(
+            f"The archive holds {name!r}, which no export does. Choose a file that an experiment's Export wrote."
+        )
+    if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
+        raise InvalidError(f"{name!r} is encrypted, or compressed as no export is. {ADVICE}")
+    if size > max_bytes(member.filename):
+        raise TooLargeError(
+            f"{name!r} unpacks to {size:,} bytes, more than the {max_bytes(member.filename):,} allowed here."
+        )
+    if size > max(RATIO_MATTERS_BYTES, MAX_RATIO * member.compress_size):
+        raise TooLargeError(
+            f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, as made to "
+            "exhaust memory."
+        )
+
+
+def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
+    """Figures look up every value that a run reads among those of the grid."""
+    config = run.config.model_dump(mode="json", include=set(experiment.grid))
+    for field, values in experiment.grid.items():
+        if run.config.reads(field) and cell(config[field]) not in [cell(one) for one in values]:
+            raise InvalidError(f"A run in {RUNS} has a {field} that is not among those of the grid. {ADVICE}")
+
+
+def _run_of(run_id: str, runs: dict[str, int], name: str) -> str:
+    if run_id not in runs:
+        raise InvalidError(f"{name} tells of a run that is not in {RUNS}. {ADVICE}")
+    return run_id
+
+
+def _record(kind: type[R], text: bytes, place: str) -> R:
+    with _told(place):
+        return kind.model_validate(_parsed(text, place))
+
+
+@contextmanager
+def _told(place: str) -> Iterator[None]:
+    """Say where in the archive it is that pydantic complains about."""
+    try:
+        yield
+    except ValidationError as error:
+        raise InvalidError(f"{place}: {complaint_of(error.errors()).sentence} {ADVICE}") from None
+
+
+def _parsed(text: bytes, place: str) -> object:
+    try:
+        return read_json(text)
+    except InvalidError as error:
+        raise InvalidError(f"{place} cannot be read: {error.message}. {ADVICE}") from None

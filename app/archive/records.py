@@ -1,0 +1,227 @@
+"""What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+
+from app.archive.json_text import GREATEST
+from app.db.config import RunConfig, TrainingConfig, Zeta
+from app.db.hub_tasks import HubName
+from app.db.models import DatasetOrigin, ExperimentOrigin, Pooling, RunStatus
+from app.db.penalty import Regularizer
+from app.db.task import Metric
+from app.formats.columns import Column
+from app.services.grid import Grid
+
+MAX_LAYERS = 1000
+FIRST_YEAR, LAST_YEAR = 2000, 2200
+
+
+def _of_our_time(moment: datetime) -> datetime:
+    if not FIRST_YEAR <= moment.year < LAST_YEAR:
+        raise ValueError(f"expected a time from {FIRST_YEAR} to {LAST_YEAR}, got one of the year {moment.year}")
+    return moment
+
+
+def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Fields of a grid stay in the order in which they were given: it is that of the columns of every table."""
+    checked = check(grid)
+    return {name: checked[name] for name in grid}
+
+
+Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Filename = Annotated[str, Field(min_length=1, max_length=255)]
+Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
+Text = Annotated[str, Field(max_length=1_000_000)]
+Reason = Annotated[str, Field(max_length=10_000)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
+Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST)]
+Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
+Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
+GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
+
+
+class Record(BaseModel):
+    """Base of all of them: nothing but what is named here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Member(Record):
+    """A file inside, as the manifest has it."""
+
+    sha256: Sha256
+    bytes: int = Field(ge=0)
+
+
+class Manifest(Record):
+    """What the whole file is, and what else is in it."""
+
+    format: int
+    isoscope: str = Field(max_length=40)
+    exported_at: Moment
+    members: dict[str, Member]
+
+
+class DatasetRecord(Record):
+    """The data set of an experiment, told but not contained."""
+
+    name: Name
+    origin: DatasetOrigin
+    hub_name: HubName | None
+    train_sha256: Sha256 | None
+    validation_sha256: Sha256 | None
+    train_filename: Filename | None
+    validation_filename: Filename | None
+    n_train: Count | None
+    n_validation: Count | None
+    columns: list[Column] = Field(max_length=10_000)
+
+
+class ExperimentRecord(Record):
+    """What the runs of an experiment share."""
+
+    id: Id
+    name: Name
+    origin: ExperimentOrigin
+    created_at: Moment
+    config: TrainingConfig
+    grid: GridInOrder
+    study: dict[str, Any] | None
+    dataset: DatasetRecord
+
+
+class ByLayer(Record):
+    """A measure by layer."""
+
+    values: Layers
+    reasons: Reasons
+
+    @model_validator(mode="after")
+    def _of_each_layer(self) -> "ByLayer":
+        if len(self.values) != len(self.reasons):
+            raise ValueError(
+                f"expected a reason or null for each of {len(self.values)} layers, got {len(self.reasons)}"
+            )
+        return self
+
+
+class Reference(Record):
+    """IsoScore* by layer under the reference's protocol; the first versions told neither pooling nor n."""
+
+    zeta: Zeta
+    layers: Layers
+    layer_reasons: Reasons = []
+    pooling: Pooling = Pooling.FIRST
+    n: Count | None = None
+
+
+class Results(BaseModel):
+    """What came out of a run: what pages read is checked, the rest is kept as it is."""
+
+    model_config = ConfigDict(extra="allow")
+
+    metrics: dict[Metric, FiniteFloat | None]
+    metric_reasons: dict[Metric, Reason] = {}
+    loss: FiniteFloat | None
+    tokens: Count | None
+    points: Count | None = None
+    n_validation: Count | None = None
+    zeta: Zeta
+    layers: Layers = []
+    layer_reasons: Reasons = []
+    by_layer: dict[Measure, ByLayer] = {}
+    by_layer_n: dict[Measure, Count | None] = {}
+    reference: Reference
+    f1_average: str | None = None
+    f1_positive: str | None = None
+    n_questions: Count = 0
+    n_windows: Count = 0
+    n_train_questions: Count = 0
+    n_train_windows: Count = 0
+    n_train_left_out: Count = 0
+    n_questions_cut: Count = 0
+
+
+class RunRecord(Record):
+    """A run, but for its steps, its figures and its model."""
+
+    id: Id
+    position: Count
+    status: RunStatus
+    regularizer: Regularizer
+    lam: FiniteFloat
+    zeta: Zeta
+    seed: Count
+    config: RunConfig
+    worker: str | None = Field(max_length=100)
+    error: Text | None
+    queued_at: Moment
+    started_at: Moment | None
+    finished_at: Moment | None
+    performance: FiniteFloat | None
+    performance_reason: Reason | None
+    isoscore_star: FiniteFloat | None
+    isoscore_star_reason: Reason | None
+    results: Results | None
+    notes: list[Reason] = Field(max_length=1000)
+    log: Text | None
+    environment: dict[str, Any] | None
+
+    @model_validator(mode="after")
+    def _as_configured(self) -> "RunRecord":
+        if len(self.config.model) > 200:
+            raise ValueError(f"expected a model's name of at most 200 characters, got {len(self.config.model)}")
+        for field in ("regularizer", "lam", "zeta", "seed"):
+            if getattr(self, field) != getattr(self.config, field):
+                raise ValueError(
+                    f"expected the {field} of a run as its config has it, {getattr(self.config, field)}, "
+                    f"got {getattr(self, field)}"
+                )
+        return self
+
+
+class StepRecord(Record):
+    """What a run logged at one step."""
+
+    run: Id
+    step: Count
+    task_loss: Number | None
+    penalty: Number | None
+    layers: Annotated[dict[Measure, Layers], Field(max_length=100)] | None
+
+
+class Activation(Record):
+    """Sentence vectors of a run's last layer, dimension by dimension."""
+
+    n: Count
+    mean: list[FiniteFloat] = Field(min_length=1, max_length=100_000)
+    std: list[FiniteFloat] = Field(min_length=1, max_length=100_000)
+
+    @model_validator(mode="after")
+    def _of_each_dimension(self) -> "Activation":
+        if len(self.mean) != len(self.std):
+            raise ValueError(f"expected as many deviations as the {len(self.mean)} means, got {len(self.std)}")
+        return self
+
+
+class RunFigureRecord(Record):
+    """What a figure of a run shows beside its row."""
+
+    run: Id
+    slug: Annotated[str, Field(pattern=r"^activation$")]
+    data: Activation

@@ -1,0 +1,79 @@
+"""Every figure of every page over the API, made by the same functions."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.dependencies import ContextDep
+from app.routes.api.schemas.figures import FigureOut
+from app.routes.pages.answers import find_figure
+from app.routes.pages.comparison import compared_figures
+from app.routes.pages.layers import LayersDep, read_layers
+from app.routes.pages.playground import PlaygroundDep, playground_figures
+from app.routes.pages.report import report_figures
+from app.routes.pages.runs import MeasureQuery, read_run_figure
+from app.routes.pages.shrinkage import ShrinkageDep
+from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
+from app.routes.pages.trial import trial_figures
+from app.services.comparison import get_compared
+from app.services.embeddings import get_embedding
+from app.services.encodings import get_encoding
+from app.services.experiments import get_experiment
+from app.services.postprocess import get_postprocessing
+from app.services.runs import get_run
+
+router = APIRouter(tags=["figures"])
+
+
+@router.get("/experiments/{experiment_id}/figures")
+def list_figures(context: ContextDep, experiment_id: str) -> list[str]:
+    """The slugs of all figures that an experiment can have."""
+    return offered(get_experiment(context, experiment_id))
+
+
+@router.get("/experiments/{experiment_id}/figures/{slug}")
+def show_figure_of_experiment(context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> FigureOut:
+    """A figure of an experiment."""
+    return FigureOut.of(read_figure(context, get_experiment(context, experiment_id), slug, query))
+
+
+@router.get("/runs/{run_id}/figures/{slug}")
+def show_figure_of_run(context: ContextDep, run_id: str, slug: str, measure: MeasureQuery = "") -> FigureOut:
+    """`loss`, `penalty`, `layers` (of a `measure`, step by step), `twonn` or `activation` of a run."""
+    return FigureOut.of(read_run_figure(context, get_run(context, run_id), slug, measure))
+
+
+@router.get("/embeddings/{embedding_id}/figures/{slug}")
+def show_figure_of_embedding(context: ContextDep, embedding_id: str, slug: str, query: ShrinkageDep) -> FigureOut:
+    """A figure of an embedding's report, `zeta` among them."""
+    found = report_figures(context, get_embedding(context, embedding_id), slug, query)
+    return FigureOut.of(find_figure(found, slug))
+
+
+@router.get("/embeddings/{embedding_id}/postprocessings/{postprocessing_id}/figures/{slug}")
+def show_figure_of_trial(context: ContextDep, embedding_id: str, postprocessing_id: str, slug: str) -> FigureOut:
+    """A figure of what a method changed, before and after."""
+    trial = get_postprocessing(context, embedding_id, postprocessing_id)
+    return FigureOut.of(find_figure(trial_figures(trial), slug))
+
+
+@router.get("/encodings/{encoding_id}/figures/{slug}")
+def show_figure_of_encoding(context: ContextDep, encoding_id: str, slug: str, query: LayersDep) -> FigureOut:
+    """A figure of an encoding's layers."""
+    return FigureOut.of(find_figure(read_layers(context, get_encoding(context, encoding_id), query).figures, slug))
+
+
+@router.get("/compare/figures/{slug}")
+def show_figure_of_comparison(
+    context: ContextDep,
+    slug: str,
+    id: Annotated[list[str], Query(description="Measured embeddings.")],  # noqa: A002 - the name in the URL
+) -> FigureOut:
+    """A figure with several embeddings in it."""
+    return FigureOut.of(find_figure(compared_figures(context, get_compared(context, id), slug), slug))
+
+
+@router.get("/playground/figures/{slug}")
+def show_figure_of_playground(slug: str, query: PlaygroundDep) -> FigureOut:
+    """A figure of the playground at a position of its sliders."""
+    return FigureOut.of(find_figure(playground_figures(query), slug))

@@ -1,0 +1,113 @@
+"""Experiments to take away: all their rows and figures as one file, which is written piece by piece."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from sqlalchemy import select
+
+from app import VERSION
+from app.archive.json_text import write_json
+from app.archive.members import EXPERIMENT, FORMAT, README, RUN_FIGURES, RUNS, STEPS, TOLD
+from app.archive.records import DatasetRecord, ExperimentRecord, RunRecord
+from app.archive.writing import ArchiveWriter
+from app.context import Context
+from app.db.models import Experiment, Run, RunFigure, Step
+from app.figures.figure import Figure
+from app.services.experiments import get_experiment
+from app.services.names import file_name
+from app.storage.storage import BLOCK_BYTES
+
+ROWS_AT_ONCE = 1000
+FEW_AT_ONCE = 20
+"""Of rows that are large."""
+
+FigureMaker = Callable[[Experiment], Iterable[Figure]]
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exported experiment in a file that has no name and is gone when it is closed, whoever ends."""
+
+    file: BinaryIO
+    size_bytes: int
+    filename: str
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the file, and close it."""
+        with self.file as file:
+            file.seek(0)
+            while block := file.read(BLOCK_BYTES):
+                yield block
+
+
+def export_experiment(context: Context, experiment_id: str, figures_of: FigureMaker) -> Export:
+    """Write an experiment with its runs, all their steps and these figures, but for the trained models.
+
+    No more of it is in memory than a few rows and one figure. Of runs that go on, what is logged meanwhile may be
+    missing from one part and be in another.
+    """
+    experiment = get_experiment(context, experiment_id)
+    file = tempfile.TemporaryFile(dir=context.settings.root)  # noqa: SIM115 - closed when it has been sent
+    try:
+        _write(context, experiment, figures_of(experiment), file)
+        name = f"isoscope-{file_name(experiment.name) or 'experiment'}.zip"
+        return Export(file, file.seek(0, os.SEEK_END), name)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], file: BinaryIO) -> None:
+    archive = ArchiveWriter(file)
+    told = TOLD.format(version=VERSION, format=FORMAT, exported_at=archive.exported_at)
+    archive.add(README, [told.encode()])
+    archive.add(EXPERIMENT, [write_json(_experiment(experiment))])
+    ids = [run.id for run in experiment.runs]
+    archive.add(RUNS, map(write_json, _runs(context, experiment.id)))
+    archive.add(STEPS, map(write_json, _steps(context, ids)))
+    archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
+    for figure in figures:
+        if not figure.empty:
+            archive.add(f"figures/{figure.slug}.json", [figure.draw().to_json().encode()])
+            archive.add(f"figures/{figure.slug}.csv", [figure.table.csv().encode()])
+    archive.close()
+
+
+def _experiment(experiment: Experiment) -> dict[str, Any]:
+    told = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
+    return told | {"dataset": _columns(experiment.dataset, DatasetRecord.model_fields)}
+
+
+def _runs(context: Context, experiment_id: str) -> Iterator[dict[str, Any]]:
+    wanted = select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
+    with context.sessions() as session:
+        for run in session.scalars(wanted.execution_options(yield_per=FEW_AT_ONCE)):
+            yield _columns(run, RunRecord.model_fields)
+
+
+def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Run by run, since to sort the steps of all of them would take a copy of the table."""
+    columns = (Step.step, Step.task_loss, Step.penalty, Step.layers)
+    with context.sessions() as session:
+        for run_id in run_ids:
+            logged = select(*columns).where(Step.run_id == run_id).order_by(Step.step)
+            for step, loss, penalty, layers in session.execute(logged.execution_options(yield_per=ROWS_AT_ONCE)):
+                yield {"run": run_id, "step": step, "task_loss": loss, "penalty": penalty, "layers": layers}
+
+
+def _run_figures(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+    with context.sessions() as session:
+        for run_id in run_ids:
+            for figure in session.scalars(select(RunFigure).where(RunFigure.run_id == run_id).order_by(RunFigure.slug)):
+                yield {"run": run_id, "slug": figure.slug, "data": figure.data}
+
+
+def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: _told(getattr(row, name)) for name in names}
+
+
+def _told(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,0 +1,125 @@
+"""An experiment with all that can be undefined, failed or unfinished, its export, and zip files like it."""
+
+import hashlib
+import io
+import json
+import zipfile
+
+from app.db.config import RunConfig, TrainingConfig
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
+from app.db.penalty import Regularizer
+from app.db.types import utcnow
+from app.figures.layer_measures import OF_SENTENCES, WATCHED
+
+LABELS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}
+UNDEFINED = "All predictions are equal."
+
+
+def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
+    regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
+    config = RunConfig(**LABELS | options, regularizer=regularizer, lam=lam, seed=seed)
+    done = status is RunStatus.FINISHED
+    by_layer = {"values": [None, 0.25], "reasons": ["All points are one.", None]}
+    results = {
+        "metrics": {"accuracy": 0.75, "matthews": None},
+        "metric_reasons": {"matthews": UNDEFINED},
+        "loss": 0.5,
+        "n_validation": 40,
+        "tokens": 400,
+        "points": 800,
+        "zeta": 0.0,
+        "reference": {"zeta": 0.75, "pooling": "first", "n": 40, "layers": [0.25, 0.5], "layer_reasons": [None, None]},
+        "by_layer": dict.fromkeys((*WATCHED, *OF_SENTENCES), by_layer),
+        "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
+        "kept": {"as": ["it", "is", 1, True]},
+    }
+    return Run(
+        position=position,
+        config=config.model_dump(mode="json"),
+        regularizer=regularizer,
+        lam=lam,
+        zeta=config.zeta,
+        seed=seed,
+        status=status,
+        worker="machine-0",
+        error=None if done else "The loss was not a number at step 20.",
+        started_at=utcnow(),
+        finished_at=utcnow() if status.final else None,
+        performance=0.75 if done else None,
+        isoscore_star=0.375 + seed / 100 if done else None,
+        results=results if done else None,
+        notes=["A batch of 32 was halved."],
+        log="step 10\nstep 20\n",
+        environment={"device": "cpu", "packages": {"torch": "2.13.0"}},
+        steps=[
+            Step(step=at, task_loss=1 / at, penalty=-lam / 3, layers={key: [None, 0.1 + 0.2] for key in WATCHED})
+            for at in (10, 20)
+        ]
+        + [Step(step=30, task_loss=None, penalty=None, layers=None)],
+    )
+
+
+def add_experiment(context):
+    """Write such an experiment, and say the id of its row."""
+    settings = [{"warmup": warmup, "batch_size": rows} for warmup in GRID["warmup"] for rows in GRID["batch_size"]]
+    runs = [make_run(lam, seed, 0, **one) for one in settings for lam in (0.0, 1.0) for seed in (0, 1)]
+    undefined, failed, running = (make_run(-1.0, seed, 0, status, **settings[0]) for seed, status in enumerate(
+        (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.RUNNING)
+    ))  # fmt: skip
+    undefined.performance, undefined.performance_reason = None, UNDEFINED
+    undefined.isoscore_star, undefined.isoscore_star_reason = None, "All points are one."
+    runs += [undefined, failed, running]
+    for position, run in enumerate(runs):
+        run.position = position
+    dataset = Dataset(
+        name="Tiny 数据",
+        origin=DatasetOrigin.UPLOAD,
+        train_filename="a.tsv",
+        validation_filename="b.tsv",
+        n_train=100,
+        n_validation=40,
+        columns=[],
+    )
+    config = TrainingConfig(**LABELS | settings[0]).model_dump(mode="json")
+    row = Experiment(name="A sweep, ζ = 0.2", dataset=dataset, config=config, grid=GRID, runs=runs)
+    with context.sessions.begin() as session:
+        session.add(row)
+        session.flush()
+        session.add_all(
+            RunFigure(run_id=run.id, slug="activation", data={"n": 40, "mean": [0.5, -1.0], "std": [0.25, 0.5]})
+            for run in runs
+            if run.status is RunStatus.FINISHED
+        )
+    return row.id
+
+
+def exported(client, experiment):
+    answer = client.get(f"/api/experiments/{experiment}/export")
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def members(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def packed(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
+    """A zip file of these, with a manifest that fits them unless it is to be kept as it is."""
+    files = dict(files)
+    if manifest:
+        told = json.loads(files.pop("manifest.json"))
+        told["members"] = {
+            name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in files.items()
+        }
+        files["manifest.json"] = json.dumps(told).encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def sent(client, content, path="/api/experiments/import"):
+    return client.post(path, files={"file": ("sweep.zip", content)})

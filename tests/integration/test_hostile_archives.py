@@ -1,0 +1,306 @@
+"""Files that say they are exported experiments: each is refused with a sentence, and leaves nothing behind."""
+
+import json
+import zipfile
+
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, select
+
+from app.archive import members as limits
+from app.archive import reading
+from app.archive.reading import check_archive
+from app.db.models import Dataset, Experiment, Run, RunFigure, Step
+from app.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
+from app.main import create_app
+from app.routes.pages.sweep_figures import FIGURES
+from app.services import imports
+from tests.archives import add_experiment, exported, members, packed, sent
+
+ADVICE = "Export the experiment again where it was made."
+CHOOSE = "Choose a file that an experiment's Export wrote."
+
+
+@pytest.fixture
+def files(client, context):
+    """The files inside of an export."""
+    return members(exported(client, add_experiment(context)))
+
+
+@pytest.fixture
+def refusal(tmp_path):
+    """The sentence with which the reader refuses a file."""
+
+    def read(content, kind=InvalidError):
+        path = tmp_path / "refused.zip"
+        path.write_bytes(content)
+        with pytest.raises(IsoscopeError) as refused:
+            check_archive(path)
+        assert type(refused.value) is kind, refused.value
+        return refused.value.message
+
+    return read
+
+
+def changed(files, name, change, line=0):
+    """The same files, one line of one of which is another object."""
+    lines = files[name].splitlines()
+    found = json.loads(lines[line])
+    change(found)
+    lines[line] = json.dumps(found).encode()
+    return files | {name: b"\n".join(lines) + b"\n"}
+
+
+def test_what_is_no_export_is_refused(refusal, files):
+    assert refusal(b"not a zip").startswith("The file cannot be read as a zip archive (File is not a zip ")
+    assert refusal(packed(files)[:-30]).startswith("The file cannot be read as a zip archive (")
+    assert refusal(packed({"weights.bin": b"x"}, manifest=False)) == (
+        f"The archive holds 'weights.bin', which no export does. {CHOOSE}"
+    )
+    assert refusal(packed({"README.txt": b"x"}, manifest=False)) == (
+        f"Expected an exported experiment, got a zip archive without manifest.json. {CHOOSE}"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "/etc/passwd", "figures/../runs.jsonl", "figures/a.html", "C:\\x"]
+)
+def test_no_name_but_those_of_an_export_is_taken(refusal, files, name):
+    assert "which no export does" in refusal(packed(files | {name: b"x"}))
+
+
+def test_another_format_is_told_with_what_to_do(refusal, files):
+    for written_as, advice in ((2, "update it"), (0, "export it again with a newer one")):
+        told = json.loads(files["manifest.json"]) | {"format": written_as}
+        altered = packed(files | {"manifest.json": json.dumps(told).encode()}, manifest=False)
+        assert refusal(altered, UnsupportedFormatError) == (
+            f"The file is of format {written_as}, and this Isoscope 0.1.0 reads format 1: {advice}."
+        )
+
+
+def test_a_file_that_is_not_what_the_manifest_says_is_refused(refusal, files):
+    for name in ("runs.jsonl", "steps.jsonl", "experiment.json", "README.txt", "figures/isotropy.csv"):
+        altered = files | {name: files[name].replace(b"0", b"1", 1)}
+        assert refusal(packed(altered, manifest=False)) == (
+            f"{name} is not what the manifest says, by its hash: the file was altered. {ADVICE}"
+        )
+
+
+def test_files_must_be_those_of_the_manifest(refusal, files):
+    without = {name: data for name, data in files.items() if name != "steps.jsonl"}
+    assert refusal(packed(without)) == f"The file lacks 'steps.jsonl': it is not whole. {ADVICE}"
+    without = {name: data for name, data in files.items() if name != "figures/isotropy.csv"}
+    assert refusal(packed(without, manifest=False)) == (
+        f"The file lacks 'figures/isotropy.csv': it is not whole. {ADVICE}"
+    )
+    more = packed(files | {"figures/new.csv": b"x"}, manifest=False)
+    assert refusal(more) == f"'figures/new.csv' is not in the manifest: the file was altered. {ADVICE}"
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_directories_that_no_export_has_are_refused(refusal, files, tmp_path):
+    doubled = tmp_path / "doubled.zip"
+    doubled.write_bytes(packed(files))
+    with zipfile.ZipFile(doubled, "a") as archive:
+        archive.writestr("README.txt", b"again")
+    assert refusal(doubled.read_bytes()) == f"Two files in the archive have the same name. {ADVICE}"
+    many = {f"figures/{number}.csv": b"" for number in range(301)}
+    assert refusal(packed(files | many), TooLargeError).startswith("The archive has 3")
+    squeezed = packed(files, compression=zipfile.ZIP_LZMA)
+    assert "is encrypted, or compressed as no export is" in refusal(squeezed)
+
+
+def test_a_bomb_is_refused_by_what_it_declares(refusal, files):
+    bomb = packed(files | {"figures/bomb.csv": bytes(100 * 2**20)})
+    assert refusal(bomb, TooLargeError).startswith("'figures/bomb.csv' declares 104,857,600 bytes in ")
+    large = packed(files | {"README.txt": b"0123456789abcdef" * 2**17})
+    assert refusal(large, TooLargeError) == (
+        "'README.txt' unpacks to 2,097,152 bytes, more than the 1,048,576 allowed here."
+    )
+
+
+def test_a_bomb_that_lies_about_its_size_is_refused_too(refusal, files):
+    content = bytearray(packed(files | {"README.txt": b"a" * 900_000}))
+    real, lie = (900_000).to_bytes(4, "little"), (1000).to_bytes(4, "little")
+    altered = bytes(content).replace(real, lie)
+    assert altered != bytes(content)
+    assert "cannot be read as a zip archive" in refusal(altered)
+
+
+def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
+    def lines(name, old, new):
+        assert old in files[name]
+        return packed(files | {name: files[name].replace(old, new, 1)})
+
+    nan = lines("runs.jsonl", b'"loss":0.5', b'"loss":NaN')
+    assert refusal(nan) == (
+        "runs.jsonl, line 1 cannot be read: it holds NaN, which is no number in JSON; a value that is undefined is "
+        f"null. {ADVICE}"
+    )
+    assert "beyond 1e-100 to 1e+100" in refusal(lines("runs.jsonl", b'"loss":0.5', b'"loss":1e999'))
+    assert "beyond 2 to the power of 53" in refusal(lines("runs.jsonl", b'"tokens":400', b'"tokens":' + b"9" * 99))
+    deep = lines("runs.jsonl", b'["it","is",1,true]', b"[" * 100_000 + b"]" * 100_000)
+    assert "nested too deeply" in refusal(deep)
+    assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'"task_loss":0.1', b'"task_loss":NaN'))
+    assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'{"run"', b'{"runs"'))
+    cut = packed(files | {"steps.jsonl": files["steps.jsonl"][:-1]})
+    assert refusal(cut) == f"The last line of steps.jsonl is cut off. {ADVICE}"
+    broken = packed(files | {"runs.jsonl": b"{\n"})
+    assert refusal(broken).startswith("runs.jsonl, line 1 cannot be read: it is no JSON (")
+    assert refusal(packed(files | {"runs.jsonl": b""})) == (f"runs.jsonl is empty: there is no run to show. {ADVICE}")
+
+
+def test_rows_must_fit_together(refusal, files):
+    def told(name, change, line=0):
+        return refusal(packed(changed(files, name, change, line)))
+
+    first = json.loads(files["runs.jsonl"].splitlines()[0])
+    assert told("runs.jsonl", lambda one: one.update(id=first["id"]), 1) == (
+        f"runs.jsonl has two runs of the same id or position. {ADVICE}"
+    )
+    assert told("runs.jsonl", lambda one: one.update(lam=5.0)) == (
+        "runs.jsonl, line 1: Expected the lam of a run as its config has it, 0.0, got 5.0. " + ADVICE
+    )
+    assert told("runs.jsonl", lambda one: one["config"].update(batch_size=64)) == (
+        f"A run in runs.jsonl has a batch_size that is not among those of the grid. {ADVICE}"
+    )
+    assert told("runs.jsonl", lambda one: one["config"].update(model="m" * 201)) == (
+        f"runs.jsonl, line 1: Expected a model's name of at most 200 characters, got 201. {ADVICE}"
+    )
+    assert told("runs.jsonl", lambda one: one.update(queued_at="9999-12-31T23:59:59Z")) == (
+        f"runs.jsonl, line 1: Expected a time from 2000 to 2200, got one of the year 9999. {ADVICE}"
+    )
+    assert told("runs.jsonl", lambda one: one["results"]["by_layer"]["twonn"].update(reasons=[])) == (
+        f"runs.jsonl, line 1: Expected a reason or null for each of 2 layers, got 0. {ADVICE}"
+    )
+    assert told("runs.jsonl", lambda one: one.update(more=1)).startswith("runs.jsonl, line 1: more: ")
+    assert told("steps.jsonl", lambda one: one.update(run="0" * 32)) == (
+        f"steps.jsonl tells of a run that is not in runs.jsonl. {ADVICE}"
+    )
+    assert told("steps.jsonl", lambda one: one.update(step=10), 1) == (
+        f"steps.jsonl has the steps of a run out of order, or one twice. {ADVICE}"
+    )
+    figure = json.loads(files["run_figures.jsonl"].splitlines()[0])
+    assert told("run_figures.jsonl", lambda one: one.update(figure), 1) == (
+        f"run_figures.jsonl has a figure of a run twice. {ADVICE}"
+    )
+    assert told("run_figures.jsonl", lambda one: one["data"].update(std=[0.5])) == (
+        f"run_figures.jsonl, line 1: Expected as many deviations as the 2 means, got 1. {ADVICE}"
+    )
+    assert told("experiment.json", lambda one: one["grid"].update(seed=[1])).startswith("experiment.json: ")
+
+
+def test_more_rows_or_longer_lines_than_the_limit_are_refused(files, tmp_path, monkeypatch):
+    path = tmp_path / "sweep.zip"
+    path.write_bytes(packed(files))
+    for name, value, sentence in (
+        ("MAX_RUNS", 3, "runs.jsonl has more than 3 runs, the limit here."),
+        ("MAX_STEPS", 5, "steps.jsonl has more than 5 steps, the limit here."),
+        ("MAX_LINE_BYTES", 10, "runs.jsonl has a line of more than 10 bytes, the limit here."),
+    ):
+        assert getattr(limits, name) > value
+        with monkeypatch.context() as patched:
+            patched.setattr(reading, name, value)
+            with pytest.raises(IsoscopeError) as refused:
+                check_archive(path)
+        assert refused.value.message == sentence
+
+
+def test_what_is_refused_leaves_nothing_behind(elsewhere, files):
+    missing = {name: data for name, data in files.items() if name != "steps.jsonl"}
+    newer = json.loads(files["manifest.json"]) | {"format": 2}
+    for content, status in (
+        (packed(missing), 422),
+        (packed(files | {"README.txt": bytes(2**21)}), 413),
+        (packed(files | {"manifest.json": json.dumps(newer).encode()}, manifest=False), 415),
+    ):
+        answer = sent(elsewhere, content)
+        assert (answer.status_code, answer.json()["field"]) == (status, "file")
+        assert answer.json()["detail"].startswith("sweep.zip: ")
+    with elsewhere.rows() as session:
+        for table in (Experiment, Dataset, Run, Step, RunFigure):
+            assert session.scalar(select(func.count()).select_from(table)) == 0
+
+
+def test_nothing_is_written_where_the_database_refuses_the_last_of_it(elsewhere, files, monkeypatch):
+    monkeypatch.setattr(imports, "_of_run", lambda columns, ids: {"run_id": "no such run", **columns})
+    assert sent(elsewhere, packed(files)).status_code == 409
+    with elsewhere.rows() as session:
+        assert [session.scalar(select(func.count()).select_from(table)) for table in (Experiment, Run, Step)] == [
+            0,
+            0,
+            0,
+        ]
+
+
+def test_the_page_says_at_its_field_what_is_wrong(elsewhere, files):
+    nothing = elsewhere.post("/experiments/import", data={})
+    assert (nothing.status_code, "Expected the zip file of an exported experiment: choose one." in nothing.text) == (
+        422,
+        True,
+    )
+    wrong = sent(elsewhere, b"not a zip", "/experiments/import")
+    assert (wrong.status_code, 'aria-invalid="true"' in wrong.text) == (422, True)
+    assert "sweep.zip: The file cannot be read as a zip archive" in wrong.text
+    right = sent(elsewhere, packed(files), "/experiments/import")
+    assert (right.status_code, elsewhere.get(right.headers["location"]).status_code) == (303, 200)
+    assert 'href="/experiments/import"' in elsewhere.get("/experiments").text
+
+
+def test_a_file_beyond_the_limit_of_uploads_is_refused(client, context, files):
+    limited = context.settings.model_copy(update={"max_upload_bytes": 1000})
+    with TestClient(create_app(limited), base_url="http://localhost") as small:
+        answer = sent(small, packed(files))
+    assert (answer.status_code, answer.json()["detail"].startswith("The file has more than 1,000 bytes")) == (413, True)
+
+
+WHATEVER = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(max_size=5) | st.just("\0\ud800"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value, path=()):
+    """The paths to everything inside of a value of JSON."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield from places(one, (*path, key))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewhere, files, monkeypatch, data):
+    # A process of its own would take most of the time; what it keeps away is what the other tests are about.
+    monkeypatch.setattr(imports, "run_in_sandbox", lambda check, path, **limits: check(path))
+    name = data.draw(st.sampled_from(["experiment.json", "runs.jsonl", "steps.jsonl", "run_figures.jsonl"]))
+    lines = files[name].splitlines()
+    line = data.draw(st.integers(0, len(lines) - 1))
+    found = json.loads(lines[line])
+    *path, last = data.draw(st.sampled_from(list(places(found))[1:]))
+    holder = found
+    for key in path:
+        holder = holder[key]
+    if isinstance(holder, dict) and data.draw(st.booleans()):
+        del holder[last]
+    else:
+        holder[last] = data.draw(WHATEVER)
+    lines[line] = json.dumps(found).encode()
+    answer = sent(elsewhere, packed(files | {name: b"\n".join(lines) + b"\n"}))
+    assert answer.status_code in {201, 413, 422}, answer.text
+    if answer.status_code != 201:
+        return
+    experiment = answer.json()
+    try:
+        pages = [f"/experiments/{experiment['id']}", "/experiments", "/"]
+        pages += [
+            f"/experiments/{experiment['id']}/figures/{slug}.{kind}" for slug in FIGURES for kind in ("json", "csv")
+        ]
+        pages += [f"/runs/{run['id']}" for run in experiment["runs"]]
+        for page in pages:
+            assert elsewhere.get(page).status_code == 200, page
+    finally:
+        elsewhere.delete(f"/api/experiments/{experiment['id']}")
