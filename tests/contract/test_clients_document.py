@@ -67,7 +67,9 @@ def test_every_example_runs_and_does_what_it_says(context, tmp_path, cloud):
                 assert ran.stdout.count("queued  istar") == 4
             else:
                 assert float(ran.stdout.split()[0]) > 0
-                assert ran.stdout.endswith("There is no run 'of another server'; it may have been deleted. 404\n")
+                assert ran.stdout.endswith(
+                    "There is no run 'of another server'; it may have been deleted with its experiment. 404\n"
+                )
         assert [one["total"] for one in isoscope.experiments()] == [12, 12, 12]
         assert (tmp_path / "films.zip").stat().st_size > 0
 

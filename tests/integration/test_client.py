@@ -185,7 +185,7 @@ def test_a_refusal_says_the_servers_sentence_its_field_and_its_status(isoscope):
     with pytest.raises(RefusedError) as refused:
         isoscope.run(GONE)
     assert (str(refused.value), refused.value.status) == (
-        f"There is no run {GONE!r}; it may have been deleted.",
+        f"There is no run {GONE!r}; it may have been deleted with its experiment.",
         404,
     )
     with pytest.raises(RefusedError) as refused:
