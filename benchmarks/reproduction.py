@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
-from benchmarks._launches import Dashboard
+from benchmarks._launches import dataset_of, experiment_of, wait_for
 from benchmarks._recomputed import recompute
 from benchmarks._report import Check, Report, between_markers
 from benchmarks._results import result_of
 from benchmarks._rounds import machine
 from benchmarks._tasks import CHECK, TASKS, Budget, files_of, requests_for
 from benchmarks._web import dashboard
+from isoscope.client import Isoscope
 
 DATA = "ISOSCOPE_BENCH_DATA"
 FOLDER = "data/reproduction"
@@ -46,7 +47,7 @@ def main() -> None:
     budget = budget_of(arguments)
     with _dashboard(arguments) as here:
         sweeps = launch(here, data, arguments.tasks, budget)
-        here.wait(sweep.id for sweep in sweeps)
+        wait_for(here, (sweep.id for sweep in sweeps))
         report = gather(here, sweeps, data, budget)
     if arguments.url is None:
         report.machine = machine("torch", "transformers")
@@ -88,21 +89,21 @@ def budget_of(arguments: argparse.Namespace) -> Budget:
     return Budget(**asked)
 
 
-def launch(here: Dashboard, data: Path, tasks: Sequence[str], budget: Budget) -> list[Sweep]:
+def launch(here: Isoscope, data: Path, tasks: Sequence[str], budget: Budget) -> list[Sweep]:
     """Upload and launch what is not there yet."""
     sweeps = []
     for task in tasks:
-        dataset = here.dataset(f"Reproduction: {task}", files_of(data, task))
+        dataset = dataset_of(here, f"Reproduction: {task}", files_of(data, task))
         for part, request in requests_for(task, budget).items():
-            sweeps.append(Sweep(task, part, here.experiment(request | {"dataset_id": dataset})))
+            sweeps.append(Sweep(task, part, experiment_of(here, request | {"dataset_id": dataset})))
     return sweeps
 
 
-def gather(here: Dashboard, sweeps: Sequence[Sweep], data: Path, budget: Budget) -> Report:
+def gather(here: Isoscope, sweeps: Sequence[Sweep], data: Path, budget: Budget) -> Report:
     """Return what the runs came to, those that did not finish told beside."""
     report = Report(budget, list(dict.fromkeys(sweep.task for sweep in sweeps)))
     for sweep in sweeps:
-        for run in here.runs(sweep.id):
+        for run in here.results(sweep.id):
             if run["status"] != "finished":
                 coordinates = f"{run['regularizer']}, λ = {run['lam']:g}, seed {run['seed']}"
                 why = " ".join((run["error"] or "").split())
@@ -115,11 +116,11 @@ def gather(here: Dashboard, sweeps: Sequence[Sweep], data: Path, budget: Budget)
     return report
 
 
-def check(here: Dashboard, task: str, run: dict[str, Any], validation: Path) -> list[Check]:
+def check(here: Isoscope, task: str, run: dict[str, Any], validation: Path) -> list[Check]:
     """Download the trained model and recompute its metrics."""
     with tempfile.TemporaryDirectory() as folder:
         archive, model = Path(folder) / "model.zip", Path(folder) / "model"
-        here.download(f"/runs/{run['id']}/model", archive)
+        here.download_model(run, archive)
         with ZipFile(archive) as whole:
             whole.extractall(model)
         recomputed = recompute(model, validation, run["config"])
@@ -131,13 +132,12 @@ def check(here: Dashboard, task: str, run: dict[str, Any], validation: Path) -> 
 
 
 @contextmanager
-def _dashboard(arguments: argparse.Namespace) -> Iterator[Dashboard]:
-    token = os.environ.get("ISOSCOPE_ACCESS_TOKEN")
+def _dashboard(arguments: argparse.Namespace) -> Iterator[Isoscope]:
     if arguments.url is not None:
-        yield Dashboard(arguments.url, token)
+        yield Isoscope(arguments.url)
         return
     with dashboard(str(arguments.folder)) as url:
-        yield Dashboard(url, token)
+        yield Isoscope(url)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """``isoscope score``: the report of files, without a server."""
 
 import json
-import os
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +15,7 @@ from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
 from app.numerals import starred
+from isoscope.output import write
 from isotropy.catalog import GROUPS, MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
@@ -40,16 +39,7 @@ def score(given: Namespace) -> int:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
             found |= measure(cloud, [slug])
-    try:
-        sys.stdout.writelines(f"{line}\n" for line in (_json if given.json else _table)(matrix, cloud, found))
-        sys.stdout.flush()
-    except OSError as error:
-        # Or the interpreter would try, and complain, once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            sys.stderr.write(f"The report could not be written: {error.strerror}.\n")
-        return 1
-    return 0
+    return write((_json if given.json else _table)(matrix, cloud, found))
 
 
 def _open(given: Namespace) -> Matrix:

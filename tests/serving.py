@@ -1,17 +1,21 @@
-"""`isoscope serve` as a subprocess."""
+"""`isoscope serve` as a subprocess, and the web process alone."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
 import psutil
+
+from app.settings import Settings
+from tests.ports import free_port
+from tests.waiting import wait_for
 
 T = TypeVar("T")
 
@@ -85,3 +89,33 @@ class Serving:
             return httpx2.get(f"{self.url}/api/health", timeout=5).is_success
         except httpx2.TransportError:
             return False
+
+
+@contextmanager
+def served(settings: Settings) -> Iterator[str]:
+    """The web process alone, as it really runs; yields its address."""
+    port = free_port()
+    environment = os.environ | {
+        "ISOSCOPE_DATA_DIR": str(settings.data_dir),
+        "ISOSCOPE_DATABASE_URL": settings.database_url,
+        "ISOSCOPE_QUEUE_URL": settings.queue_url,
+        "ISOSCOPE_PORT": str(port),
+        "HF_HUB_OFFLINE": "1",
+    }
+    if settings.access_token is not None:
+        environment["ISOSCOPE_ACCESS_TOKEN"] = settings.access_token.get_secret_value()
+    address = f"http://127.0.0.1:{port}"
+    with subprocess.Popen([sys.executable, "-m", "app"], env=environment) as process:
+
+        def answers() -> bool:
+            assert process.poll() is None, f"the web process ended with {process.returncode}"
+            try:
+                return httpx2.get(f"{address}/api/health").is_success
+            except httpx2.TransportError:
+                return False
+
+        try:
+            wait_for(answers, 60)
+            yield address
+        finally:
+            process.terminate()

@@ -201,7 +201,7 @@ def test_a_report_that_cannot_be_written(npy):
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stderr.startswith("The report could not be written: No space left on device.\n")
+    assert ran.stderr.startswith("The output could not be written: No space left on device.\n")
 
 
 def test_a_measure_that_does_not_exist(score, npy, capsys):

@@ -14,6 +14,7 @@ from app.routes.api.schemas.queue import MoveToEnd, PriorityIn
 from app.services import experiments, pausing, run_search, turns
 from app.services.experiment_list import Summary, list_summaries
 from app.services.library import PAGE_ROWS
+from app.services.relaunch import request_of
 from app.services.run_search import RunQuery
 from app.services.sweeps import SweepRequest
 from app.services.turns import Place
@@ -55,6 +56,12 @@ def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
 def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
     """One experiment and how far its runs are."""
     return experiments.get_experiment(context, experiment_id)
+
+
+@router.get("/{experiment_id}/request")
+def show_request(context: ContextDep, experiment_id: str) -> SweepRequest:
+    """The request that launches the same runs again, here or elsewhere: `POST /api/experiments` takes it."""
+    return request_of(experiments.get_experiment(context, experiment_id))
 
 
 @router.get("/{experiment_id}/runs", responses=TOTAL)

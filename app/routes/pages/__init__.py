@@ -23,6 +23,7 @@ from app.routes.pages import (
     runs,
     shrinkage,
     sweep,
+    sweep_file,
     trash,
     views,
 )
@@ -42,6 +43,7 @@ MODULES = (
     encodings,
     datasets,
     sweep,
+    sweep_file,
     archives,
     experiments,
     runs,

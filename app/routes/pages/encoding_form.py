@@ -51,6 +51,8 @@ def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
 def parse(values: Values) -> EncodingConfig:
     """The configuration that the texts mean. Raises InvalidError at the first field that means nothing."""
     given = {name: value for name, value in values.items() if value or name not in OPTIONAL}
+    if values.get("max_rows") == "":  # which means all, and not the default
+        given["max_rows"] = None
     if "layers" in given:
         given["layers"] = given["layers"].replace(",", " ").split()
     try:

@@ -15,6 +15,7 @@ from app.problems import status_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.encoding_form import Values, defaults, parse, read_values
 from app.routes.pages.layers import LayersDep, LayersQuery, read_layers
+from app.routes.pages.ways import Server, Way, ways_of_encoding, ways_of_texts
 from app.services.datasets import list_datasets
 from app.services.encoding_plan import EncodingPlan, plan_encoding
 from app.services.encodings import (
@@ -138,7 +139,8 @@ def _page(
     if encoding.status in LAUNCHABLE:
         models = list_models(context.settings)
         filled = defaults(encoding, models[0].name) | values
-        shown |= {"models": models, "values": filled, "plan": _preview(context, encoding, filled)}
+        ways = _ways(request, context, encoding_id, filled)
+        shown |= {"models": models, "values": filled, "plan": _preview(context, encoding, filled), "ways": ways}
     elif encoding.status in UNFINISHED_ENCODING:
         shown["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
@@ -155,6 +157,14 @@ def _preview(context: Context, encoding: Encoding, values: Values) -> EncodingPl
         return error.message
 
 
+def _ways(request: Request, context: Context, encoding_id: str, values: Values) -> list[Way]:
+    """The same by command; nothing where the form means no configuration."""
+    try:
+        return ways_of_encoding(Server.of(request, context.settings), encoding_id, parse(values))
+    except InvalidError:
+        return []
+
+
 def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
     shown = {
         "encodings": list_encodings(context),
@@ -163,6 +173,7 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,
         "name": name,
+        "ways": ways_of_texts(Server.of(request, context.settings), list_models(context.settings)[0].name),
     }
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "encodings.html", shown, status_code=status)

@@ -14,6 +14,7 @@ from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.paging import offset_of, pages_of
+from app.routes.pages.ways import Server, ways_of_upload
 from app.services.embeddings import Incoming, create_embedding, get_embedding
 from app.services.library import (
     MAX_QUERY_CHARACTERS,
@@ -156,6 +157,7 @@ def _list_page(
         "suffixes": {"file": suffixes(EMBEDDING_FORMATS), "annotations": suffixes(ANNOTATION_FORMATS)},
         "problem": problem,
         "name": name,
+        "ways": ways_of_upload(Server.of(request, context.settings)),
     }
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "embeddings.html", shown, status_code=status)

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
-from app.db.models import DryRun
+from app.db.models import Dataset, DryRun
 from app.dependencies import ContextDep
-from app.errors import IsoscopeError
+from app.errors import InvalidError, IsoscopeError
 from app.problems import status_of
 from app.regularizers import METHODS
 from app.routes.pages.answers import see
@@ -26,6 +26,7 @@ from app.routes.pages.sweep_form import (
     texts_of,
 )
 from app.routes.pages.sweep_request import parse
+from app.routes.pages.ways import Server, Way, ways_of_sweep
 from app.services.datasets import list_datasets
 from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
@@ -66,7 +67,7 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
     there = {column["name"] for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
         values |= task_of(chosen)
-    return _form_page(request, context, fitting(values), before.problem, 200)
+    return form_page(request, context, fitting(values), before.problem, status=200)
 
 
 @router.post("")
@@ -88,7 +89,7 @@ def _launch(request: Request, context: Context, values: Values) -> Response:
         experiment = create_experiment(context, parse(values))
     except IsoscopeError as error:
         shown = defaults(None, "") | values
-        return _form_page(request, context, shown, error)
+        return form_page(request, context, shown, error)
     return see(f"/experiments/{experiment.id}")
 
 
@@ -96,7 +97,7 @@ def _try(request: Request, context: Context, values: Values) -> Response:
     try:
         request_dry_run(context, plan_sweep(context, parse(values)), again=True)
     except IsoscopeError as error:
-        return _form_page(request, context, defaults(None, "") | values, error)
+        return form_page(request, context, defaults(None, "") | values, error)
     return see(f"/experiments/new?{query_of(values)}#dry-run")
 
 
@@ -108,13 +109,16 @@ async def take_back(request: Request, context: ContextDep) -> Response:
     return see(f"/experiments/new?{query_of(read_values(sent))}#dry-run")
 
 
-def _form_page(
+def form_page(
     request: Request,
     context: Context,
     values: Values,
     problem: IsoscopeError | None = None,
+    *,
     status: int | None = None,
+    yaml: str = "",
 ) -> Response:
+    """The form with these texts; and the sentence at the field that is wrong, be it of a file in YAML."""
     datasets, workers = list_datasets(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
     shown: dict[str, Any] = {
@@ -134,6 +138,8 @@ def _form_page(
         "obstacle": obstacle(context, workers),
         "preview": _preview(context, values) if dataset else None,
         "problem": problem,
+        "yaml": yaml,
+        "ways": _ways(request, context, values, dataset),
     }
     status = status or (status_of(problem) if problem else 200)
     return templates.TemplateResponse(request, "experiment_new.html", shown, status_code=status)
@@ -141,6 +147,16 @@ def _form_page(
 
 def _has_gpu(context: Context) -> bool:
     return has_gpu(list_workers(context))
+
+
+def _ways(request: Request, context: Context, values: Values, dataset: Dataset | None) -> list[Way]:
+    """The same by command; nothing where the form means no request."""
+    if dataset is None:
+        return []
+    try:
+        return ways_of_sweep(Server.of(request, context.settings), parse(values), dataset)
+    except InvalidError:
+        return []
 
 
 def _preview(context: Context, values: Values) -> Preview:

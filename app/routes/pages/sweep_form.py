@@ -53,10 +53,19 @@ def preset_of(values: Mapping[str, Any]) -> Preset | None:
 
 def texts_of(preset: Preset, *, gpu: bool) -> Values:
     """The settings of a preset as texts; without a GPU in float32, as half precision is slower or lacking there."""
-    settings = preset.settings if gpu else preset.settings | {"precision": "fp32"}
+    return texts_of_settings(preset.settings if gpu else preset.settings | {"precision": "fp32"})
+
+
+def texts_of_settings(settings: Mapping[str, Any]) -> Values:
+    """Settings of a sweep, as JSON holds them, as texts; a grid that the form has no row for is left out."""
     values: Values = {name: text_of(value) for name, value in settings.items() if name in TEXTS}
-    grid = [(name, ", ".join(map(grid_text, some))) for name, some in settings.get("grid", {}).items()]
-    return values | {"regularizers": settings["regularizers"], "grid": grid}
+    values |= {name: "true" if settings[name] is True else "" for name in FLAGS if name in settings}
+    values |= {name: settings[name] for name in MANY if name in settings}
+    values |= {f"beside_{name}": text_of(value) for name, value in settings.get("beside", {}).items()}
+    if "regularizers" in settings:
+        values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
+    rows = settings.get("grid", {}).items()
+    return values | {"grid": [(name, ", ".join(map(grid_text, some))) for name, some in rows if name != "beside"]}
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
@@ -98,8 +107,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        short = f"{value:g}"
-        return (short if float(short) == value else repr(value)).replace("e-0", "e-")
+        return repr(value).removesuffix(".0").replace("e-0", "e-").replace("e+", "e")
     return str(value) if isinstance(value, str | int) else ""
 
 

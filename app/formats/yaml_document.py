@@ -1,0 +1,95 @@
+"""A document in YAML: one mapping of plain values, as JSON could hold it; no anchors, no tags, nothing twice."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from app.errors import InvalidError
+
+MAX_CHARACTERS = 65_536
+MAX_DEPTH = 10
+FIELD = "yaml"
+TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+class _Plain(yaml.SafeLoader):
+    """The safe loader, to which a date is a text."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way to say what a scalar may be
+        letter: [(tag, pattern) for tag, pattern in known if tag != TIMESTAMP]
+        for letter, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+class _InLines(yaml.SafeDumper):
+    """The safe dumper, which writes each list in a line."""
+
+    def represent_sequence(
+        self, tag: str, sequence: Iterable[Any], flow_style: bool | None = True
+    ) -> yaml.SequenceNode:
+        return super().represent_sequence(tag, sequence, flow_style)
+
+
+def read_yaml(text: str) -> dict[str, Any]:
+    """Return what a document says.
+
+    Raises InvalidError, with the line, for what is no YAML, no mapping, too long or too deep, and for anchors, aliases
+    and tags, by which a short text can mean a long one, or a value that is not plain.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters of YAML, got {len(text):,}.", FIELD)
+    try:
+        _require_plain(text)
+        loader = _Plain(text)
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise InvalidError("Expected YAML with a setting a line, such as lambdas: [-1, 1].", FIELD)
+        _require_each_once(node)
+        document: dict[str, Any] = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise InvalidError(f"This is not YAML{where}: {error.problem}.", FIELD) from error
+    except (yaml.YAMLError, ValueError) as error:  # a character, or a number, that nothing reads
+        raise InvalidError(f"This is not YAML: {str(error).splitlines()[0]}.", FIELD) from error
+    return document
+
+
+def _require_plain(text: str) -> None:
+    """Look at the events alone, before anything is built of them."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
+            raise InvalidError(f"Expected plain values in YAML, got an anchor, alias or tag in line {line}.", FIELD)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise InvalidError(f"Expected YAML at most {MAX_DEPTH} levels deep, got more in line {line}.", FIELD)
+
+
+def _require_each_once(node: yaml.Node) -> None:
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _require_each_once(item)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
+                raise InvalidError(f"Expected the name of a setting in line {line}, got another kind of key.", FIELD)
+            if key.value in seen:
+                raise InvalidError(f"Expected each setting once, got {key.value} again in line {line}.", FIELD)
+            seen.add(key.value)
+            _require_each_once(value)
+
+
+def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
+    """Return a document as YAML, an entry a paragraph under its comment, lists of plain values in one line."""
+    return "".join(_entry(name, value, comments.get(name)) for name, value in document.items())
+
+
+def _entry(name: str, value: Any, comment: str | None) -> str:
+    line: str = yaml.dump(
+        {name: value}, Dumper=_InLines, allow_unicode=True, default_flow_style=False, sort_keys=False, width=100
+    )
+    return f"# {comment}\n{line}" if comment else line

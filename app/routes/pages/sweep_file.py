@@ -1,0 +1,94 @@
+"""A sweep as a YAML file: what fills in the form, and the file of an experiment that was launched."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request, Response, UploadFile
+from pydantic import ValidationError
+
+from app.complaints import complaint_of
+from app.dependencies import ContextDep
+from app.errors import InvalidError, IsoscopeError
+from app.formats.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
+from app.routes.downloads import attachment
+from app.routes.pages.answers import see
+from app.routes.pages.sweep import form_page
+from app.routes.pages.sweep_form import Values, defaults, query_of, texts_of_settings
+from app.services.experiments import get_experiment
+from app.services.names import file_name
+from app.services.relaunch import request_of, yaml_of
+from app.services.sweeps import SweepRequest, plan_sweep
+
+router = APIRouter(prefix="/experiments")
+
+
+@router.post("/new/yaml")
+def fill_in(
+    request: Request,
+    context: ContextDep,
+    yaml: Annotated[str, Form()] = "",
+    file: Annotated[UploadFile | str | None, Form()] = None,
+) -> Response:
+    """Fill in the form from a file or what was pasted, or say what is wrong, at its field where it has one."""
+    try:
+        document = read_yaml(_text_of(file) or yaml)
+    except InvalidError as error:
+        return form_page(request, context, defaults(None, ""), error, yaml=yaml)
+    values = values_of(document)
+    try:
+        plan_sweep(context, asked_by(document), ask_hub=False)
+    except IsoscopeError as error:
+        return form_page(request, context, values, error, yaml=yaml)
+    return see(f"/experiments/new?{query_of(values)}")
+
+
+@router.get("/{experiment_id}/again")
+def launch_again(context: ContextDep, experiment_id: str) -> Response:
+    """The form, filled in with what launched an experiment."""
+    asked = request_of(get_experiment(context, experiment_id))
+    return see(f"/experiments/new?{query_of(values_of(asked.model_dump(mode='json')))}")
+
+
+@router.get("/{experiment_id}/request.yaml")
+def show_yaml(context: ContextDep, experiment_id: str) -> Response:
+    """The request that launched an experiment, as a file."""
+    experiment = get_experiment(context, experiment_id)
+    text = yaml_of(request_of(experiment), experiment.dataset)
+    headers = attachment(f"{file_name(experiment.name) or 'sweep'}.yaml")
+    return Response(text, media_type="application/yaml", headers=headers)
+
+
+def asked_by(document: Mapping[str, Any]) -> SweepRequest:
+    """The request that a document is. Raises InvalidError at the first field that is wrong, or that has no row."""
+    try:
+        asked = SweepRequest.model_validate(document)
+    except ValidationError as error:
+        complaint = complaint_of(error.errors())
+        raise InvalidError(complaint.sentence, str(complaint.place[0])) from error
+    if "beside" in asked.grid:
+        raise InvalidError(
+            "The form has no row for a grid over sets of further regularizers. Launch this file by isoscope sweep, or "
+            "take beside out of the grid.",
+            "grid",
+        )
+    return asked
+
+
+def values_of(document: Mapping[str, Any]) -> Values:
+    """The texts of the form that say what a document does, but for those fields of it that are wrong."""
+    try:
+        sound: Mapping[str, Any] = SweepRequest.model_validate(document).model_dump(mode="json")
+    except ValidationError as error:
+        wrong = {place["loc"][0] for place in error.errors()}
+        sound = {name: value for name, value in document.items() if name not in wrong}
+    return defaults(None, "") | texts_of_settings(sound)
+
+
+def _text_of(file: UploadFile | str | None) -> str:
+    if file is None or isinstance(file, str) or not file.filename:
+        return ""
+    try:
+        # In UTF-8 a character has at most four bytes.
+        return file.file.read(4 * MAX_CHARACTERS + 1).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {file.filename}.", FIELD) from error

@@ -1,0 +1,200 @@
+"""Requests to a dashboard, whose refusals are exceptions that say its sentence."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+from urllib.parse import quote
+
+import httpx2
+
+from app.errors import InvalidError, IsoscopeError, UnavailableError
+
+HERE = "http://127.0.0.1:8000"
+URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
+# The server describes a data set's files before it answers.
+TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
+NOT_SIGNED_IN = 401
+LONGEST_PAGE = 500
+
+Row = dict[str, Any]
+"""What the API answers with: see ``/api/openapi.json`` of the server."""
+Known = str | Mapping[str, Any]
+"""Something on the server: its id, or what the server answered about it."""
+Files = Iterable[tuple[str, str | Path]]
+"""Fields of a form with the file of each."""
+Progress = Callable[[int], object]
+"""Told of each part of an upload, in bytes, as it leaves."""
+
+
+@dataclass
+class RefusedError(IsoscopeError):
+    """The server refused: its sentence, the field that is at fault if one is, and the HTTP status.
+
+    >>> RefusedError("There is no run 'x'.", status=404).status
+    404
+    """
+
+    status: int = 0
+
+
+class Connection:
+    """Where a dashboard is, and the token that it asks for."""
+
+    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+        self.url = (url or os.environ.get(URL) or HERE).rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise InvalidError(f"Expected the address of a dashboard such as {HERE}, got {self.url!r}.", "url")
+        token = token or os.environ.get(TOKEN)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=TIMEOUT)
+        except (httpx2.InvalidURL, UnicodeEncodeError) as error:
+            raise InvalidError(f"The address or the token of the dashboard cannot be used: {error}.", "url") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections that are kept open."""
+        self._client.close()
+
+    def ask(self, method: str, path: str, **arguments: Any) -> Any:
+        """Return the JSON of an answer, None of one without a body.
+
+        >>> isoscope.ask("GET", "/api/health")
+        {'status': 'ok', 'workers_alive': 1}
+        """
+        return self._read(self._send(method, path, **arguments))
+
+    def send_files(
+        self, path: str, files: Files, fields: Mapping[str, str | None], progress: Progress | None = None
+    ) -> Any:
+        """Return the JSON of the answer to a form with files, which are read while they travel."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        with ExitStack() as opened:
+            parts = [(name, (Path(file).name, opened.enter_context(_open(file, progress)))) for name, file in files]
+            return self.ask("POST", path, files=parts, data=given)
+
+    def download(self, path: str, target: str | Path) -> Path:
+        """Write the file at a path of the server to ``target``, whole or not at all, and return where it is."""
+        target = Path(target)
+        unfinished = target.with_name(f"{target.name}.part")
+        try:
+            with self._client.stream("GET", path) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise _refusal(answer)
+                with unfinished.open("wb") as file:
+                    for part in answer.iter_bytes():
+                        file.write(part)
+            unfinished.replace(target)
+        except httpx2.TransportError as error:
+            raise self._away(error) from error
+        except OSError as error:
+            raise InvalidError(f"{target} cannot be written: {error.strerror}.") from error
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return target
+
+    def listed(self, path: str, **query: Any) -> tuple[list[Row], int]:
+        """Return the rows of a page of a list, and how many there are on all."""
+        answer = self._send("GET", path, params={name: one for name, one in query.items() if one is not None})
+        rows: list[Row] = self._read(answer)
+        return rows, int(answer.headers.get("X-Total-Count", len(rows)))
+
+    def every(self, path: str, **query: Any) -> Iterator[Row]:
+        """Yield all rows of a list, asking for a page after the other."""
+        offset, total = 0, 1
+        while offset < total:
+            rows, total = self.listed(path, **query, limit=LONGEST_PAGE, offset=offset)
+            yield from rows
+            offset += LONGEST_PAGE
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
+        try:
+            return self._client.request(method, path, **arguments)
+        except httpx2.TransportError as error:
+            raise self._away(error) from error
+
+    def _read(self, answer: httpx2.Response) -> Any:
+        if not answer.is_success:
+            raise _refusal(answer)
+        if not answer.content:
+            return None
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise RefusedError(f"What answers at {self.url} is no Isoscope.", status=answer.status_code) from error
+
+    def _away(self, error: httpx2.TransportError) -> UnavailableError:
+        return UnavailableError(
+            f"No Isoscope answers at {self.url} ({str(error) or type(error).__name__}). Start it with isoscope serve, "
+            f"or name another by --url or {URL}."
+        )
+
+
+def path_of(*parts: Known | int) -> str:
+    """Return the path of something in the API: its name or id in each place.
+
+    >>> path_of("runs", {"id": "1a"}, "model")
+    '/api/runs/1a/model'
+    """
+    return "".join(f"/{quote(id_of(part), safe='')}" for part in ("api", *parts))
+
+
+def id_of(known: Known | int) -> str:
+    """Return the id of something, given as such or as the server told of it."""
+    return str(known["id"]) if isinstance(known, Mapping) else str(known)
+
+
+def _refusal(answer: httpx2.Response) -> RefusedError:
+    """Return what the server said; of what is not its own words the status."""
+    status = answer.status_code
+    try:
+        problem = answer.json()
+        sentence, field = str(problem["detail"]), problem.get("field")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sentence, field = f"{answer.request.method} {answer.request.url} answered {status}.", None
+    if status == NOT_SIGNED_IN:
+        sentence = f"{sentence} It is read from {TOKEN}."
+    return RefusedError(sentence, field, status)
+
+
+def _open(file: str | Path, progress: Progress | None) -> IO[bytes]:
+    path = Path(file)
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise InvalidError(f"{path} cannot be read: {error.strerror}.", "file") from error
+    return opened if progress is None else _Told(opened, progress)  # type: ignore[return-value]
+
+
+class _Told:
+    """A file that tells how much of it was read."""
+
+    def __init__(self, file: IO[bytes], progress: Progress) -> None:
+        self._file, self._progress = file, progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read on, and tell."""
+        part = self._file.read(size)
+        self._progress(len(part))
+        return part

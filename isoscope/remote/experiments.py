@@ -1,0 +1,147 @@
+"""Sweeps and their experiments over the API."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.errors import InvalidError
+from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
+from isoscope.remote.connection import Known, Row, path_of
+from isoscope.remote.datasets import Datasets
+
+MOVING = ("queued", "running", "streaming")
+"""States of a run that are going to change by themselves; a paused one waits for a person."""
+LOOK_EVERY_SECONDS = 5.0
+DRY_RUN_SECONDS = 1.0
+
+Request = Mapping[str, Any] | str | Path
+"""A sweep: its settings, or the path of a YAML file of them."""
+
+
+class Experiments(Datasets):
+    """Sweeps before, while and after they run."""
+
+    def sweep(self, request: Request, *, dataset: str | None = None) -> Row:
+        """Launch a sweep, given as settings or as a file of YAML; ``dataset`` names the data set by name or id.
+
+        >>> isoscope.sweep("sweep.yaml", dataset="CoLA")["status"]
+        'queued'
+        """
+        answer: Row = self.ask("POST", "/api/experiments", json=self.settings_of(request, dataset))
+        return answer
+
+    def dry_run(self, request: Request, *, dataset: str | None = None, wait: bool = True) -> Row:
+        """Return how many runs a sweep would be and what it would take; nothing is launched.
+
+        A worker tries eight rows and a few steps for the ``estimate``; without ``wait`` it is None until that is done.
+
+        >>> isoscope.dry_run("sweep.yaml")["estimate"]["seconds"]
+        512.0
+        """
+        settings = self.settings_of(request, dataset)
+        answer: Row = self.ask("POST", "/api/dry-runs", json=settings)
+        while wait and answer["estimate"] is None:
+            time.sleep(DRY_RUN_SECONDS)
+            tried = self.dry_run_results(answer["dry_run"])
+            if tried["status"] == "failed":
+                raise InvalidError(f"The dry run failed: {tried['error']}")
+            if tried["status"] == "ready":
+                answer = self.ask("POST", "/api/dry-runs", json=settings)
+        return answer
+
+    def dry_run_results(self, dry_run: Known) -> Row:
+        """Return a dry run with the rows as the model reads them, its first loss and the times of its steps."""
+        answer: Row = self.ask("GET", path_of("dry-runs", dry_run))
+        return answer
+
+    def delete_dry_run(self, dry_run: Known) -> None:
+        """Delete a dry run, so that the next one tries anew."""
+        self.ask("DELETE", path_of("dry-runs", dry_run))
+
+    def presets(self) -> list[Row]:
+        """Return the settings of both papers by stage; data set, columns, task and model are to be added."""
+        answer: list[Row] = self.ask("GET", "/api/presets")
+        return answer
+
+    def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0) -> list[Row]:
+        """Return experiments that have a run which is searched for, newest first, their runs in numbers.
+
+        >>> isoscope.experiments("task:cola")[0]["counts"]
+        {'finished': 9}
+        """
+        return self.listed("/api/experiments", q=q, limit=limit, offset=offset)[0]
+
+    def all_experiments(self, q: str = "") -> Iterator[Row]:
+        """Yield all experiments that have a run which is searched for, however many."""
+        return self.every("/api/experiments", q=q)
+
+    def experiment(self, experiment: Known) -> Row:
+        """Return one experiment and how far its runs are."""
+        answer: Row = self.ask("GET", path_of("experiments", experiment))
+        return answer
+
+    def request(self, experiment: Known) -> Row:
+        """Return the settings that launch an experiment's runs again, here or on another dashboard.
+
+        >>> there.sweep(here.request(experiment), dataset="CoLA")
+        """
+        answer: Row = self.ask("GET", path_of("experiments", experiment, "request"))
+        return answer
+
+    def wait(self, experiment: Known, told: Callable[[Row], object] | None = None) -> Row:
+        """Return an experiment once its runs have ended or are paused; ``told`` is called with it when one has changed.
+
+        >>> isoscope.wait(isoscope.sweep("sweep.yaml"))["status"]
+        'finished'
+        """
+        before: list[str] = []
+        while True:
+            found = self.experiment(experiment)
+            now = [run["status"] for run in found["runs"]]
+            if told is not None and now != before:
+                told(found)
+            if not set(now).intersection(MOVING):
+                return found
+            before = now
+            time.sleep(LOOK_EVERY_SECONDS)
+
+    def results(self, experiment: Known) -> list[Row]:
+        """Return the runs of an experiment with configuration, results, environment and all that they logged."""
+        return [self.ask("GET", path_of("runs", run)) for run in self.experiment(experiment)["runs"]]
+
+    def cancel_experiment(self, experiment: Known) -> Row:
+        """Cancel all runs of an experiment that have not ended."""
+        answer: Row = self.ask("POST", path_of("experiments", experiment, "cancel"))
+        return answer
+
+    def delete_experiment(self, experiment: Known) -> None:
+        """Delete an experiment whose runs have all ended."""
+        self.ask("DELETE", path_of("experiments", experiment))
+
+    def export_experiment(self, experiment: Known, target: str | Path) -> Path:
+        """Write an experiment as a zip file that another dashboard takes.
+
+        >>> there.import_experiment(here.export_experiment(experiment, "cola.zip"))
+        """
+        return self.download(path_of("experiments", experiment, "export"), target)
+
+    def import_experiment(self, file: str | Path) -> Row:
+        """Take in an experiment that was exported."""
+        answer: Row = self.send_files("/api/experiments/import", [("file", file)], {})
+        return answer
+
+    def settings_of(self, request: Request, dataset: str | None = None) -> Row:
+        """Return a sweep's settings, read from the file if it is one, of the data set that is named."""
+        settings = dict(request) if isinstance(request, Mapping) else read_yaml(_text(Path(request)))
+        return settings if dataset is None else settings | {"dataset_id": self.find_dataset(dataset)["id"]}
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8") as opened:
+            return opened.read(MAX_CHARACTERS + 1)
+    except OSError as error:
+        raise InvalidError(f"{file} cannot be read: {error.strerror}.", "yaml") from error
+    except UnicodeDecodeError as error:
+        raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {file}.", "yaml") from error

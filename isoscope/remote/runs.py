@@ -1,0 +1,59 @@
+"""Runs over the API."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from isoscope.remote.connection import Connection, Known, Row, path_of
+
+
+class Runs(Connection):
+    """Fine-tunes of all experiments."""
+
+    def runs(
+        self, q: str = "", *, sort: str = "", experiment: Known | None = None, limit: int = 50, offset: int = 0
+    ) -> list[Row]:
+        """Return runs that are searched for, of one experiment or of all, the newest first unless sorted otherwise.
+
+        >>> isoscope.runs("task:cola lam<0 status:finished", sort="-performance")
+        """
+        return self.page_of_runs(q, sort=sort, experiment=experiment, limit=limit, offset=offset)[0]
+
+    def page_of_runs(
+        self, q: str = "", *, sort: str = "", experiment: Known | None = None, limit: int = 50, offset: int = 0
+    ) -> tuple[list[Row], int]:
+        """Return a page of the runs that are searched for, and how many there are on all pages."""
+        return self.listed(_path(experiment), q=q, sort=sort, limit=limit, offset=offset)
+
+    def all_runs(self, q: str = "", *, sort: str = "", experiment: Known | None = None) -> Iterator[Row]:
+        """Yield all runs that are searched for, however many."""
+        return self.every(_path(experiment), q=q, sort=sort)
+
+    def run(self, run: Known) -> Row:
+        """Return one run with configuration, results, environment and all that it logged.
+
+        >>> isoscope.run(experiment["runs"][0])["results"]["metrics"]
+        {'matthews': 0.41}
+        """
+        answer: Row = self.ask("GET", path_of("runs", run))
+        return answer
+
+    def activation(self, run: Known) -> Row:
+        """Return mean and standard deviation of each dimension of the trained model's sentence vectors."""
+        answer: Row = self.ask("GET", path_of("runs", run, "activation"))
+        return answer
+
+    def download_model(self, run: Known, target: str | Path) -> Path:
+        """Write the trained model of a run whose settings say ``export``, as a zip file.
+
+        >>> isoscope.download_model(run, "model.zip")
+        """
+        return self.download(path_of("runs", run, "model"), target)
+
+    def cancel_run(self, run: Known) -> Row:
+        """Cancel a run that waits or runs."""
+        answer: Row = self.ask("POST", path_of("runs", run, "cancel"))
+        return answer
+
+
+def _path(experiment: Known | None) -> str:
+    return path_of("runs") if experiment is None else path_of("experiments", experiment, "runs")

@@ -1,0 +1,79 @@
+"""The examples of docs/clients.md run as they are written, one after the other, against a server."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+
+from app.queue import JobKind
+from isoscope.client import Isoscope
+from isoscope.commands import COMMANDS
+from tests.serving import served
+from workers.jobs import WORK
+from workers.reconcile import wanted
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs/clients.md").read_text()
+ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
+
+
+def examples(language):
+    return re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
+
+
+@contextmanager
+def measuring(context):
+    """Do the jobs of embeddings meanwhile, as a worker would; fine-tunes stay queued."""
+    stop = Event()
+
+    def work():
+        while not stop.wait(0.2):
+            for job in wanted(context.sessions):
+                if job.kind is not JobKind.FINETUNE:
+                    WORK[job.kind](job.row_id, context.settings, "cpu")
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_every_example_runs_and_does_what_it_says(context, tmp_path, cloud):
+    np.save(tmp_path / "embeddings.npy", cloud)
+    (tmp_path / "train.tsv").write_text(ROWS)
+    [yaml], [shell] = examples("yaml"), examples("sh")
+    (tmp_path / "sweep.yaml").write_text(yaml)
+    (tmp_path / "examples.py").write_text("\n".join(examples("python")))
+    (tmp_path / "isoscope").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m isoscope "$@"\n')
+    (tmp_path / "isoscope").chmod(0o755)
+    with served(context.settings) as address, measuring(context), Isoscope(address) as isoscope:
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "ISOSCOPE_URL": address}
+        for command in (["bash", "-ec", shell], [sys.executable, "-P", "examples.py"]):
+            ran = subprocess.run(
+                command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200
+            )
+            assert ran.returncode == 0, ran.stderr
+            if command[0] == "bash":
+                # Of 2 rates and 2 seeds.
+                assert ran.stdout.count("queued  istar") == 4
+            else:
+                assert float(ran.stdout.split()[0]) > 0
+                assert ran.stdout.endswith(
+                    "There is no run 'of another server'; it may have been deleted with its experiment. 404\n"
+                )
+        assert [one["total"] for one in isoscope.experiments()] == [12, 12, 12]
+        assert (tmp_path / "films.zip").stat().st_size > 0
+
+
+def test_every_command_over_a_server_is_in_the_table():
+    told = re.findall(r"^\| `isoscope (\w+)", DOCUMENT, re.MULTILINE)
+    assert told == ["score", *COMMANDS]

@@ -1,0 +1,203 @@
+"""The same sweep by page, API, command line, Python and YAML is the same: what is printed is run as it stands."""
+
+import html
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Experiment, Run
+from app.settings import Settings
+from isoscope.client import Isoscope
+from tests.serving import served
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "a-secret-of-many-letters"
+ROWS = 'sentence\tthe "label"\n' + "".join(f"text {i}\t{'yes' if i % 2 else 'no'}\n" for i in range(20))
+NAME = 'Bob\'s "sweep" $HOME `date` \\ YAML: é #1'
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+WAY = re.compile(r'<h3 id="way-\d">(.*?)</h3>.*?<pre[^>]*><code>(.*?)</code></pre>', re.DOTALL)
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(data_dir=tmp_path / "data", sample=False, access_token=TOKEN)
+
+
+@pytest.fixture
+def address(context):
+    with served(context.settings) as address:
+        yield address
+
+
+@pytest.fixture
+def isoscope(address):
+    with Isoscope(address, TOKEN) as isoscope:
+        yield isoscope
+
+
+@pytest.fixture
+def page(address):
+    """The pages as a browser sees them that is signed in."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "text/html"}
+    with httpx2.Client(base_url=address, headers=headers, timeout=60) as page:
+        yield page
+
+
+@pytest.fixture
+def dataset(isoscope, tmp_path):
+    path = tmp_path / "rows.tsv"
+    path.write_text(ROWS)
+    return isoscope.upload_dataset(path, path, name="Rows 'of' $IFS\nYAML")
+
+
+@pytest.fixture
+def form(dataset):
+    """A sweep whose texts are hostile to a shell, and of whose settings many are not the defaults."""
+    return {
+        "dataset_id": dataset["id"],
+        "model": "all-MiniLM-L6-v2",
+        "name": NAME,
+        "task": "classification",
+        "metric": "f1",
+        "text_columns": ["sentence"],
+        "label_column": 'the "label"',
+        "regularizers": ["none", "istar", "cosreg"],
+        "lambdas": "-1, 0.123456789",
+        "zetas": "0.2, 0.4",
+        "seeds": "0, 3",
+        "beside_spectrum": "0.5",
+        "epochs": "",
+        "max_steps": "7",
+        "batch_size": "8",
+        "grid_field": ["learning_rate", "layers"],
+        "grid_values": ["1e-5, 3e-5", "1 2, last, default"],
+        "export": "true",
+    }
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Run a command of the shell where `isoscope` is this checkout's and the token is in the environment."""
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "isoscope"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m isoscope "$@"\n')
+    command.chmod(0o755)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "ISOSCOPE_ACCESS_TOKEN": TOKEN}
+
+    def run(text):
+        ran = subprocess.run(
+            ["bash", "-ec", text],
+            check=False, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    return run
+
+
+def ways_of(page, path, **query):
+    answer = page.get(path, params=query)
+    assert answer.status_code == 200
+    assert TOKEN not in answer.text
+    return {name: html.unescape(text) for name, text in WAY.findall(answer.text)}
+
+
+def made(context):
+    """What was launched, oldest first: name, configuration, grid, and the configuration of each run."""
+    with context.sessions() as session:
+        experiments = session.scalars(select(Experiment).order_by(Experiment.created_at)).all()
+        return [
+            (
+                one.name,
+                one.config,
+                one.grid,
+                session.scalars(select(Run.config).where(Run.experiment_id == one.id).order_by(Run.position)).all(),
+            )
+            for one in experiments
+        ]
+
+
+def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, isoscope, page, form, shell, tmp_path):
+    ways = ways_of(page, "/experiments/new", **form)
+    assert list(ways) == ["curl", "Command line", "Python", "YAML"]
+    launched = page.post("/experiments", data=form)
+    assert launched.status_code == 303
+    experiment = launched.headers["location"].rpartition("/")[2]
+
+    shell(ways["curl"])
+    shell(ways["Command line"])
+    (tmp_path / "sweep.yaml").write_text(ways["YAML"])
+    shell(f"isoscope sweep --url {isoscope.url} sweep.yaml")
+    (tmp_path / "sweep.py").write_text(ways["Python"].replace("isoscope.wait(experiment)", ""))
+    shell(f"'{sys.executable}' sweep.py")
+    isoscope.sweep(isoscope.request(experiment))
+    (tmp_path / "again.yaml").write_text(page.get(f"/experiments/{experiment}/request.yaml").text)
+    isoscope.sweep(tmp_path / "again.yaml")
+    filled = page.post("/experiments/new/yaml", data={"yaml": ways["YAML"]})
+    for link in (filled.headers["location"], page.get(f"/experiments/{experiment}/again").headers["location"]):
+        assert page.post("/experiments", content=link.partition("?")[2], headers=FORM).status_code == 303
+
+    first, *others = made(context)
+    name, config, grid, runs = first
+    assert (name, grid) == (NAME, {"learning_rate": [1e-5, 3e-5], "layers": [[1, 2], "last", None]})
+    assert (config["beside"], config["max_steps"], config["epochs"]) == ({"spectrum": 0.5}, 7, None)
+    # For each of 2 rates and 2 seeds: the baseline; I-STAR at 2 λ × 2 ζ × 3 layers, CosReg at 2 λ × 3 layers.
+    assert len(runs) == 2 * 2 * (1 + 12 + 6)
+    assert others == [first] * 8
+
+
+def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, shell, tmp_path):
+    path = tmp_path / "texts.tsv"
+    path.write_text(ROWS)
+    form = {
+        "model": "all-MiniLM-L6-v2",
+        "text_columns": ["sentence"],
+        "label_column": 'the "label"',
+        "poolings": ["first", "mean"],
+        "max_rows": "",
+        "layers": "0, 2",
+        "max_length": "64",
+        "batch_size": "32",
+        "seed": "3",
+    }
+    configs = []
+    for way in ("page", "curl", "Command line", "Python"):
+        draft = isoscope.upload_texts(path)
+        ways = ways_of(page, f"/encodings/{draft['id']}", **form)
+        if way == "page":
+            assert page.post(f"/encodings/{draft['id']}/launch", data=form).status_code == 303
+        elif way == "Python":
+            (tmp_path / "encode.py").write_text(ways[way])
+            shell(f"'{sys.executable}' encode.py")
+        else:
+            shell(ways[way])
+        launched = isoscope.encoding(draft)
+        assert launched["status"] == "queued"
+        configs.append(launched["config"])
+    assert configs[0]["max_rows"] is None
+    assert (configs[0]["layers"], configs[0]["poolings"], configs[0]["seed"]) == ([0, 2], ["first", "mean"], 3)
+    assert configs == [configs[0]] * 4
+
+
+def test_an_upload_is_the_same_by_each_command(isoscope, page, shell, tmp_path, cloud):
+    np.save(tmp_path / "embeddings.npy", cloud)
+    ways = ways_of(page, "/embeddings")
+    shell(ways["curl"])
+    shell(ways["Command line"])
+    (tmp_path / "upload.py").write_text(ways["Python"])
+    shell(f"'{sys.executable}' upload.py")
+    found = [isoscope.embedding(one) for one in isoscope.embeddings()]
+    assert [(one["filename"], one["status"]) for one in found] == [("embeddings.npy", "inspecting")] * 3
+    assert len({one["files"][0]["file_sha256"] for one in found}) == 1
+
+
+def test_a_form_that_means_nothing_has_no_commands(page, form):
+    assert ways_of(page, "/experiments/new", **form | {"lambdas": "much"}) == {}

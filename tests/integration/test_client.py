@@ -1,0 +1,250 @@
+"""The Python client has a method for each operation of the API, and says what the server or the network says."""
+
+import re
+import subprocess
+import sys
+
+import httpx2
+import numpy as np
+import pytest
+
+from app.errors import InvalidError, IsoscopeError, UnavailableError
+from app.main import create_app
+from app.settings import Settings
+from isoscope.client import Isoscope, RefusedError
+from tests.ports import free_port
+from tests.serving import served
+
+ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
+GONE = "f" * 32
+VECTORS = "/api/embeddings/{embedding_id}"
+TRIALS = f"{VECTORS}/postprocessings"
+TRIAL = f"{TRIALS}/{{postprocessing_id}}"
+
+# Each operation of the API with the call that asks for it. A route that is added wants a method, and a line here.
+CALLS = {
+    ("GET", "/api/embeddings"): lambda i, _: i.embeddings(),
+    ("POST", "/api/embeddings"): lambda i, file: i.upload(file),
+    ("GET", VECTORS): lambda i, _: i.embedding(GONE),
+    ("PATCH", VECTORS): lambda i, _: i.describe_embedding(GONE, notes="x"),
+    ("DELETE", VECTORS): lambda i, _: i.trash_embedding(GONE),
+    ("PUT", f"{VECTORS}/selection"): lambda i, _: i.select(GONE, {"vectors": "x"}),
+    ("POST", f"{VECTORS}/commit"): lambda i, _: i.commit(GONE),
+    ("POST", f"{VECTORS}/restore"): lambda i, _: i.restore_embedding(GONE),
+    ("GET", f"{VECTORS}/figure-data/{{slug}}"): lambda i, _: i.figure_data(GONE, "projection"),
+    ("GET", f"{VECTORS}/curves/zeta"): lambda i, _: i.zeta_curve(GONE),
+    ("POST", f"{VECTORS}/curves/zeta"): lambda i, _: i.request_zeta_curve(GONE, GONE),
+    ("GET", f"{VECTORS}/files/{{position}}"): lambda i, file: i.download_file(GONE, 0, file),
+    ("GET", f"{VECTORS}/vectors.npy"): lambda i, file: i.download_vectors(GONE, file),
+    ("GET", f"{VECTORS}/vectors.safetensors"): lambda i, file: i.download_vectors(
+        GONE, file.with_suffix(".safetensors")
+    ),
+    ("GET", "/api/compare"): lambda i, _: i.compare(GONE, GONE),
+    ("GET", "/api/tags"): lambda i, _: i.tags(),
+    ("GET", "/api/trash"): lambda i, _: i.trash(),
+    ("DELETE", "/api/trash"): lambda i, _: i.empty_trash(),
+    ("DELETE", "/api/trash/{embedding_id}"): lambda i, _: i.purge_embedding(GONE),
+    ("GET", TRIALS): lambda i, _: i.postprocessings(GONE),
+    ("POST", TRIALS): lambda i, _: i.postprocess(GONE, "centring"),
+    ("GET", TRIAL): lambda i, _: i.postprocessing(GONE, GONE),
+    ("DELETE", TRIAL): lambda i, _: i.delete_postprocessing(GONE, GONE),
+    ("GET", f"{TRIAL}/map.safetensors"): lambda i, file: i.download_map(GONE, GONE, file),
+    ("POST", f"{TRIAL}/embedding"): lambda i, _: i.make_embedding(GONE, GONE),
+    ("GET", "/api/encodings"): lambda i, _: i.encodings(),
+    ("POST", "/api/encodings"): lambda i, file: i.upload_texts(file),
+    ("GET", "/api/encodings/{encoding_id}"): lambda i, _: i.encoding(GONE),
+    ("DELETE", "/api/encodings/{encoding_id}"): lambda i, _: i.delete_encoding(GONE),
+    ("POST", "/api/encodings/{encoding_id}/plan"): lambda i, _: i.plan_encoding(GONE, {}),
+    ("POST", "/api/encodings/{encoding_id}/launch"): lambda i, _: i.launch_encoding(GONE, {}),
+    ("POST", "/api/encodings/{encoding_id}/cancel"): lambda i, _: i.cancel_encoding(GONE),
+    ("GET", "/api/encodings/{encoding_id}/layers"): lambda i, _: i.layers(GONE),
+    ("GET", "/api/datasets"): lambda i, _: i.datasets(),
+    ("POST", "/api/datasets"): lambda i, file: i.upload_dataset(file, file),
+    ("POST", "/api/datasets/hub"): lambda i, _: i.hub_dataset("none"),
+    ("GET", "/api/datasets/{dataset_id}"): lambda i, _: i.dataset(GONE),
+    ("DELETE", "/api/datasets/{dataset_id}"): lambda i, _: i.delete_dataset(GONE),
+    ("POST", "/api/dry-runs"): lambda i, _: i.dry_run({}),
+    ("GET", "/api/dry-runs/{dry_run_id}"): lambda i, _: i.dry_run_results(GONE),
+    ("DELETE", "/api/dry-runs/{dry_run_id}"): lambda i, _: i.delete_dry_run(GONE),
+    ("GET", "/api/presets"): lambda i, _: i.presets(),
+    ("GET", "/api/experiments"): lambda i, _: i.experiments(),
+    ("POST", "/api/experiments"): lambda i, _: i.sweep({}),
+    ("GET", "/api/experiments/{experiment_id}"): lambda i, _: i.experiment(GONE),
+    ("DELETE", "/api/experiments/{experiment_id}"): lambda i, _: i.delete_experiment(GONE),
+    ("GET", "/api/experiments/{experiment_id}/request"): lambda i, _: i.request(GONE),
+    ("GET", "/api/experiments/{experiment_id}/runs"): lambda i, _: i.runs(experiment=GONE),
+    ("POST", "/api/experiments/{experiment_id}/cancel"): lambda i, _: i.cancel_experiment(GONE),
+    ("GET", "/api/runs"): lambda i, _: i.runs(),
+    ("GET", "/api/runs/{run_id}"): lambda i, _: i.run(GONE),
+    ("GET", "/api/runs/{run_id}/model"): lambda i, file: i.download_model(GONE, file),
+    ("GET", "/api/runs/{run_id}/activation"): lambda i, _: i.activation(GONE),
+    ("POST", "/api/runs/{run_id}/cancel"): lambda i, _: i.cancel_run(GONE),
+    ("POST", "/api/experiments/import"): lambda i, file: i.import_experiment(file),
+    ("GET", "/api/experiments/{experiment_id}/export"): lambda i, file: i.export_experiment(GONE, file),
+    ("GET", "/api/experiments/{experiment_id}/figures"): lambda i, _: i.figures(GONE),
+    ("GET", "/api/experiments/{experiment_id}/figures/{slug}"): lambda i, _: i.figure(GONE, "lambda"),
+    ("GET", "/api/runs/{run_id}/figures/{slug}"): lambda i, _: i.figure_of_run(GONE, "loss"),
+    ("GET", f"{VECTORS}/figures/{{slug}}"): lambda i, _: i.figure_of_embedding(GONE, "spectrum"),
+    ("GET", f"{TRIAL}/figures/{{slug}}"): lambda i, _: i.figure_of_postprocessing(GONE, GONE, "spectrum"),
+    ("GET", "/api/encodings/{encoding_id}/figures/{slug}"): lambda i, _: i.figure_of_encoding(GONE, "heat-map"),
+    ("GET", "/api/compare/figures/{slug}"): lambda i, _: i.figure_of_comparison("spectrum", GONE, GONE),
+    ("GET", "/api/playground/figures/{slug}"): lambda i, _: i.figure_of_playground("cloud"),
+    ("GET", "/api/measures"): lambda i, _: i.measures(),
+    ("GET", "/api/playground"): lambda i, _: i.playground("gaussian", 1, 0, 100),
+    ("GET", "/api/playground/grid"): lambda i, _: i.playground_grid(),
+    ("GET", "/api/health"): lambda i, _: i.health(),
+}
+
+
+@pytest.fixture
+def address(context):
+    with served(context.settings) as address:
+        yield address
+
+
+@pytest.fixture
+def isoscope(address):
+    with Isoscope(address) as isoscope:
+        yield isoscope
+
+
+@pytest.fixture
+def files(tmp_path, cloud):
+    np.save(tmp_path / "x.npy", cloud)
+    (tmp_path / "rows.tsv").write_text(ROWS)
+    return tmp_path
+
+
+def operations(settings):
+    paths = create_app(settings).openapi()["paths"]
+    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+
+
+def template_of(method, path, known):
+    """The operation that a request is of: the one with the fewest places that may be anything."""
+    fitting = [one for one in known if one[0] == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", one[1]), path)]
+    return min(fitting, key=lambda one: one[1].count("{"))
+
+
+def status_of(call, *arguments):
+    try:
+        call(*arguments)
+    except RefusedError as refused:
+        return refused.status
+    return 200
+
+
+def test_each_operation_of_the_api_is_asked_for_by_a_method(isoscope, settings, files, monkeypatch):
+    known = operations(settings)
+    assert sorted(set(known) - set(CALLS)) == []
+    asked = []
+    send = httpx2.Client.send
+
+    def noted(client, request, **arguments):
+        asked.append((request.method, request.url.path))
+        return send(client, request, **arguments)
+
+    monkeypatch.setattr(httpx2.Client, "send", noted)
+    for operation in known:
+        asked.clear()
+        status = status_of(CALLS[operation], isoscope, files / "x.npy")
+        assert (template_of(*asked[0], known), status in {200, 404, 415, 422}) == (operation, True)
+
+
+def test_what_is_uploaded_is_measured_and_told_as_numbers(isoscope, files, work, cloud):
+    sent = []
+    draft = isoscope.upload(files / "x.npy", name="Cloud", progress=sent.append)
+    assert sum(sent) >= (files / "x.npy").stat().st_size
+    work()
+    scores = isoscope.score(draft)
+    assert 0 < scores["isoscore"]["value"] < 1
+    assert isoscope.embeddings("cloud")[0]["isoscore"] == scores["isoscore"]["value"]
+    back = isoscope.download_vectors(draft, files / "back.npy")
+    assert np.array_equal(np.load(back), cloud)
+    assert sorted(path.name for path in files.glob("*.part")) == []
+
+
+def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
+    isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
+    yaml = files / "sweep.yaml"
+    yaml.write_text("model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nlambdas: [1e-1]\n")
+    launched = isoscope.sweep(yaml, dataset="Rows")
+    assert [run["lam"] for run in isoscope.runs(experiment=launched, sort="lam")] == [0.0, 0.1]
+    assert [one["id"] for one in isoscope.all_experiments()] == [launched["id"]]
+    told = []
+    isoscope.cancel_experiment(launched)
+    assert isoscope.wait(launched, told.append)["status"] == "cancelled"
+    assert len(told) == 1
+    assert "lambda" in isoscope.figures(launched)
+    assert isoscope.figure(launched, "lambda")["plot"] is None
+    with pytest.raises(InvalidError, match=r"There is no data set 'Others' on .*; there are: Rows\."):
+        isoscope.sweep(yaml, dataset="Others")
+
+
+def test_a_refusal_says_the_servers_sentence_its_field_and_its_status(isoscope):
+    with pytest.raises(RefusedError) as refused:
+        isoscope.run(GONE)
+    assert (str(refused.value), refused.value.status) == (
+        f"There is no run {GONE!r}; it may have been deleted with its experiment.",
+        404,
+    )
+    with pytest.raises(RefusedError) as refused:
+        isoscope.sweep({"model": "m", "lambdas": ["much"]})
+    assert (refused.value.field, refused.value.status) == ("text_columns", 422)
+
+
+def test_where_none_answers_the_sentence_says_which_address_and_what_to_do():
+    port = free_port()
+    with Isoscope(f"http://127.0.0.1:{port}") as nobody, pytest.raises(UnavailableError) as away:
+        nobody.health()
+    assert str(away.value).startswith(f"No Isoscope answers at http://127.0.0.1:{port} (")
+    assert str(away.value).endswith("Start it with isoscope serve, or name another by --url or ISOSCOPE_URL.")
+
+
+def test_address_and_token_come_from_the_environment(context, monkeypatch):
+    token = "a-secret-of-many-letters"
+    monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
+    settings = Settings(
+        data_dir=context.settings.data_dir,
+        database_url=context.settings.database_url,
+        sample=False,
+        access_token=token,
+    )
+    with served(settings) as address:
+        monkeypatch.setenv("ISOSCOPE_URL", address)
+        with Isoscope() as stranger, pytest.raises(RefusedError) as refused:
+            stranger.runs()
+        assert refused.value.status == 401
+        assert str(refused.value).endswith("It is read from ISOSCOPE_ACCESS_TOKEN.")
+        monkeypatch.setenv("ISOSCOPE_ACCESS_TOKEN", token)
+        with Isoscope() as known:
+            assert known.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda i, _: i.upload(), "Expected a file of embeddings: name one."),
+        (lambda i, f: i.upload(f / "none.npy"), "none.npy cannot be read: No such file or directory."),
+        (lambda i, f: i.sweep(f / "none.yaml"), "none.yaml cannot be read: No such file or directory."),
+        (lambda i, f: i.sweep(f / "x.npy"), "Expected a file of text in UTF-8, got other bytes in"),
+        (lambda i, f: i.download_vectors(GONE, f / "x.csv"), "Expected a target that ends in .npy or .safetensors"),
+        (lambda i, f: i.download("/api/openapi.json", f / "no" / "x"), "cannot be written: No such file or directory."),
+    ],
+)
+def test_what_cannot_be_sent_or_kept_is_told_by_a_sentence(isoscope, files, call, sentence):
+    with pytest.raises(InvalidError) as refused:
+        call(isoscope, files)
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "file:///etc/passwd"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(IsoscopeError, match="Expected the address of a dashboard such as"):
+        Isoscope(url)
+
+
+def test_the_client_loads_neither_torch_nor_the_web():
+    look = "import sys, isoscope.client; print([n for n in ('torch', 'fastapi', 'sqlalchemy') if n in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

@@ -1,0 +1,144 @@
+"""The commands that speak to a dashboard: tables for people, JSON for machines, a sentence for what is wrong."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from isoscope.__main__ import main
+from isoscope.client import Isoscope
+from tests.ports import free_port
+from tests.serving import served
+
+ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
+YAML = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nseeds: [0, 1]\nlambdas: [1]\n"
+
+
+@pytest.fixture
+def address(context):
+    with served(context.settings) as address:
+        yield address
+
+
+@pytest.fixture
+def files(tmp_path, cloud):
+    np.save(tmp_path / "x.npy", cloud)
+    (tmp_path / "rows.tsv").write_text(ROWS)
+    (tmp_path / "sweep.yaml").write_text(YAML)
+    return tmp_path
+
+
+@pytest.fixture
+def typed(monkeypatch, capsys, address):
+    """Run a command; its exit code and what it printed."""
+    monkeypatch.setenv("ISOSCOPE_URL", address)
+    monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
+
+    def typed(*words, given=""):
+        monkeypatch.setattr(sys, "argv", ["isoscope", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        code = main()
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return typed
+
+
+@pytest.fixture
+def isoscope(address):
+    with Isoscope(address) as isoscope:
+        yield isoscope
+
+
+def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, files, isoscope, monkeypatch):
+    isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
+    code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--name", "First")
+    launched = isoscope.experiments()[0]
+    assert (code, out) == (0, f"First: {isoscope.url}/experiments/{launched['id']}\n")
+
+    code, out, _ = typed("runs", "lam>0", "--sort", "seed", "--descending")
+    heads, *lines = out.splitlines()
+    assert heads.split()[:4] == ["Run", "Experiment", "Status", "Regularizer"]
+    assert [line.split()[1:7] for line in lines] == [["First", "queued", "istar", "1", "0.2", s] for s in ("1", "0")]
+    assert typed("runs", "lam>0", "--limit", "1")[2] == "1 of 2 runs; --all lists them all\n"
+    assert len(json.loads(typed("runs", "--all", "--json")[1])) == 4
+    assert typed("runs", "lam>7")[1] == "There are no such runs.\n"
+
+    isoscope.cancel_experiment(launched)
+    assert typed("export", launched["id"], "-o", files / "first.zip")[:2] == (0, f"{files / 'first.zip'}\n")
+    isoscope.delete_experiment(launched)
+    code, out, _ = typed("import", files / "first.zip")
+    back = isoscope.experiments()[0]
+    assert (code, out) == (0, f"First: {isoscope.url}/experiments/{back['id']}\n")
+    assert (back["origin"], back["counts"]) == ("imported", {"cancelled": 4})
+
+    monkeypatch.setattr(Isoscope, "sweep", lambda self, _: self.experiment(back))
+    code, out, err = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
+    assert (code, out) == (1, "4 cancelled\n")
+    assert err.endswith("4 of 4 runs have ended\n")
+
+
+def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
+    isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
+    code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--dry-run", given=YAML)
+    assert code == 0
+    assert out.splitlines() == [
+        "(1 baseline + I-STAR × 1 λ) × 2 seeds = 4 runs",
+        "The λ = 0 baseline was added, one run for each seed and setting.",
+        "No worker is alive, so there is no estimate of the time.",
+    ]
+    assert isoscope.experiments() == []
+
+
+def test_what_is_uploaded_can_be_waited_for_and_is_told_by_measure(typed, files, work, isoscope):
+    code, out, _ = typed("upload", files / "x.npy", "--name", "Cloud", "--draft", "--json")
+    draft = json.loads(out)
+    assert (code, draft["name"], draft["status"]) == (0, "Cloud", "inspecting")
+    work()
+    isoscope.commit(draft)
+    work()
+    scores = isoscope.score(draft)
+    assert scores["isoscore"]["status"] == "ok"
+
+
+def test_texts_are_planned_and_launched_by_the_likeliest_column(typed, files, isoscope):
+    model = ("--model", "all-MiniLM-L6-v2")
+    code, out, _ = typed("encode", files / "rows.tsv", *model, "--pooling=first", "--layers=0,6", "--plan")
+    assert (code, "layers: 2" in out.strip().split(", ")) == (0, True)
+    draft = isoscope.encodings()[0]
+    code, out, _ = typed("encode", "--encoding", draft["id"], *model, "--max-rows=all", "--labels=label")
+    assert (code, out) == (0, f"rows: {isoscope.url}/encodings/{draft['id']}\n")
+    config = isoscope.encoding(draft)["config"]
+    assert (config["text_columns"], config["label_column"], config["max_rows"]) == (["sentence"], "label", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("sweep", "none.yaml"), "none.yaml cannot be read: No such file or directory.\n"),
+        (("sweep", "-"), "Expected YAML with a setting a line, such as lambdas: [-1, 1].\n"),
+        (("upload", "none.npy"), "none.npy cannot be read: No such file or directory.\n"),
+        (("runs", "--sort", "weather"), "weather"),
+        (("encode", "--dataset", "Rows", "--model", "m"), "There is no data set 'Rows' on http://127.0.0.1:"),
+    ],
+)
+def test_a_misuse_is_a_sentence_and_an_exit_code(typed, words, sentence):
+    code, out, err = typed(*words)
+    assert (code, out) == (1, "")
+    assert sentence in err
+
+
+def test_an_address_where_nothing_answers_is_a_sentence(typed):
+    port = free_port()
+    code, _, err = typed("runs", "--url", f"http://127.0.0.1:{port}")
+    assert code == 1
+    assert err.startswith(f"No Isoscope answers at http://127.0.0.1:{port} (")
+
+
+@pytest.mark.parametrize("words", [("encode", "x", "--model=m", "--layers=a"), ("encode", "--model=m"), ("sweep",)])
+def test_what_the_command_line_cannot_be_read_as_exits_with_two(typed, words):
+    with pytest.raises(SystemExit) as ended:
+        typed(*words)
+    assert ended.value.code == 2

@@ -1,0 +1,143 @@
+"""The request of an experiment means the same runs; a file fills in the form, its faults told at their fields."""
+
+from urllib.parse import parse_qs
+
+import pytest
+from sqlalchemy import select, update
+
+from app.db.models import Experiment, Run
+from app.formats.yaml_document import read_yaml
+
+ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
+NEEDED = {"model": "all-MiniLM-L6-v2", "text_columns": ["sentence"], "label_column": "label"}
+
+
+@pytest.fixture
+def dataset(client):
+    files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
+    return client.post("/api/datasets", files=files).json()["id"]
+
+
+@pytest.fixture
+def launch(client, dataset):
+    def launch(**change):
+        answer = client.post("/api/experiments", json={"dataset_id": dataset, **NEEDED, **change})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return launch
+
+
+def runs_of(context, experiment):
+    with context.sessions() as session:
+        of_it = select(Run.config).where(Run.experiment_id == experiment).order_by(Run.position)
+        return session.scalars(of_it).all(), session.get(Experiment, experiment).grid
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"regularizers": []},
+        {"regularizers": ["istar"], "lambdas": [0]},
+        {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
+        {"regularizers": ["istar", "entropy"], "zetas": [0.4, 0.2], "seeds": [5, 1], "evaluation_zeta": 0.3},
+        {"beside": {"istar": 0.5}, "regularizers": ["cosreg"], "zetas": [0.2, 0.1]},
+        {
+            "regularizers": ["cosreg"],
+            "zetas": [0.2, 0.4],
+            "lambdas": [1],
+            "grid": {"beside": [{}, {"istar": 0.5}], "max_steps": [3, 5]},
+        },
+        {"grid": {"layers": ["last", [2, 1], None], "epochs": [2, 1]}, "checkpoint": "best", "patience": 2},
+        {"lambdas": list(range(1, 101))},
+    ],
+)
+def test_the_request_of_an_experiment_means_the_same_runs(client, context, launch, change):
+    first = launch(**change)
+    asked = client.get(f"/api/experiments/{first}/request")
+    assert asked.status_code == 200
+    second = client.post("/api/experiments", json=asked.json()).json()["id"]
+    yaml = client.get(f"/experiments/{first}/request.yaml")
+    third = client.post("/api/experiments", json=read_yaml(yaml.text)).json()["id"]
+    assert runs_of(context, first) == runs_of(context, second) == runs_of(context, third)
+    assert yaml.headers["content-disposition"].startswith("attachment; filename=")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"study": {"trials": 3}}, "A search chose the runs of this experiment one after another, so no request lists"),
+        ({"config": {"model": "mine"}}, "The runs of this experiment were logged by a script of its own, so no"),
+    ],
+)
+def test_where_no_request_means_the_runs_that_is_said(client, context, launch, change, sentence):
+    experiment = launch()
+    with context.sessions.begin() as session:
+        session.execute(update(Experiment).values(**change))
+    refused = client.get(f"/api/experiments/{experiment}/request")
+    assert refused.status_code == 409
+    assert refused.json()["detail"].startswith(sentence)
+    if "study" in change:
+        assert f"/experiments/{experiment}/again" not in client.get(f"/experiments/{experiment}").text
+
+
+def fill(client, text, **upload):
+    return client.post("/experiments/new/yaml", data={"yaml": text}, headers={"accept": "text/html"}, **upload)
+
+
+def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
+    text = (
+        f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\n"
+        "regularizers: []\nbeside: {cosreg: 0.123456789}\nexport: true\nepochs: null\nmax_steps: 7\n"
+        "grid: {layers: [[1, 2], null]}\n"
+    )
+    as_file = client.post("/experiments/new/yaml", files={"file": ("sweep.yaml", text)})
+    answer = fill(client, text)
+    assert (answer.status_code, as_file.headers["location"]) == (303, answer.headers["location"])
+    values = parse_qs(answer.headers["location"].partition("?")[2])
+    assert (values["regularizers"], values["beside_cosreg"]) == (["none"], ["0.123456789"])
+    assert (values["export"], values["max_steps"], "epochs" in values) == (["true"], ["7"], False)
+    assert (values["grid_field"], values["grid_values"]) == (["layers"], ["1 2, default"])
+    shown = client.get(answer.headers["location"]).text
+    assert "2 runs" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "sentence"),
+    [
+        ("lambdas: [much]", "lambdas", "Expected lambdas.0 as a number, got &#39;much&#39;."),
+        ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
+        ("text_columns: [poem]", "text_columns", "poem"),
+        ("dataset_id: other", "dataset_id", "There is no data set &#39;other&#39;; it may have been deleted."),
+        ("grid: {batch_size: [0]}", "grid", "Expected grid.batch_size.0 of at least 1, got 0."),
+        ("grid: {beside: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of further"),
+        ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(client, dataset, text, field, sentence):
+    given = {
+        "dataset_id": f"dataset_id: {dataset}",
+        "model": "model: all-MiniLM-L6-v2",
+        "text_columns": "text_columns: [sentence]",
+        "label_column": "label_column: label",
+        "seeds": "seeds: [41, 42]",
+    }
+    given.pop(text.partition(":")[0], None)
+    refused = fill(client, "\n".join([text, *given.values()]))
+    assert refused.status_code in {404, 422}
+    assert f'id="{field}-error">' in refused.text
+    assert sentence in refused.text
+    assert field == "yaml" or 'value="41, 42"' in refused.text
+
+
+def test_a_setting_that_there_is_not_is_told_above_the_form(client, dataset):
+    refused = fill(client, f"dataset_id: {dataset}\nweather: fine\n")
+    assert refused.status_code == 422
+    assert "weather" in refused.text.partition('role="alert"')[2][:300]
+
+
+def test_a_file_of_other_bytes_is_refused(client, dataset):
+    refused = client.post("/experiments/new/yaml", files={"file": ("x.npy", b"\x93NUMPY\xff")})
+    assert refused.status_code == 422
+    assert "Expected a file of text in UTF-8, got other bytes in x.npy." in refused.text
