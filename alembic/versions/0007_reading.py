@@ -34,6 +34,7 @@ def upgrade() -> None:
     with op.batch_alter_table("runs") as batch_op:
         batch_op.add_column(sa.Column("model", sa.String(200), nullable=False, server_default=""))
         batch_op.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="100"))
+        batch_op.add_column(sa.Column("heard_at", TIME))
         batch_op.create_index("ix_runs_model", ["model"])
     op.execute(MODEL[op.get_bind().dialect.name])
 
@@ -41,6 +42,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     with op.batch_alter_table("runs") as batch_op:
         batch_op.drop_index("ix_runs_model")
+        batch_op.drop_column("heard_at")
         batch_op.drop_column("priority")
         batch_op.drop_column("model")
     with op.batch_alter_table("experiments") as batch_op:

@@ -6,7 +6,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.models import UNFINISHED, Experiment, Run, RunStatus
+from app.db.models import FINAL, Experiment, Run, RunStatus
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
@@ -26,12 +26,12 @@ def get_run(context: Context, run_id: str) -> Run:
 
 
 def cancel_run(context: Context, run_id: str) -> Run:
-    """Stop a run that waits or runs, for good. What it has logged stays."""
+    """Stop a run that has not ended, for good. What it has logged stays."""
     with context.sessions.begin() as session:
         stopped = mark_cancelled(session, [run_id])
     if not stopped:
         run = get_run(context, run_id)
-        raise ConflictError(f"Only a queued or running run can be cancelled; this one is {run.status}.")
+        raise ConflictError(f"Only a run that has not ended can be cancelled; this one is {run.status}.")
     context.queue.cancel(Job(JobKind.FINETUNE, run_id))
     return get_run(context, run_id)
 
@@ -41,5 +41,5 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
 
     The rows go first: a trainer stops when it sees its row, even if the engine never hears of it.
     """
-    stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.in_(UNFINISHED))
+    stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
     return list(session.scalars(stopped.values(status=RunStatus.CANCELLED, finished_at=utcnow()).returning(Run.id)))

@@ -5,7 +5,7 @@ from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 
-from app.db.config import TrainingConfig
+from app.db.stated import Stated
 from app.dependencies import ContextDep
 from app.figures.layer_measures import WATCHED, title_of
 from app.figures.legend import colour
@@ -41,10 +41,11 @@ def show_experiment(
 ) -> Response:
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
-    config = TrainingConfig.model_validate(experiment.config)
+    config = Stated.of(experiment)
     sweep, workers = Sweep.of(experiment), list_workers(context)
     shown = {
         "experiment": experiment,
+        "stated": config,
         "sweep": sweep,
         "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
         "settings": [sweep.setting(run) for run in experiment.runs],

@@ -25,7 +25,7 @@ from app.routes.pages.sweep_form import (
     texts_of,
 )
 from app.routes.pages.sweep_request import parse
-from app.services.datasets import list_datasets
+from app.services.datasets import list_trainable
 from app.services.dry_runs import find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
 from app.services.experiments import create_experiment
@@ -54,7 +54,7 @@ class Preview(NamedTuple):
 def new_experiment(request: Request, context: ContextDep) -> Response:
     """The form, filled in from a preset and from the query string where these say something."""
     given = read_values(request.query_params)
-    datasets = list_datasets(context)
+    datasets = list_trainable(context)
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
     preset = preset_of(given)
     filled = texts_of(preset, gpu=_has_gpu(context)) if preset else {}
@@ -97,7 +97,7 @@ def _try(request: Request, context: Context, values: Values) -> Response:
 
 
 def _form_page(request: Request, context: Context, values: Values, problem: IsoscopeError | None = None) -> Response:
-    datasets = list_datasets(context)
+    datasets = list_trainable(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
     shown: dict[str, Any] = {
         "datasets": datasets,

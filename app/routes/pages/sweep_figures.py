@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 from fastapi import Depends
 
 from app.context import Context
-from app.db.config import TrainingConfig
 from app.db.models import Experiment
+from app.db.stated import Stated
 from app.db.task import TaskKind
 from app.errors import NotFoundError
 from app.figures.bars import method_bars
@@ -85,5 +85,5 @@ def read_figure(context: Context, experiment: Experiment, slug: str, query: Swee
 
 def offered(experiment: Experiment) -> list[str]:
     """The figures that it can have: without classes there is nothing to tell apart."""
-    classes = TrainingConfig.model_validate(experiment.config).task is TaskKind.CLASSIFICATION
+    classes = Stated.of(experiment).task is TaskKind.CLASSIFICATION
     return [slug for slug in FIGURES if classes or slug != SILHOUETTE]
