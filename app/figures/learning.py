@@ -50,14 +50,12 @@ def losses(sweep: Sweep, logged: Mapping[str, Curve]) -> Figure:
 def loss(run: Run) -> Figure:
     """Task loss of one run."""
     stated = Stated.of(run)
-    kind = (
-        "Task loss, as its script logged it," if stated.logged else f"{LOSSES[stated.task]} of the batches as logged,"
-    )
+    launched = f"{LOSSES[stated.task]} of the batches as logged, without the penalty"
     return _curve(
         [(step.step, step.task_loss) for step in run.steps],
         slug="loss",
         title="Task loss",
-        caption=f"{kind} without the penalty: no smoothing.",
+        caption=f"{'As its script logged it' if stated.logged else launched}: no smoothing.",
         colour=palette.of_lambda(run.lam),
     )
 

@@ -1,50 +1,18 @@
 """The API as its own description has it, under requests that a generator makes of that description."""
 
-import os
 import subprocess
 import sys
-from contextlib import contextmanager
 
-import httpx2
 import pytest
 
-from tests.ports import free_port
 from tests.uploads.good import GOOD
-from tests.waiting import wait_for
+from tests.web_process import served
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 # A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
 # routes, Starlette's Allow names the methods of the first.
 LEFT_OUT = "positive_data_acceptance,allow_header_conformance"
 EXAMPLES = 12
-
-
-@contextmanager
-def served(settings):
-    """The web process as it really runs; yields its address."""
-    port = free_port()
-    environment = os.environ | {
-        "ISOSCOPE_DATA_DIR": str(settings.data_dir),
-        "ISOSCOPE_DATABASE_URL": settings.database_url,
-        "ISOSCOPE_QUEUE_URL": settings.queue_url,
-        "ISOSCOPE_PORT": str(port),
-        "HF_HUB_OFFLINE": "1",
-    }
-    address = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([sys.executable, "-m", "app"], env=environment) as process:
-
-        def answers():
-            assert process.poll() is None, f"the web process ended with {process.returncode}"
-            try:
-                return httpx2.get(f"{address}/api/health").is_success
-            except httpx2.TransportError:
-                return False
-
-        try:
-            wait_for(answers, 60)
-            yield address
-        finally:
-            process.terminate()
 
 
 @pytest.fixture
