@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session, defer, immediateload, joinedload, selectinlo
 
 from app.context import Context
 from app.db.models import Experiment, Run
+from app.db.session import hold
 from app.errors import ConflictError, NotFoundError
 from app.numerals import plural
 from app.queue import Job, JobKind
@@ -72,8 +73,11 @@ def get_experiment(context: Context, experiment_id: str) -> Experiment:
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     """Cancel every run that has not ended; none left is no error."""
     with context.sessions.begin() as session:
+        hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
         experiment = _find(session, experiment_id)
         stopped = mark_cancelled(session, [run.id for run in experiment.runs])
+        if experiment.searching:
+            experiment.study = {**(experiment.study or {}), "over": True, "why": "It was cancelled."}
     for run_id in stopped:
         context.queue.cancel(Job(JobKind.FINETUNE, run_id))
     return get_experiment(context, experiment_id)

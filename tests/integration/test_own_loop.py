@@ -81,7 +81,8 @@ def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evalua
 
 
 def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, context, tmp_path):
-    begin = f"import isoscope\nrun = isoscope.log_run('e', **{TOLD!r})\nprint(run.url, flush=True)\nrun.step(1, task_loss=2)\n"
+    begin = f"import isoscope\nrun = isoscope.log_run('e', **{TOLD!r})\nprint(run.url, flush=True)\n"
+    begin += "run.step(1, task_loss=2)\n"
     with served(settings) as address:
         ended = script(begin, address, tmp_path)
         raised = script(begin + "with run:\n    raise KeyError('no such row')\n", address, tmp_path)

@@ -51,7 +51,7 @@ class Experiment(Base):
     source: Mapped[dict[str, Any] | None]
     """Of an imported one: what its export says of where and when it was made."""
     study: Mapped[dict[str, Any] | None]
-    """Of a search for the best lambda and zeta: its settings; its runs are made one after another."""
+    """Of a search for the best lambda and zeta, ``app.db.study.Search``; its runs are made one after another."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
     dataset: Mapped[Dataset] = relationship()
@@ -63,10 +63,17 @@ class Experiment(Base):
     )
 
     @property
+    def searching(self) -> bool:
+        """Whether more runs may follow those that there are: its search is not over."""
+        return self.study is not None and not self.study.get("over", False)
+
+    @property
     def status(self) -> RunStatus:
         """The experiment's state by its runs: running until all are final, then as the runs were at worst."""
         states = {run.status for run in self.runs}
-        if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
+        unended = {state for state in states if not state.final}
+        between = self.searching and not unended
+        if between or RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
             return RunStatus.RUNNING
         first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
         return next((state for state in first if state in states), RunStatus.FINISHED)

@@ -18,6 +18,7 @@ from app.routes.api import (
     postprocess,
     presets,
     runs,
+    studies,
     tags,
     trash,
 )
@@ -50,6 +51,7 @@ MODULES = (
     dry_runs,
     experiments,
     presets,
+    studies,
     runs,
     measures,
     playground,

@@ -87,6 +87,7 @@ class ExperimentSummary(Row):
     dataset_id: str
     config: dict[str, Any]
     grid: dict[str, list[Any]]
+    study: dict[str, Any] | None = Field(description="Of a search: what it searches, and whether that is over.")
     created_at: datetime
     status: RunStatus
     runs: list[RunSummary]
