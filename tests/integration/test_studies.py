@@ -174,3 +174,42 @@ def test_a_search_that_cannot_be_is_refused_at_its_field(client, context, body, 
     assert answer.json()["field"].startswith(field)
     with context.sessions() as session:
         assert session.scalars(select(Experiment)).all() == []
+
+
+@pytest.fixture
+def searched(context, launch):
+    """A search that prunes, of which a trial waits with two seeds, and four others came to more than there can be."""
+    told = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
+    experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **told)
+    advance(context.sessions, experiment["id"])
+    runs = runs_of(context, experiment["id"])
+    with context.sessions.begin() as session:
+        for run in runs[:-2]:
+            row = session.get_one(Run, run.id)
+            row.status, row.performance = RunStatus.FINISHED, 2.0
+            row.results = {"metrics": {}, "selection": {"history": [[2, 2.0], [4, 2.0], [6, 2.0]]}}
+    return experiment, runs
+
+
+def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_why(client, context, searched):
+    experiment, runs = searched
+    own, sibling = runs[-2:]
+    fine_tune(own.id, context.settings, "cpu")
+    rows = {run.id: run for run in runs_of(context, experiment["id"])}
+    assert [rows[one.id].status for one in (own, sibling)] == [RunStatus.PRUNED, RunStatus.PRUNED]
+    told = client.get(f"/api/runs/{own.id}").json()
+    assert [step for step, _ in told["results"]["selection"]["history"]] == [2]
+    assert told["notes"][0].startswith("Given up at step 2: accuracy on the selection rows was")
+    assert "Given up with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
+    assert client.get(f"/runs/{own.id}").status_code == 200
+    assert "1 given up by the median of the others" in client.get(f"/experiments/{experiment['id']}").text
+    assert not (context.settings.runs / own.id).exists()
+    assert len(rows) > len(runs)  # and the next is asked for
+
+
+def test_a_baseline_is_never_given_up(context, searched):
+    _, runs = searched
+    with context.sessions.begin() as session:
+        session.get_one(Run, runs[0].id).status = RunStatus.QUEUED
+    fine_tune(runs[0].id, context.settings, "cpu")
+    assert runs_of(context, runs[0].experiment_id)[0].status is RunStatus.FINISHED

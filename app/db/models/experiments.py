@@ -68,6 +68,11 @@ class Experiment(Base):
         return self.study is not None and not self.study.get("over", False)
 
     @property
+    def ended(self) -> bool:
+        """Whether nothing happens to it any more by itself."""
+        return not self.searching and all(run.status.final for run in self.runs)
+
+    @property
     def status(self) -> RunStatus:
         """The experiment's state by its runs: running until all are final, then as the runs were at worst."""
         states = {run.status for run in self.runs}

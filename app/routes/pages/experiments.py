@@ -14,6 +14,7 @@ from app.figures.setting import cell, words
 from app.figures.sweep import Sweep
 from app.regularizers import NAMES
 from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.studies import outcome_of
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.services.experiments import cancel_experiment, delete_experiment, get_experiment, list_experiments
 from app.services.workers import list_workers, worker_lost
@@ -55,12 +56,13 @@ def show_experiment(
         "query": query,
         "scatter": read_figure(context, experiment, view, query),
         "learning": read_figure(context, experiment, "learning", query),
+        "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.methods],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
         "offered": offered(experiment),
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "counts": Counter(run.status for run in experiment.runs),
-        "ended": all(run.status.final for run in experiment.runs),
+        "ended": experiment.ended,
         "workers": workers,
         "lost": {run.id for run in experiment.runs if worker_lost(run, workers)},
     }
@@ -105,7 +107,7 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
         "figure": figure,
         "query": query.encoded(),
         "folded": slug not in UNFOLDED or len(figure.table.rows) > MOST_UNFOLDED,
-        "live": not all(run.status.final for run in experiment.runs),
+        "live": not experiment.ended,
     }
     return templates.TemplateResponse(request, "training_figure.html", shown)
 
