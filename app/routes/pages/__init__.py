@@ -19,6 +19,7 @@ from app.routes.pages import (
     report,
     runs,
     shrinkage,
+    study_form,
     sweep,
     trash,
 )
@@ -37,6 +38,7 @@ MODULES = (
     encodings,
     datasets,
     sweep,
+    study_form,
     experiments,
     runs,
     measures,

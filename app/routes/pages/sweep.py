@@ -53,6 +53,11 @@ class Preview(NamedTuple):
 @router.get("/new")
 def new_experiment(request: Request, context: ContextDep) -> Response:
     """The form, filled in from a preset and from the query string where these say something."""
+    return _form_page(request, context, starting_values(request, context))
+
+
+def starting_values(request: Request, context: Context) -> Values:
+    """What the form starts with: a preset, and what the query string says."""
     given = read_values(request.query_params)
     datasets = list_trainable(context)
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
@@ -62,7 +67,7 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
     there = {column["name"] for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
         values |= task_of(chosen)
-    return _form_page(request, context, fitting(values))
+    return fitting(values)
 
 
 @router.post("")
