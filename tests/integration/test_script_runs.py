@@ -116,7 +116,7 @@ def test_steps_are_shown_as_they_come_and_told_twice_are_one(client, begin, cont
         {"step": 30, "task_loss": None, "penalty": None, "layers": None},
     ]
     page = client.get(f"/runs/{run['id']}").text
-    assert "streaming, step 30 of 100" in page
+    assert "<small>step 30 of 100</small>" in page
     assert 'hx-trigger="every 2s"' in page
     figure = client.get(f"/experiments/{run['experiment_id']}/figures/learning.csv").text
     assert figure.splitlines()[1:] == ["-1.0,3,10,0.7", "-1.0,3,20,0.5"]
