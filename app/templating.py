@@ -17,6 +17,7 @@ from app.figures.palette import of_lambda
 from app.regularizers import added_words, coordinates
 from app.services.names import file_name
 from app.services.positions import described
+from app.services.script_runs import is_silent
 from isotropy.catalog import MEASURES, METHODS
 
 SUBSCRIPT = re.compile(r"_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
@@ -74,6 +75,7 @@ def create_environment() -> Environment:
         "lambda_colour": of_lambda,
         "measures": MEASURES,
         "methods": METHODS,
+        "silent": is_silent,
         "now": utcnow,
     }
     return environment

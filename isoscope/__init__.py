@@ -1,1 +1,22 @@
-"""What a person types: the command line and the supervisor behind ``isoscope serve``."""
+"""What a person types: the command line, the supervisor behind ``isoscope serve``, and runs of one's own loop."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from isoscope.callback import IsoscopeCallback
+    from isoscope.track import LoggedRun, log_run
+
+__all__ = ["IsoscopeCallback", "LoggedRun", "log_run"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, and only then: the callback needs torch and transformers."""
+    if name == "IsoscopeCallback":
+        from isoscope.callback import IsoscopeCallback  # noqa: PLC0415
+
+        return IsoscopeCallback
+    if name in __all__:
+        from isoscope import track  # noqa: PLC0415
+
+        return getattr(track, name)
+    raise AttributeError(f"module 'isoscope' has no attribute {name!r}")

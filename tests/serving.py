@@ -92,9 +92,9 @@ class Serving:
 
 
 @contextmanager
-def served(settings: Settings) -> Iterator[str]:
+def served(settings: Settings, port: int = 0) -> Iterator[str]:
     """The web process alone, as it really runs; yields its address."""
-    port = free_port()
+    port = port or free_port()
     environment = os.environ | {
         "ISOSCOPE_DATA_DIR": str(settings.data_dir),
         "ISOSCOPE_DATABASE_URL": settings.database_url,

@@ -21,6 +21,7 @@ from app.db.models import (
     Embedding,
     EmbeddingStatus,
     Encoding,
+    Experiment,
     PostProcessing,
     ResultStatus,
     Run,
@@ -62,6 +63,7 @@ class Reconciler:
             try:
                 with self._locks.held("reconciler"):
                     free = take_over_the_dead(self._queue, self._slot, self._locks, free)
+                    advance_searches(self._sessions)
                     unwanted = reconcile(self._sessions, self._queue, unwanted)
             except ConflictError:
                 pass  # another worker is at it
@@ -108,6 +110,18 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
     for workflow_id in unwanted & unwanted_before:
         queue.cancel(Job.parse(workflow_id))
     return unwanted
+
+
+def advance_searches(sessions: Sessions) -> None:
+    """Ask for the next trials of searches: a crash may have come between the end of a run and the asking."""
+    with sessions() as session:
+        found = session.execute(select(Experiment.id, Experiment.study).where(Experiment.study.is_not(None))).all()
+    going_on = [experiment_id for experiment_id, study in found if not study.get("over", False)]
+    if going_on:
+        from workers.search.asking import advance  # noqa: PLC0415 - it brings Optuna, which most workers never need
+
+        for experiment_id in going_on:
+            advance(sessions, experiment_id)
 
 
 def wanted(sessions: Sessions) -> list[Job]:

@@ -37,6 +37,7 @@ def upgrade() -> None:
     with op.batch_alter_table("runs") as batch_op:
         batch_op.add_column(sa.Column("model", sa.String(200), nullable=False, server_default=""))
         batch_op.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="100"))
+        batch_op.add_column(sa.Column("heard_at", TIME))
         batch_op.create_index("ix_runs_model", ["model"])
         batch_op.add_column(sa.Column("cause", sa.String(16)))
         batch_op.add_column(sa.Column("error_field", sa.String(64)))
@@ -60,6 +61,7 @@ def downgrade() -> None:
             batch_op.drop_index(f"ix_runs_{'_'.join(columns)}")
         batch_op.create_index("ix_runs_experiment_id", ["experiment_id"])
         batch_op.drop_index("ix_runs_model")
+        batch_op.drop_column("heard_at")
         batch_op.drop_column("priority")
         batch_op.drop_column("model")
     with op.batch_alter_table("experiments") as batch_op:

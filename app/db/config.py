@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer, is_read
+from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer, added, is_read
 from app.db.task import METRICS, Metric, TaskKind
 
 
@@ -194,10 +194,7 @@ class RunConfig(TrainingConfig):
     @property
     def weights(self) -> dict[Regularizer, float]:
         """Lambda of every regularizer that this run adds to its loss; empty for plain training."""
-        weights = dict(self.beside)
-        if self.regularizer is not Regularizer.NONE and self.lam != 0:
-            weights[self.regularizer] = self.lam
-        return weights
+        return added(self.regularizer, self.lam, self.beside)
 
     def reads(self, field: str) -> bool:
         """Whether anything in this run depends on a setting."""

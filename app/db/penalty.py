@@ -87,6 +87,14 @@ OF_TOKENS = frozenset({"include_padding", "token_fraction"})
 """Settings that are read of tokens alone."""
 
 
+def added(regularizer: Regularizer, lam: float, beside: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
+    """Lambda of every regularizer that a run adds to its loss; empty for plain training."""
+    weights = dict(beside)
+    if regularizer is not Regularizer.NONE and lam != 0:
+        weights[regularizer] = lam
+    return weights
+
+
 def is_read(field: str, regularizers: Iterable[Regularizer], points: Points | None) -> bool:
     """Whether a setting means anything to a run with these regularizers that sees these points, None its paper's."""
     if field not in READERS:

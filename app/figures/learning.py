@@ -4,8 +4,8 @@ from functools import partial
 
 import plotly.graph_objects as go
 
-from app.db.config import RunConfig
 from app.db.models import Run
+from app.db.stated import Stated
 from app.db.task import TaskKind
 from app.figures import palette
 from app.figures.axes import STEP_AXIS
@@ -22,12 +22,13 @@ LOSSES = {
 
 def loss(run: Run) -> Figure:
     """Task loss of one run."""
-    kind = LOSSES[RunConfig.model_validate(run.config).task]
+    stated = Stated.of(run)
+    launched = f"{LOSSES[stated.task]} of the batches as logged, without the penalty"
     return _curve(
         [(step.step, step.task_loss) for step in run.steps],
         slug="loss",
         title="Task loss",
-        caption=f"{kind} of the batches as logged, without the penalty: no smoothing.",
+        caption=f"{'As its script logged it' if stated.logged else launched}: no smoothing.",
         colour=palette.of_lambda(run.lam),
     )
 
@@ -38,7 +39,7 @@ def penalty(run: Run) -> Figure:
         [(step.step, step.penalty) for step in run.steps],
         slug="penalty",
         title="Penalty",
-        caption=f"{penalty_words(RunConfig.model_validate(run.config))}, as added to the task loss.",
+        caption=f"{penalty_words(Stated.of(run))}, as added to the task loss.",
         colour=palette.of_lambda(run.lam),
     )
 

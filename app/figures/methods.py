@@ -1,12 +1,12 @@
 """What a run adds to its task loss, in words."""
 
-from app.db.config import RunConfig
 from app.db.penalty import Bars, Regularizer
+from app.db.stated import Stated
 from app.numerals import short
 from app.regularizers import METHODS
 
 
-def penalty_words(config: RunConfig) -> str:
+def penalty_words(config: Stated) -> str:
     """What a run adds to its task loss, with the settings that matter; of several, each with its λ."""
     return ", and ".join(
         f"{METHODS[name].formula} {METHODS[name].of} at λ = {short(lam)}{_settings(name, config)}"
@@ -15,15 +15,15 @@ def penalty_words(config: RunConfig) -> str:
     )
 
 
-def weights(config: RunConfig) -> list[tuple[Regularizer, float]]:
+def weights(config: Stated) -> list[tuple[Regularizer, float]]:
     """The regularizers of a run with their λ, first the one that the sweep is about."""
     return sorted(config.weights.items(), key=lambda one: one[0] is not config.regularizer)
 
 
-def _settings(name: Regularizer, config: RunConfig) -> str:
+def _settings(name: Regularizer, config: Stated) -> str:
     if name is Regularizer.ISTAR:
-        return f" and ζ = {short(config.zeta)}"
-    if name is Regularizer.ENTROPY:
+        return f" and ζ = {short(config.zeta)}" if config.zeta is not None else ""
+    if name is Regularizer.ENTROPY and config.entropy_bars is not None:
         bars = "the prominent bars" if config.entropy_bars is Bars.PROMINENT else "all bars"
         drawn = config.entropy_cluster_weight
         return f", over {bars}" + (f", and {short(drawn)} times the mean length of the others" if drawn else "")

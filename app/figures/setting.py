@@ -9,6 +9,9 @@ from app.figures.figure import Cell
 from app.numerals import short
 from app.regularizers import added_words
 
+UNKNOWN = "unknown"
+"""What a user's own script did not say of its run."""
+
 
 class Setting(NamedTuple):
     """All that runs differ in but the seed; None where a setting means nothing."""
@@ -43,7 +46,7 @@ def setting_of(run: Run, fields: Sequence[str]) -> Setting:
         Regularizer.NONE if baseline else run.regularizer,
         0.0 if baseline else run.lam,
         run.zeta if is_read("zeta", active, points) else None,
-        tuple(cell(run.config.get(field)) if is_read(field, active, points) else None for field in fields),
+        tuple(cell(run.config.get(field, UNKNOWN)) if is_read(field, active, points) else None for field in fields),
     )
 
 

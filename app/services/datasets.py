@@ -83,6 +83,11 @@ def list_datasets(context: Context) -> list[Dataset]:
         return list(session.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id)))
 
 
+def list_trainable(context: Context) -> list[Dataset]:
+    """Those whose rows can be had here, newest first."""
+    return [one for one in list_datasets(context) if one.origin is not DatasetOrigin.NAMED]
+
+
 def get_dataset(context: Context, dataset_id: str) -> Dataset:
     """One data set."""
     with context.sessions() as session:

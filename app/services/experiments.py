@@ -1,12 +1,11 @@
 """Experiments: launch a sweep, look at it, stop it."""
 
-from collections import Counter
-
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, defer, immediateload, joinedload, raiseload, selectinload
 
 from app.context import Context
-from app.db.models import UNFINISHED, Experiment, Run
+from app.db.models import Experiment, Run
+from app.db.session import hold
 from app.errors import ConflictError, NotFoundError
 from app.numerals import plural
 from app.queue import Job, JobKind
@@ -79,8 +78,11 @@ def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     """Cancel every run that has not ended; none left is no error."""
     with context.sessions.begin() as session:
+        hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
         experiment = _find(session, experiment_id)
         stopped = mark_cancelled(session, [run.id for run in experiment.runs])
+        if experiment.searching:
+            experiment.study = {**(experiment.study or {}), "over": True, "why": "It was cancelled."}
     if stopped:
         context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in stopped))
     return get_experiment(context, experiment_id)
@@ -90,9 +92,8 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
     """Delete an experiment whose runs have all ended, and the models that they kept."""
     with context.sessions.begin() as session:
         experiment = _find(session, experiment_id)
-        counts = Counter(run.status for run in experiment.runs)
-        if left := sum(counts[status] for status in UNFINISHED):
-            raise ConflictError(f"{left} of its runs wait or run; cancel them before deleting the experiment.")
+        if left := sum(not run.status.final for run in experiment.runs):
+            raise ConflictError(f"{left} of its runs have not ended; cancel them before deleting the experiment.")
         session.delete(experiment)
     context.queue.forget([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
     context.ledger.release(*(run.model_sha256 for run in experiment.runs))

@@ -8,7 +8,7 @@ from pydantic import Field, FiniteFloat, field_validator
 
 from app.context import Context
 from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Zeta
-from app.db.models import Dataset
+from app.db.models import Dataset, DatasetOrigin
 from app.db.penalty import Regularizer
 from app.db.types import RowId
 from app.errors import InvalidError
@@ -82,6 +82,12 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
     """
     with context.sessions() as session:
         dataset = find_dataset(session, request.dataset_id)
+    if dataset.origin is DatasetOrigin.NAMED:
+        raise InvalidError(
+            f"{dataset.name} is a name alone, of rows that were never here, so nothing can be trained on it. Upload "
+            "its train and validation files as a data set.",
+            "dataset_id",
+        )
     columns = [Column.model_validate(column) for column in dataset.columns]
     names = check_columns(columns, request.task, request.text_columns, request.label_column)
     grid = {name: _each_once(values) for name, values in request.grid.items()}

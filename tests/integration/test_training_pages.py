@@ -11,10 +11,11 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, Ru
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.routes.pages.sweep_figures import FIGURES
+from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES
 
 LAYERS = 2
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
@@ -130,7 +131,7 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
     page = words(client.get(f"/experiments/{experiment}"))
     assert 'aria-label="Details of λ = 1, beside I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
-    for slug in FIGURES:
+    for slug in OF_SWEEPS:
         assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug
     assert "<dt>beside</dt><dd>I-STAR 0.5; CosReg 1</dd>" in words(client.get(f"/runs/{runs[1].id}"))
 
@@ -163,7 +164,7 @@ def test_a_run_tells_why_it_has_no_performance_beside_its_range_and_n(client, la
 
 def test_every_figure_of_an_experiment_has_a_page_and_files(client, launch):
     at = f"/experiments/{launch(make_run(0.0, 0), make_run(1.0, 0), make_run(1.0, 1))}/figures"
-    for slug in FIGURES:
+    for slug in OF_SWEEPS:
         assert f'data-figure="{at}/{slug}.json' in words(client.get(f"{at}/{slug}.html"))
         assert client.get(f"{at}/{slug}.json").json()["data"] != [], slug
         assert len(client.get(f"{at}/{slug}.csv").text.splitlines()) > 1, slug
@@ -215,7 +216,7 @@ def test_the_layers_over_steps_are_those_of_the_setting_that_is_chosen(client, l
 def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
     few = launch(make_run(0.0, 0), make_run(1.0, 0))
     many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
-    for page in ("", *(f"/figures/{slug}.html" for slug in FIGURES)):
+    for page in ("", *(f"/figures/{slug}.html" for slug in OF_SWEEPS)):
         paths = (f"/experiments/{experiment}{page}" for experiment in (few, many))
         of_few, of_many = (len(queries_of(context, lambda path=path: client.get(path))) for path in paths)
         assert 0 < of_few == of_many <= (FIGURE_QUERIES if page else PAGE_QUERIES), page
@@ -260,7 +261,7 @@ def test_without_classes_there_is_no_silhouette(client, launch):
 
 def test_an_experiment_without_a_finished_run_says_what_will_come(client, launch):
     experiment = launch(make_run(1.0, 0, status=RunStatus.QUEUED))
-    for slug in set(FIGURES) - {"learning", "penalties", "watched", "layers"}:
+    for slug in set(OF_SWEEPS) - {"learning", "penalties", "watched", "layers"}:
         page = words(client.get(f"/experiments/{experiment}/figures/{slug}.html"))
         assert "appears here when the first run has" in page or "appear here when the first run has" in page, slug
 

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Sequence
 
 import torch
-from sqlalchemy import Update, update
+from sqlalchemy import Update, select, update
 
-from app.db.models import UNFINISHED, Phase, Run, RunStatus
+from app.db.models import UNFINISHED, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
@@ -19,6 +19,7 @@ from workers.finetune.order import Order, batches_of, order_of
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.finetune.ranks import train_together
 from workers.finetune.training import train
+from workers.search.asking import advance
 from workers.sessions import job_sessions
 from workers.slot import slot_name
 
@@ -48,7 +49,7 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
                 _fail(error, sessions, row, folder)
         if not may_go_on(sessions, run_id) or folder.last_checkpoint() is None:
             folder.remove()
-    return ()
+    return _next_trials(sessions, run_id)
 
 
 def _begin(sessions: Sessions, run_id: str, slot: str) -> Order | None:
@@ -98,3 +99,11 @@ def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) 
 def _tell(sessions: Sessions, row: Update, tail: str | None) -> None:
     with sessions.begin() as session:
         session.execute(row.values(log=tail))
+
+
+def _next_trials(sessions: Sessions, run_id: str) -> Sequence[Job]:
+    """What the search tries next that the run belongs to, if it does to one."""
+    with sessions() as session:
+        of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
+        experiment_id = session.scalar(of_a_search)
+    return () if experiment_id is None else advance(sessions, experiment_id)

@@ -21,6 +21,7 @@ from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.tasks import Task
 from workers.hidden_states import looking_at
+from workers.search.pruning import prune
 
 HISTORY_FILE = "selection.json"
 HELD_OUT_SEED = 0
@@ -107,6 +108,8 @@ class SelectionCallback(TrainerCallback):
             self.folder.keep_best(step, lambda path: save_weights(self.model, str(path)))
         if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
             self.history.stopped_early = control.should_training_stop = True
+        if step < state.max_steps:
+            prune(self.progress, self.history.values, self.told())
         self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
 
     def save(self, checkpoint: Path) -> None:
@@ -129,6 +132,11 @@ class SelectionCallback(TrainerCallback):
         config, best = self.task.config, self.history.best()
         if config.checkpoint is Checkpoint.BEST and best is not None:
             load_weights(self.model, str(self.folder.best(best[0])))
+        return self.told()
+
+    def told(self) -> dict[str, Any]:
+        """Return what has to be known of the evaluations so far."""
+        config, best = self.task.config, self.history.best()
         return {
             "split": config.selection.value,
             "n": self.rows.examples,

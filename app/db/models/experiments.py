@@ -52,7 +52,7 @@ class Experiment(Base):
     source: Mapped[dict[str, Any] | None]
     """Of an imported one: what its export says of where and when it was made."""
     study: Mapped[dict[str, Any] | None]
-    """Of a search for the best lambda and zeta: its settings; its runs are made one after another."""
+    """Of a search for the best lambda and zeta, ``app.db.study.Search``; its runs are made one after another."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
     dataset: Mapped[Dataset] = relationship()
@@ -64,15 +64,26 @@ class Experiment(Base):
     )
 
     @property
+    def searching(self) -> bool:
+        """Whether more runs may follow those that there are: its search is not over."""
+        return self.study is not None and not self.study.get("over", False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing happens to it any more by itself."""
+        return not self.searching and all(run.status.final for run in self.runs)
+
+    @property
     def status(self) -> RunStatus:
-        """The experiment's state by its runs."""
-        return overall(run.status for run in self.runs)
+        """The experiment's state by its runs, and whether more of them follow."""
+        return overall((run.status for run in self.runs), searching=self.searching)
 
 
-def overall(statuses: Iterable[RunStatus]) -> RunStatus:
+def overall(statuses: Iterable[RunStatus], *, searching: bool = False) -> RunStatus:
     """The state of several runs together: running until all are final, then as the runs were at worst."""
     states = set(statuses)
-    if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
+    between = searching and all(state.final for state in states)
+    if between or RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
         return RunStatus.RUNNING
     first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
     return next((state for state in first if state in states), RunStatus.FINISHED)

@@ -61,6 +61,8 @@ class Run(Base):
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    heard_at: Mapped[datetime | None]
+    """Of a run of a user's own script: when that last said anything of it."""
 
     performance: Mapped[float | None]
     performance_reason: Mapped[str | None] = mapped_column(Text)

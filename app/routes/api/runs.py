@@ -7,14 +7,34 @@ from fastapi.responses import FileResponse
 
 from app.db.models import Run
 from app.dependencies import ContextDep
-from app.routes.api.schemas.experiments import ActivationOut, RunOut
+from app.routes.api.schemas.experiments import ActivationOut, RunOut, ScriptRunOut
 from app.routes.api.schemas.queue import Move, PriorityIn
 from app.routes.downloads import DOCUMENTED, file_of
-from app.services import pausing, runs, turns
+from app.services import pausing, runs, script_runs, turns
 from app.services.files import get_model
 from app.services.run_data import get_activation
+from app.services.script_config import ScriptRun
+from app.services.script_runs import Ending, LoggedSteps
 
 router = APIRouter(prefix="/runs", tags=["runs"])
+
+
+@router.post("", status_code=201, response_model=ScriptRunOut)
+def begin_run(context: ContextDep, told: ScriptRun) -> Run:
+    """Begin a run of your own training loop: it is shown as its steps are logged. No worker touches it."""
+    return script_runs.begin_run(context, told)
+
+
+@router.post("/{run_id}/steps", response_model=ScriptRunOut)
+def log_steps(context: ContextDep, run_id: str, told: LoggedSteps) -> Run:
+    """Log steps of a run that a script began; a step that is logged again takes what is new. 409: it has ended."""
+    return script_runs.log_steps(context, run_id, told)
+
+
+@router.post("/{run_id}/finish", response_model=ScriptRunOut)
+def finish_run(context: ContextDep, run_id: str, told: Ending) -> Run:
+    """End a run that a script began, with its metrics or with what went wrong."""
+    return script_runs.finish_run(context, run_id, told)
 
 
 @router.get("/{run_id}", response_model=RunOut)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.conclusion.conclusion import Conclusion
 from app.context import Context
-from app.db.config import TrainingConfig
+from app.db.stated import Stated
 from app.dependencies import ContextDep
 from app.figures.colouring import Colouring, choices
 from app.figures.layer_measures import WATCHED, title_of
@@ -20,6 +20,7 @@ from app.regularizers import NAMES
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.experiment_listing import read_listing
 from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
+from app.routes.pages.studies import outcome_of
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.services.experiments import (
     delete_experiment,
@@ -70,11 +71,12 @@ def show_experiment(
 ) -> Response:
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
-    config = TrainingConfig.model_validate(experiment.config)
+    config = Stated.of(experiment)
     sweep = Sweep.of(experiment)
     colouring = Colouring(sweep, query.look.colour)
     shown = {
         "experiment": experiment,
+        "stated": config,
         "sweep": sweep,
         "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
         "table": _table(context, experiment_id, wanted),
@@ -85,13 +87,14 @@ def show_experiment(
         "choices": choices(sweep),
         "coloured": colouring.key,
         "conclusion": Conclusion(sweep),
+        "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.methods],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
         "offered": offered(experiment),
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
-        "ended": all(run.status.final for run in experiment.runs),
+        "ended": experiment.ended,
         "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "experiment.html", shown)
@@ -128,7 +131,7 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
         "figure": figure,
         "query": query.encoded(),
         "folded": slug not in UNFOLDED or len(figure.table.rows) > MOST_UNFOLDED,
-        "live": not all(run.status.final for run in experiment.runs),
+        "live": not experiment.ended,
     }
     return templates.TemplateResponse(request, "training_figure.html", shown)
 

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 
 from app.context import Context
-from app.db.config import RunConfig
 from app.db.models import Pooling, Run
+from app.db.stated import Stated
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
 from app.figures import learning
@@ -73,11 +73,12 @@ class Protocol(NamedTuple):
 def show_run(request: Request, context: ContextDep, run_id: str, measure: MeasureQuery = WATCHED[0]) -> Response:
     """The run and its curves; the page updates itself until the run has ended."""
     run = get_run(context, run_id)
-    config = RunConfig.model_validate(run.config)
+    config = Stated.of(run)
     measure = measure if measure in WATCHED else WATCHED[0]
     shown = {
         "run": run,
         "name": _whole_name(run),
+        "stated": config,
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {NAMES[name]: lam for name, lam in weights(config)},
@@ -88,7 +89,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "twonn": _twonn(run),
         "by_layer": _by_layer(run.results or {}),
         "details": _details(run.results or {}),
-        "protocols": _protocols(run.results) if run.results else [],
+        "protocols": _protocols(run.results or {}),
         "configuration": configuration(run.config, find_baseline(context, run)),
         "advice": advice_of(run),
         "labels": LABELS,
@@ -182,6 +183,8 @@ def _by_layer(results: dict[str, Any]) -> list[ByLayer]:
 
 def _protocols(results: dict[str, Any]) -> list[Protocol]:
     """Of all tokens and of the reference; an earlier version kept the first beside the measures by layer."""
+    if "reference" not in results:
+        return []
     reference = results["reference"]
     formerly = {"values": results.get("layers", []), "reasons": results.get("layer_reasons", [])}
     tokens = results.get("by_layer", {}).get("isoscore_star", formerly)

@@ -27,7 +27,7 @@ from app.routes.pages.sweep_form import (
 )
 from app.routes.pages.sweep_request import parse
 from app.routes.pages.ways import Server, Way, ways_of_sweep
-from app.services.datasets import list_datasets
+from app.services.datasets import list_trainable
 from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
 from app.services.experiments import create_experiment
@@ -58,8 +58,13 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
     """The form, filled in from what was launched before, a preset and the query string where these say something."""
     asked = request.query_params
     before = again(context, asked.get("run"), asked.get("experiment"))
-    given = before.values | read_values(asked)
-    datasets = list_datasets(context)
+    return form_page(request, context, starting_values(request, context, before.values), before.problem, status=200)
+
+
+def starting_values(request: Request, context: Context, before: Values | None = None) -> Values:
+    """What the form starts with: what was launched before, a preset, and what the query string says."""
+    given = (before or {}) | read_values(request.query_params)
+    datasets = list_trainable(context)
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
     preset = preset_of(given)
     filled = texts_of(preset, gpu=_has_gpu(context)) if preset else {}
@@ -67,7 +72,7 @@ def new_experiment(request: Request, context: ContextDep) -> Response:
     there = {column["name"] for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
         values |= task_of(chosen)
-    return form_page(request, context, fitting(values), before.problem, status=200)
+    return fitting(values)
 
 
 @router.post("")
@@ -119,7 +124,7 @@ def form_page(
     yaml: str = "",
 ) -> Response:
     """The form with these texts; and the sentence at the field that is wrong, be it of a file in YAML."""
-    datasets, workers = list_datasets(context), list_workers(context)
+    datasets, workers = list_trainable(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
     shown: dict[str, Any] = {
         "datasets": datasets,

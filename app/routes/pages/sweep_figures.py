@@ -7,8 +7,9 @@ from urllib.parse import urlencode
 from fastapi import Depends, Query
 
 from app.context import Context
-from app.db.config import TrainingConfig
 from app.db.models import Experiment
+from app.db.stated import Stated
+from app.db.study import Trial, trials_of
 from app.db.task import TaskKind
 from app.errors import NotFoundError
 from app.figures.bars import method_bars
@@ -21,6 +22,7 @@ from app.figures.parallel import parallel
 from app.figures.probe import setting_probe
 from app.figures.profiles import profiles
 from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_performance
+from app.figures.search import history, pareto, plane
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
 from app.services.run_data import ACTIVATION, Logged, list_by_layer, list_logged, list_looks, list_run_figures
@@ -96,6 +98,11 @@ class Asked(NamedTuple):
     query: SweepQuery
 
     @property
+    def trials(self) -> list[Trial]:
+        """Its runs as the trials of a search."""
+        return trials_of(self.experiment.runs)
+
+    @property
     def metric(self) -> str:
         """What performance is measured by."""
         return str(self.experiment.config["metric"])
@@ -142,8 +149,14 @@ FIGURES: dict[str, Callable[[Asked], Figure]] = {
     "layers": _layers,
     "late-anisotropy": _late_anisotropy,
     "twonn": lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.experiment.id, "twonn"), "twonn"),
+    "pareto": lambda asked: pareto(asked.trials, asked.metric),
+    "search-history": lambda asked: history(asked.trials, asked.metric),
+    "search-plane": lambda asked: plane(asked.trials, asked.metric),
     "activation": lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.experiment.id, ACTIVATION)),
 }
+
+
+OF_SEARCHES = ("pareto", "search-history", "search-plane")
 
 
 def read_figure(context: Context, experiment: Experiment, slug: str, query: SweepQuery) -> Figure:
@@ -159,6 +172,7 @@ def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> 
 
 
 def offered(experiment: Experiment) -> list[str]:
-    """The figures that it can have: without classes there is nothing to tell apart."""
-    classes = TrainingConfig.model_validate(experiment.config).task is TaskKind.CLASSIFICATION
-    return [slug for slug in FIGURES if classes or slug != SILHOUETTE]
+    """The figures that it can have: without classes there is nothing to tell apart, and without a search no trials."""
+    classes = Stated.of(experiment).task is TaskKind.CLASSIFICATION
+    left_out = {*(() if classes else (SILHOUETTE,)), *(() if experiment.study else OF_SEARCHES)}
+    return [slug for slug in FIGURES if slug not in left_out]

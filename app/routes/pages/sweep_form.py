@@ -80,10 +80,14 @@ def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
 
 def query_of(values: Values) -> str:
     """The query string that ``read_values`` reads as these values."""
+    return urlencode(pairs_of(values))
+
+
+def pairs_of(values: Values) -> list[tuple[str, str]]:
+    """The fields of a form that ``read_values`` reads as these values."""
     pairs = [(name, one) for name in MANY for one in values.get(name, [])]
     pairs += [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
-    pairs += [(name, text) for name, text in values.items() if name not in (*MANY, "grid")]
-    return urlencode(pairs)
+    return pairs + [(name, text) for name, text in values.items() if name not in (*MANY, "grid")]
 
 
 def fitting(values: Values) -> Values:

@@ -64,6 +64,16 @@ class RunOut(RunOfExperiment):
     steps: list[StepOut]
 
 
+class ScriptRunOut(Row):
+    """How far a run is that a user's own script writes."""
+
+    id: str
+    experiment_id: str
+    status: RunStatus
+    phase_done: int = Field(description="The last step that was logged.")
+    phase_total: int | None = Field(description="Steps in all, where the script has said it.")
+
+
 class ActivationOut(BaseModel):
     """Sentence vectors of a trained model's last layer, dimension by dimension."""
 
@@ -92,6 +102,7 @@ class ExperimentHead(Row):
     config: dict[str, Any]
     grid: dict[str, list[Any]]
     origin: ExperimentOrigin
+    study: dict[str, Any] | None = Field(description="Of a search: what it searches, and whether that is over.")
     created_at: datetime
     status: RunStatus
 

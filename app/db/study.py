@@ -1,0 +1,140 @@
+"""The search of an experiment for the best lambda and zeta: what it ranges over, and how its runs are its trials."""
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from app.db.config import Weight, Zeta
+from app.db.models import Run, RunStatus
+from app.db.penalty import Regularizer
+
+
+class Objective(StrEnum):
+    """What a search makes as great as it can."""
+
+    PERFORMANCE = "performance"
+    BOTH = "performance_and_isotropy"
+
+
+class Search(BaseModel):
+    """Ranges of lambda and zeta, and how they are searched. The baseline at lambda = 0 is run in any case."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    regularizer: Regularizer = Regularizer.ISTAR
+    lam_low: Weight = -1.0
+    lam_high: Weight = 1.0
+    least_size: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="Search the logarithm of lambda's size from this one on, on both sides of 0; null: lambda itself.",
+    )
+    zeta_low: Zeta = 0.2
+    zeta_high: Zeta = 0.2
+    trials: int = Field(20, ge=1, le=200, description="Pairs of lambda and zeta, each trained with every seed.")
+    at_once: int = Field(1, ge=1, le=32, description="Trials that wait or run at the same time.")
+    objective: Objective = Objective.PERFORMANCE
+    prune: bool = Field(
+        False, description="Give a run up whose metric on the selection rows is below the median of others at its step."
+    )
+    seed: int = Field(0, ge=0, lt=2**31, description="Of the sampler: with one worker the same trials again.")
+    over: bool = Field(False, description="No further trial is asked for.")
+    why: str | None = Field(None, description="Why it is over before all trials were asked for.")
+
+    @model_validator(mode="after")
+    def _ranges(self) -> Self:
+        if self.regularizer is Regularizer.NONE:
+            raise ValueError("expected a regularizer to search lambda of, got none")
+        if not self.lam_low < self.lam_high:
+            raise ValueError(f"expected lam_low below lam_high, got {self.lam_low} and {self.lam_high}")
+        if self.zeta_low > self.zeta_high:
+            raise ValueError(f"expected zeta_low at most zeta_high, got {self.zeta_low} and {self.zeta_high}")
+        if self.least_size is not None:
+            ends = [abs(end) for end in (self.lam_low, self.lam_high)]
+            inside = [size for size in ends if size < self.least_size]
+            if inside:
+                raise ValueError(
+                    f"expected lambdas at both ends of the range of {self.least_size} or more in size, the least one "
+                    f"that is searched; got {inside[0]}"
+                )
+        return self
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        """The ends of what is searched in place of lambda: lambda itself, or the logarithm of its size with its sign.
+
+        The logarithm is that over ``least_size``: so it goes on at 0 from the negative lambdas to the positive.
+        """
+        return self.place(self.lam_low), self.place(self.lam_high)
+
+    def place(self, lam: float) -> float:
+        """Where a lambda lies on the axis."""
+        if self.least_size is None:
+            return lam
+        return math.copysign(math.log(max(abs(lam) / self.least_size, 1.0)), lam)
+
+    def lam(self, place: float) -> float:
+        """The lambda of a place on the axis, to the digits that are shown."""
+        if self.least_size is not None:
+            place = math.copysign(self.least_size * math.exp(abs(place)), place)
+        rounded = float(f"{place:.4g}")
+        return min(max(rounded, self.lam_low), self.lam_high)
+
+
+class Trial(NamedTuple):
+    """The runs of one lambda and zeta, one for each seed; number 0 is the baseline."""
+
+    number: int
+    runs: Sequence[Run]
+
+    @property
+    def unended(self) -> bool:
+        """Whether some of them have not ended."""
+        return any(not run.status.final for run in self.runs)
+
+    @property
+    def pruned(self) -> bool:
+        """Whether it was given up, because others did better."""
+        return any(run.status is RunStatus.PRUNED for run in self.runs)
+
+    @property
+    def performance(self) -> float | None:
+        """The mean over seeds, where all have one."""
+        return _mean([run.performance for run in self.runs])
+
+    @property
+    def isotropy(self) -> float | None:
+        """The mean IsoScore* over seeds, where all have one."""
+        return _mean([run.isoscore_star for run in self.runs])
+
+
+def trials_of(runs: Sequence[Run]) -> list[Trial]:
+    """The trials of a search from its runs in their order; each has as many runs as the first, the baseline."""
+    seeds = next((place for place, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
+    return [
+        Trial(number, runs[start : start + seeds]) for number, start in enumerate(range(0, len(runs), max(seeds, 1)))
+    ]
+
+
+def front_of(points: Sequence[tuple[float, float]]) -> list[int]:
+    """The places of points that no other exceeds in one coordinate without falling behind it in the other."""
+    order = sorted(range(len(points)), key=lambda place: points[place], reverse=True)
+    front: list[int] = []
+    best = -math.inf
+    for place in order:
+        second = points[place][1]
+        if second > best:
+            best = second
+            front.append(place)
+        elif front and points[place] == points[front[-1]]:
+            front.append(place)
+    return sorted(front)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None

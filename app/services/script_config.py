@@ -1,0 +1,125 @@
+"""What a user's own script says of its runs: checked where Isoscope has a meaning for it, kept as it is elsewhere."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from app.db.config import Seed, TrainingOptions, Zeta
+from app.db.penalty import Regularizer
+from app.db.task import METRICS, Metric, TaskKind
+from app.errors import InvalidError
+from app.figures.setting import UNKNOWN
+from app.services.names import MAX_NAME_CHARACTERS, one_line
+
+MAX_SETTINGS = 100
+
+Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(one_line)]
+Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Scalar = bool | int | FiniteFloat | Line
+Number = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
+
+COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
+OWN = frozenset({*COORDINATES, "logged"})
+# Any: the type of a field as pydantic has it.
+KNOWN: Mapping[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
+    for name, field in TrainingOptions.model_fields.items()
+    if name not in OWN
+}
+
+
+def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if name in OWN:
+            raise ValueError(f"expected {name} beside the settings, not among them")
+        if name in KNOWN:
+            try:
+                KNOWN[name].validate_python(value)
+            except ValidationError as error:
+                fault = error.errors()[0]["msg"]
+                raise ValueError(
+                    f"{name} is one of Isoscope's settings and has its meaning: {fault}, got {value!r}. Correct it, or "
+                    "give your own setting another name"
+                ) from error
+    return settings
+
+
+Settings = Annotated[
+    dict[Word, Scalar | Annotated[list[Scalar], Field(max_length=1000)]],
+    Field(max_length=MAX_SETTINGS),
+    AfterValidator(_with_their_meanings),
+]
+
+
+class Probe(BaseModel):
+    """On how much the layers are watched: the same tokens and texts at every look."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tokens: int = Field(ge=1, lt=2**53)
+    texts: int = Field(ge=1, lt=2**53)
+
+
+class ScriptRun(BaseModel):
+    """A run of a user's own training loop, as its script announces it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{32}$",
+        description="Made by the script, so that asking twice makes one run; null has one made here.",
+    )
+    experiment: Name = Field(
+        description="The experiment of this name that a script began; it is made if there is none."
+    )
+    dataset: Name = Field(description="A name is all that is kept: the rows stay where they are.")
+    model: Name
+    task: TaskKind
+    metric: Metric = Field(description="What performance is measured by; the same in all runs of an experiment.")
+    regularizer: Regularizer = Regularizer.NONE
+    lam: Number = 0.0
+    zeta: Zeta | None = Field(None, description="Of I-STAR, for which it has to be given.")
+    seed: Seed
+    settings: Settings = Field(
+        default_factory=dict,
+        description="What else was chosen. Runs that differ in any of it are told apart in figures and tables; one "
+        "that is called as a training option is that option. What is not said is shown as unknown.",
+    )
+    environment: dict[Word, Line] = Field(
+        default_factory=dict, max_length=MAX_SETTINGS, description="What it runs on: shown, and never told apart by."
+    )
+    total_steps: int | None = Field(None, ge=1, lt=2**31)
+    probe: Probe | None = None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What is stored as the run's configuration: only what was said."""
+        told = self.model_dump(mode="json", include=set(COORDINATES), exclude_none=True)
+        return {"logged": True, **told, **self.settings}
+
+    def check(self) -> None:
+        """Raise InvalidError at a field that does not go with another."""
+        if self.metric not in METRICS[self.task]:
+            of_it = ", ".join(METRICS[self.task])
+            raise InvalidError(f"Expected a metric of {self.task}, one of {of_it}; got {self.metric}.", "metric")
+        if self.regularizer is Regularizer.ISTAR and self.lam and self.zeta is None:
+            raise InvalidError("Expected zeta, which I-STAR shrinks the covariance by; give the script's own.", "zeta")
+
+
+def differ(config: Mapping[str, Any], grid: Mapping[str, list[Any]], new: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the grid of an experiment with one more run: every value of what its runs differ in, by name.
+
+    ``config`` is what the first of them said. Coordinates stand in columns of their own, all but the model.
+    """
+    apart = ({*config, *grid, *new} - OWN) | {"model"}
+    grown = {name: list(values) for name, values in grid.items()}
+    for name in sorted(apart):
+        value = new.get(name, UNKNOWN)
+        values = grown.get(name, [config.get(name, UNKNOWN)])
+        if json.dumps(value) not in map(json.dumps, values):  # which tells true from 1
+            grown[name] = [*values, value]
+    return grown

@@ -1,0 +1,277 @@
+"""Runs that a user's own script writes while it trains: no worker has anything to do with them."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
+from app.db.session import hold
+from app.db.task import Metric
+from app.db.types import new_id, utcnow
+from app.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
+from app.figures.layer_measures import OF_SENTENCES, WATCHED
+from app.numerals import count
+from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
+
+MAX_RUNS = 10_000
+MAX_STEPS = 100_000
+STEPS_AT_ONCE = 1000
+MAX_LAYERS = 1000
+MAX_NOTES = 50
+SILENT_AFTER = timedelta(minutes=5)
+"""A script that trains says so every minute, whether it has logged anything or not."""
+MEASURES = (*WATCHED, *OF_SENTENCES)
+
+ByLayer = dict[str, Annotated[list[FiniteFloat | None], Field(max_length=MAX_LAYERS)]]
+
+
+def _that_there_are(measures: Sequence[str]) -> None:
+    if unknown := sorted(set(measures) - set(MEASURES)):
+        raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
+
+
+class LoggedStep(BaseModel):
+    """What a script tells of one optimizer step; told twice, what is new replaces what was."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: int = Field(ge=0, lt=2**31)
+    task_loss: FiniteFloat | None = None
+    penalty: FiniteFloat | None = Field(None, description="As it was added to the task's loss.")
+    layers: ByLayer | None = Field(
+        None, description="Measures by layer, first transformer layer first; null where one is undefined."
+    )
+    reason: Line | None = Field(None, description="Why a value is null that would be a number: NaN, infinity.")
+
+    @field_validator("layers")
+    @classmethod
+    def _known(cls, layers: ByLayer | None) -> ByLayer | None:
+        _that_there_are(list(layers or ()))
+        return layers
+
+
+class LoggedSteps(BaseModel):
+    """Some steps at once; none of them says that the script still trains."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    steps: list[LoggedStep] = Field(max_length=STEPS_AT_ONCE)
+
+
+class LoggedLayers(BaseModel):
+    """A measure of the trained model's layers."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    values: list[FiniteFloat | None] = Field(max_length=MAX_LAYERS, description="First transformer layer first.")
+    reasons: list[Line | None] | None = Field(None, description="Beside each null, why.", max_length=MAX_LAYERS)
+    n: int | None = Field(None, ge=1, lt=2**53, description="Points behind each.")
+
+
+class Ending(BaseModel):
+    """How a script's run ended: what came out, or a sentence that says what went wrong."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: Line | None = Field(None, min_length=1, description="What went wrong; the run has failed then.")
+    metrics: dict[Metric, FiniteFloat | None] = Field(
+        default_factory=dict, description="On the validation rows; that of the experiment is the performance."
+    )
+    metric_reasons: dict[Metric, Line] = Field(default_factory=dict, description="Why a metric is null.")
+    isoscore_star: FiniteFloat | None = Field(None, ge=0, le=1)
+    isoscore_star_reason: Line | None = None
+    n_validation: int | None = Field(None, ge=1, lt=2**53)
+    by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
+    results: dict[Word, Scalar] = Field(default_factory=dict, max_length=100, description="Whatever else came out.")
+    notes: list[Line] = Field(default_factory=list, max_length=MAX_NOTES, description="What has to be known.")
+
+    @field_validator("by_layer")
+    @classmethod
+    def _known(cls, by_layer: dict[str, LoggedLayers]) -> dict[str, LoggedLayers]:
+        _that_there_are(list(by_layer))
+        return by_layer
+
+
+def is_silent(run: Run) -> bool:
+    """Whether the script of a run that has not ended says nothing any more."""
+    heard = run.heard_at or run.queued_at
+    return run.status is RunStatus.STREAMING and utcnow() - heard > SILENT_AFTER
+
+
+def begin_run(context: Context, told: ScriptRun) -> Run:
+    """Make the run that a script announces, or return the one that it has made with this id."""
+    told.check()
+    with context.sessions.begin() as session:
+        hold(session.connection(), "script runs")
+        run = session.get(Run, told.id) if told.id else None
+        if run is not None:
+            return _require_script(run)
+        experiment = _experiment(session, told)
+        position = session.scalars(select(func.count()).where(Run.experiment_id == experiment.id)).one()
+        if position >= MAX_RUNS:
+            raise TooLargeError(
+                f"Expected at most {count(MAX_RUNS)} runs in one experiment, got one more. Begin another experiment.",
+                "experiment",
+            )
+        experiment.grid = differ(experiment.config, experiment.grid, told.config)
+        now = utcnow()
+        environment: dict[str, Any] = {**told.environment}
+        if told.probe is not None:
+            environment["probe"] = told.probe.model_dump()
+        run = Run(
+            id=told.id or new_id(),
+            experiment_id=experiment.id,
+            position=position,
+            config=told.config,
+            regularizer=told.regularizer,
+            lam=told.lam,
+            zeta=told.zeta or 0.0,
+            seed=told.seed,
+            status=RunStatus.STREAMING,
+            phase_total=told.total_steps,
+            started_at=now,
+            heard_at=now,
+            environment=environment or None,
+        )
+        session.add(run)
+    return run
+
+
+def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
+    """Add steps to a run that its script writes."""
+    with context.sessions.begin() as session:
+        hold(session.connection(), run_id)
+        run = _find(session, run_id)
+        if run.status is not RunStatus.STREAMING:
+            raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.")
+        numbers = [one.step for one in told.steps]
+        stored = {row.step: row for row in session.scalars(select(Step).where(_of(run_id), Step.step.in_(numbers)))}
+        for one in told.steps:
+            row = stored.get(one.step)
+            if row is None:
+                row = stored[one.step] = Step(run_id=run_id, step=one.step)
+                session.add(row)
+            for name in one.model_fields_set - {"step", "reason"}:
+                setattr(row, name, getattr(one, name))
+        session.flush()
+        if session.scalars(select(func.count()).where(_of(run_id))).one() > MAX_STEPS:
+            raise TooLargeError(
+                f"Expected at most {count(MAX_STEPS)} steps of a run, got more. Log every tenth or hundredth.", "steps"
+            )
+        run.heard_at = utcnow()
+        run.phase_done = max([run.phase_done, *numbers])
+        run.notes = _with(run.notes, [f"Step {count(one.step)}: {one.reason}" for one in told.steps if one.reason])
+    return run
+
+
+def finish_run(context: Context, run_id: str, told: Ending) -> Run:
+    """End a run that its script writes; one that has ended so already stays as it is."""
+    with context.sessions.begin() as session:
+        hold(session.connection(), run_id)
+        run = _find(session, run_id)
+        if run.status in (RunStatus.FINISHED, RunStatus.FAILED):
+            return run
+        if run.status is not RunStatus.STREAMING:
+            raise ConflictError(f"This run cannot be finished any more: it is {run.status}.")
+        metric = Metric(run.config["metric"])
+        run.performance = told.metrics.get(metric)
+        if run.performance is None:
+            run.performance_reason = told.metric_reasons.get(metric, f"Its script gave no {metric}.")
+        run.isoscore_star = told.isoscore_star
+        if run.isoscore_star is None:
+            run.isoscore_star_reason = told.isoscore_star_reason or "Its script gave no IsoScore★."
+        run.status = RunStatus.FAILED if told.error else RunStatus.FINISHED
+        run.error, run.results = told.error, _results(told)
+        run.notes = _with(run.notes, told.notes)
+        run.finished_at = run.heard_at = utcnow()
+    return run
+
+
+def _results(told: Ending) -> dict[str, Any]:
+    """What the row keeps, as a worker writes it, but for what the script did not say."""
+    rows = {"n_validation": told.n_validation} if told.n_validation is not None else {}
+    return {
+        "metrics": told.model_dump(mode="json")["metrics"],
+        "metric_reasons": told.model_dump(mode="json")["metric_reasons"],
+        **rows,
+        "by_layer": {
+            measure: {"values": found.values, "reasons": _reasons(measure, found)}
+            for measure, found in told.by_layer.items()
+        },
+        "by_layer_n": {measure: found.n for measure, found in told.by_layer.items()},
+        "further": told.results,
+    }
+
+
+def _reasons(measure: str, found: LoggedLayers) -> list[str | None]:
+    reasons = found.reasons or [None] * len(found.values)
+    if len(reasons) != len(found.values):
+        raise InvalidError(
+            f"Expected a reason or null beside each of the {len(found.values)} values of {measure}, got "
+            f"{len(reasons)} reasons.",
+            "by_layer",
+        )
+    gaps = zip(found.values, reasons, strict=True)
+    return [None if value is not None else reason or "Its script does not say why." for value, reason in gaps]
+
+
+def _experiment(session: Session, told: ScriptRun) -> Experiment:
+    """The newest one of this name that a script began, or a new one."""
+    named = select(Experiment).where(Experiment.name == told.experiment, Experiment.origin == ExperimentOrigin.LOGGED)
+    found = session.scalar(named.order_by(Experiment.created_at.desc(), Experiment.id).limit(1))
+    if found is None:
+        shared = {
+            name: value for name, value in told.config.items() if name not in ("regularizer", "lam", "zeta", "seed")
+        }
+        dataset = _dataset(session, told.dataset)
+        found = Experiment(
+            name=told.experiment, dataset_id=dataset.id, config=shared, grid={}, origin=ExperimentOrigin.LOGGED
+        )
+        session.add(found)
+        session.flush()
+        return found
+    there = {"dataset": found.dataset.name, "task": found.config["task"], "metric": found.config["metric"]}
+    for name, value in there.items():
+        if (given := str(getattr(told, name))) != value:
+            raise InvalidError(
+                f"Expected the {name} of the experiment {told.experiment!r}, which is {value}, so that its runs can be "
+                f"compared; got {given}. Give this run's experiment another name.",
+                name,
+            )
+    return found
+
+
+def _dataset(session: Session, name: str) -> Dataset:
+    named = select(Dataset).where(Dataset.name == name, Dataset.origin == DatasetOrigin.NAMED).order_by(Dataset.id)
+    found = session.scalar(named.limit(1))
+    if found is None:
+        found = Dataset(name=name, origin=DatasetOrigin.NAMED, columns=[])
+        session.add(found)
+        session.flush()
+    return found
+
+
+def _find(session: Session, run_id: str) -> Run:
+    run = session.get(Run, run_id)
+    if run is None:
+        raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+    return _require_script(run)
+
+
+def _require_script(run: Run) -> Run:
+    if not run.config.get("logged"):
+        raise ConflictError("This run is a worker's: only what a script has begun itself can be written by one.")
+    return run
+
+
+def _of(run_id: str) -> Any:
+    return Step.run_id == run_id
+
+
+def _with(notes: list[str], more: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*notes, *more]))[:MAX_NOTES]

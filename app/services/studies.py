@@ -1,0 +1,90 @@
+"""Searches for the best lambda and zeta: an experiment whose runs a worker asks for, one trial after another."""
+
+from pydantic import Field
+
+from app.context import Context
+from app.db.config import Checkpoint, Seed, TrainingOptions
+from app.db.models import Experiment, Run
+from app.db.penalty import Regularizer, is_read
+from app.db.study import Search
+from app.db.types import RowId
+from app.errors import InvalidError
+from app.queue import Job, JobKind
+from app.services.experiments import get_experiment
+from app.services.names import clean_name
+from app.services.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
+
+
+class StudyRequest(TrainingOptions):
+    """A configuration, and what is searched."""
+
+    name: str | None = Field(None, max_length=200)
+    dataset_id: RowId
+    seeds: list[Seed] = Field([0], min_length=1, max_length=20, description="Of every trial, and of the baseline.")
+    search: Search = Field(default_factory=Search)
+
+
+def plan_study(context: Context, request: StudyRequest) -> SweepPlan:
+    """Check a request as a sweep over the ends of its ranges would be.
+
+    Raises InvalidError at the field that is wrong.
+    """
+    search = request.search
+    seeds = list(dict.fromkeys(request.seeds))
+    if (total := (search.trials + 1) * len(seeds)) > MAX_RUNS:
+        raise InvalidError(
+            f"Expected at most {MAX_RUNS} runs in one experiment, got {total}: {search.trials} trials and the "
+            f"baseline, with {len(seeds)} seeds each. Take fewer.",
+            "trials",
+        )
+    if search.prune and request.checkpoint is Checkpoint.LAST and request.patience is None:
+        raise InvalidError(
+            "Expected evaluations on the selection rows while a run trains, by which it could be given up, got none. "
+            "Choose the best checkpoint, or a patience.",
+            "prune",
+        )
+    if search.zeta_low < search.zeta_high and not is_read("zeta", [search.regularizer], None):
+        raise InvalidError(
+            f"Expected one zeta for {search.regularizer}, which reads none, got a range. Make both ends the same.",
+            "zeta_high",
+        )
+    options = request.model_dump(include=set(TrainingOptions.model_fields))
+    sweep = SweepRequest.model_validate(
+        options
+        | {
+            "dataset_id": request.dataset_id,
+            "regularizers": [search.regularizer],
+            "lambdas": [search.lam_low, search.lam_high],
+            "zetas": [search.zeta_low],
+            "seeds": seeds,
+        }
+    )
+    return plan_sweep(context, sweep)
+
+
+def create_study(context: Context, request: StudyRequest) -> Experiment:
+    """Write the experiment with its baseline, and hand that to the workers, who ask for everything else."""
+    plan = plan_study(context, request)
+    baseline = [run for run in plan.runs if run.regularizer is Regularizer.NONE]
+    with context.sessions.begin() as session:
+        experiment = Experiment(
+            name=clean_name(request.name, f"Search with {plan.config.model} on {plan.dataset.name}"),
+            dataset_id=plan.dataset.id,
+            config=plan.config.model_dump(mode="json"),
+            grid={},
+            study=request.search.model_copy(update={"over": False, "why": None}).model_dump(mode="json"),
+            runs=[
+                Run(
+                    position=position,
+                    config=config.model_dump(mode="json"),
+                    regularizer=config.regularizer,
+                    lam=config.lam,
+                    zeta=config.zeta,
+                    seed=config.seed,
+                )
+                for position, config in enumerate(baseline)
+            ],
+        )
+        session.add(experiment)
+    context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
+    return get_experiment(context, experiment.id)

@@ -1,0 +1,236 @@
+"""A callback of transformers' Trainer that streams one's own fine-tune into the dashboard."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+
+from app.db.task import Metric
+from isoscope.track import LoggedRun, log_run
+from isotropy.isoscore import isoscore_from_covariance
+from isotropy.score import Score
+from workers.finetune.measures import LayerMeasures
+from workers.hidden_states import hidden_states_of, looking_at
+
+LOOKS = 12
+"""About so many are taken of the layers, where it is not said how many steps lie between two."""
+ZETA = 0.0
+"""Of the IsoScore★ that is reported: nothing is shrunk."""
+
+
+class IsoscopeCallback(TrainerCallback):
+    """Streams loss, measures by layer of some texts, and the metrics of the last evaluation.
+
+    The loss is what the Trainer logs, with whatever its ``compute_loss`` adds; a logged value of the name ``penalty``
+    is streamed beside it. Layers are looked at before the first step, every ``every`` steps and at the end, without
+    dropout and without touching the random state. The run ends when the evaluation at its last step has come, during
+    training or after it, or when the script does. Under several processes the first one alone streams.
+
+    Args:
+        experiment: the name under which runs stand beside one another.
+        dataset: its name.
+        metric: what performance is measured by; the evaluation has to give it, as ``eval_accuracy`` for accuracy.
+        task: classification, regression or span.
+        probe: texts, or a batch ``{"input_ids", "attention_mask", ...}`` [n, tokens], on which layers are looked at;
+            the same in all runs that are compared.
+        every: steps between two looks at the layers; None means about twelve in all.
+        model: its name; None means what its configuration says.
+        regularizer: with lam and zeta, what ``compute_loss`` adds: see ``isoscope.log_run``.
+        lam: its strength.
+        zeta: of I-STAR.
+        settings: what else was chosen, added to what the ``TrainingArguments`` say.
+        stop_when_cancelled: end the training when the run is cancelled in the dashboard.
+        url: of the dashboard.
+        token: its access token.
+
+    """
+
+    run: LoggedRun | None = None
+    """From the beginning of the training."""
+
+    def __init__(
+        self,
+        experiment: str,
+        *,
+        dataset: str,
+        metric: str,
+        task: str = "classification",
+        probe: Sequence[str] | Mapping[str, Tensor] | None = None,
+        every: int | None = None,
+        model: str | None = None,
+        regularizer: str = "none",
+        lam: float = 0.0,
+        zeta: float | None = None,
+        settings: Mapping[str, Any] | None = None,
+        stop_when_cancelled: bool = False,
+        url: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        self._told: dict[str, Any] = {
+            "experiment": experiment,
+            "dataset": dataset,
+            "metric": metric,
+            "task": task,
+            "regularizer": regularizer,
+            "lam": lam,
+            "zeta": zeta,
+            "url": url,
+            "token": token,
+        }
+        self._probe = probe
+        self._every = every
+        self._name = model
+        self._settings = dict(settings or {})
+        self._stop_when_cancelled = stop_when_cancelled
+        self._batches: list[dict[str, Tensor]] = []
+        self._last_look: LayerMeasures | None = None
+        self._evaluated: dict[str, float] = {}
+        self._evaluated_at = -1
+        self._trained = False
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+    ) -> None:
+        """Begin the run, and look at the model before its first step."""
+        if not state.is_world_process_zero:
+            return
+        model = _bare(given["model"])
+        self._batches = list(_batches(self._probe, given.get("processing_class"), args.per_device_eval_batch_size))
+        self._every = self._every or max(1, state.max_steps // LOOKS)
+        tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
+        texts = sum(len(batch["attention_mask"]) for batch in self._batches)
+        self.run = log_run(
+            **self._told,
+            model=self._name or str(model.config.name_or_path or model.config.model_type),
+            seed=args.seed,
+            settings=_settings_of(args) | ({"evaluation_zeta": ZETA} if self._batches else {}) | self._settings,
+            environment={"device": str(args.device), "torch": torch.__version__},
+            total_steps=state.max_steps,
+            probe={"tokens": tokens, "texts": texts} if self._batches else None,
+        )
+        if state.global_step == 0:
+            self._look(model, 0)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Mapping[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        """Stream the loss; what the Trainer sums up at the end has another name."""
+        if self.run is not None and logs and "loss" in logs:
+            self.run.step(state.global_step, task_loss=logs["loss"], penalty=logs.get("penalty"))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+        """Look at the layers if it is time."""
+        if self.run is None or self._every is None:
+            return
+        if state.global_step % self._every == 0 or state.global_step == state.max_steps:
+            self._look(_bare(given["model"]), state.global_step)
+        if self._stop_when_cancelled and self.run.cancelled:
+            control.should_training_stop = True
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: Mapping[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        """Keep the newest metrics; after training they end the run."""
+        self._evaluated = {name.removeprefix("eval_"): value for name, value in (metrics or {}).items()}
+        self._evaluated_at = state.global_step
+        if self._trained:
+            self.finish()
+
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """End the run if its last step has been evaluated; else the evaluation that comes does, or the script's end."""
+        if self.run is None:
+            return
+        self._trained = True
+        if self._evaluated_at == state.global_step:
+            self.finish()
+        else:
+            self.run.at_exit(self.finish)
+
+    def finish(self) -> None:
+        """End the run with what has been measured so far; once ended it stays so."""
+        if self.run is None:
+            return
+        known = {name: value for name, value in self._evaluated.items() if name in set(Metric)}
+        rest = {name: value for name, value in self._evaluated.items() if name not in known and name != "epoch"}
+        scores = {} if self._last_look is None else self._last_look.scores()
+        whole = None if self._last_look is None else _of_all_layers(self._last_look)
+        self.run.finish(
+            known,
+            isoscore_star=None if whole is None else whole.value,
+            isoscore_star_reason=None if whole is None else whole.reason,
+            by_layer={measure: [score.value for score in found.scores] for measure, found in scores.items()},
+            by_layer_n={measure: found.n for measure, found in scores.items()},
+            results=rest,
+        )
+
+    def _look(self, model: PreTrainedModel, step: int) -> None:
+        if self.run is None or not self._batches:
+            return
+        layers = LayerMeasures(model)
+        with looking_at(model):
+            for batch in self._batches:
+                there = {name: tensor.to(model.device) for name, tensor in batch.items()}
+                layers.update(hidden_states_of(model(**there, output_hidden_states=True)), there["attention_mask"])
+        self._last_look = layers
+        values = {measure: [score.value for score in found.scores] for measure, found in layers.scores().items()}
+        self.run.step(step, layers=values)
+
+
+def _of_all_layers(layers: LayerMeasures) -> Score:
+    return isoscore_from_covariance(layers.tokens.union().covariance())
+
+
+def _bare(model: Any) -> PreTrainedModel:
+    """The model within whatever spreads it over devices."""
+    bare: PreTrainedModel = getattr(model, "module", model)
+    return bare
+
+
+def _batches(
+    probe: Sequence[str] | Mapping[str, Tensor] | None, tokenizer: PreTrainedTokenizerBase | None, size: int
+) -> Iterator[dict[str, Tensor]]:
+    if probe is None:
+        return
+    if isinstance(probe, Mapping):
+        for start in range(0, len(probe["attention_mask"]), size):
+            yield {name: tensor[start : start + size] for name, tensor in probe.items()}
+        return
+    if tokenizer is None:
+        raise ValueError("Expected the Trainer to have a processing_class for a probe of texts; give it, or a batch.")
+    for start in range(0, len(probe), size):
+        encoded = tokenizer(list(probe[start : start + size]), padding=True, truncation=True, return_tensors="pt")
+        yield dict(encoded)
+
+
+def _settings_of(args: TrainingArguments) -> dict[str, Any]:
+    """What the Trainer was told, by the names of Isoscope's training options."""
+    length = {"max_steps": args.max_steps} if args.max_steps > 0 else {}
+    if not length and float(args.num_train_epochs).is_integer():
+        length = {"epochs": int(args.num_train_epochs)}
+    return {
+        **length,
+        "batch_size": args.per_device_train_batch_size,
+        "accumulation": args.gradient_accumulation_steps,
+        "learning_rate": args.learning_rate,
+        "weight_decay": args.weight_decay,
+        "precision": "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32",
+    }

@@ -1,0 +1,220 @@
+"""Runs of one's own training loop in the dashboard: begun, logged and ended by plain calls.
+
+    run = isoscope.log_run("my sweep", dataset="reviews", model="bert", metric="accuracy", lam=-1.0, ...)
+    for step, batch in enumerate(batches):
+        ...
+        run.step(step, task_loss=loss.item(), penalty=penalty.item())
+    run.finish({"accuracy": 0.9})
+
+Nothing here waits for the server or raises because of it: see ``isoscope.sending``.
+"""
+
+import atexit
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from isoscope.sending import Sender
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+ENDED_SILENTLY = "Its script ended before it finished this run."
+SECONDS_TO_FINISH = 30.0
+SECONDS_AT_EXIT = 5.0
+
+Layers = Mapping[str, Sequence[float | None]]
+"""Measures by layer, first transformer layer first; None where one is undefined."""
+
+
+def log_run(
+    experiment: str,
+    *,
+    dataset: str,
+    model: str,
+    metric: str,
+    task: str = "classification",
+    regularizer: str = "none",
+    lam: float = 0.0,
+    zeta: float | None = None,
+    seed: int,
+    settings: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    total_steps: int | None = None,
+    probe: Mapping[str, int] | None = None,
+    url: str | None = None,
+    token: str | None = None,
+) -> "LoggedRun":
+    """Begin a run in the dashboard and return it; the dashboard hears of it from another thread.
+
+    Args:
+        experiment: its name; runs of one name stand beside one another and are compared.
+        dataset: its name, and nothing else of it.
+        model: its name.
+        metric: what performance is measured by: accuracy, f1, matthews, pearson, spearman, exact_match or word_f1.
+        task: classification, regression or span.
+        regularizer: none, istar, istar_unbiased, cosreg, entropy or spectrum.
+        lam: its strength, of either sign.
+        zeta: of I-STAR, in [0, 1].
+        seed: runs that differ in nothing else are repetitions.
+        settings: what else was chosen, by name: runs that differ in it are told apart. One that is called as a
+            training option of Isoscope (learning_rate, batch_size, epochs ...) is that option. What is not given is
+            shown as unknown.
+        environment: what it runs on, by name; shown, and nothing more.
+        total_steps: optimizer steps in all, for the progress.
+        probe: ``{"tokens": n, "texts": n}`` behind the measures by layer.
+        url: of the dashboard; else ``ISOSCOPE_URL``, else port 8000 of this machine.
+        token: its access token; else ``ISOSCOPE_ACCESS_TOKEN``, else none.
+
+    """
+    told = {
+        "id": uuid4().hex,
+        "experiment": experiment,
+        "dataset": dataset,
+        "model": model,
+        "task": task,
+        "metric": metric,
+        "regularizer": regularizer,
+        "lam": lam,
+        "zeta": zeta,
+        "seed": seed,
+        "settings": {name: _plain(value) for name, value in (settings or {}).items()},
+        "environment": {name: str(value) for name, value in (environment or {}).items()},
+        "total_steps": total_steps,
+        "probe": None if probe is None else dict(probe),
+    }
+    address = (url or os.environ.get("ISOSCOPE_URL") or DEFAULT_URL).rstrip("/")
+    return LoggedRun(address, told, Sender(address, token or os.environ.get("ISOSCOPE_ACCESS_TOKEN"), told))
+
+
+class LoggedRun:
+    """A run that this process logs. As a context it is finished by ``finish``, or failed by what is raised in it."""
+
+    def __init__(self, url: str, told: Mapping[str, Any], sender: Sender) -> None:
+        self.id = str(told["id"])
+        self.url = f"{url}/runs/{self.id}"
+        """Of its page."""
+        self._sender = sender
+        self._ended = False
+        self._at_exit: Callable[[], object] = lambda: self._end({"error": ENDED_SILENTLY}, SECONDS_AT_EXIT)
+        atexit.register(self._at_exit)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has cancelled it in the dashboard, which a script may take as a wish to stop."""
+        return self._sender.refusal is not None and "cancelled" in str(self._sender.refusal)
+
+    def at_exit(self, end: Callable[[], object]) -> None:
+        """Have the end of the process call this, and nothing else of the kind, unless the run has ended before."""
+        atexit.unregister(self._at_exit)
+        self._at_exit = end
+        atexit.register(end)
+
+    def step(
+        self,
+        step: int,
+        *,
+        task_loss: float | None = None,
+        penalty: float | None = None,
+        layers: Layers | None = None,
+    ) -> None:
+        """Log an optimizer step, or more of one. NaN and infinity are logged as missing, with that as the reason."""
+        values: dict[str, Any] = {}
+        reasons: list[str] = []
+        for name, value in (("task_loss", task_loss), ("penalty", penalty)):
+            if value is not None:
+                values[name] = _number(value, name, reasons)
+        if layers is not None:
+            values["layers"] = {measure: _by_layer(measure, of, reasons) for measure, of in layers.items()}
+        if reasons:
+            values["reason"] = "; ".join(reasons)[:500]
+        self._sender.put(int(step), values)
+
+    def finish(
+        self,
+        metrics: Mapping[str, float | None] | None = None,
+        *,
+        isoscore_star: float | None = None,
+        isoscore_star_reason: str | None = None,
+        n_validation: int | None = None,
+        by_layer: Layers | None = None,
+        by_layer_n: Mapping[str, int] | None = None,
+        results: Mapping[str, float | str | bool] | None = None,
+        notes: Sequence[str] = (),
+        timeout: float = SECONDS_TO_FINISH,
+    ) -> bool:
+        """End the run with what came out of it, and wait for the dashboard; whether all has arrived there.
+
+        Args:
+            metrics: on the validation rows, by name; that of the experiment is the performance.
+            isoscore_star: of the trained model, in [0, 1].
+            isoscore_star_reason: why it is undefined, where it is.
+            n_validation: rows behind the metrics.
+            by_layer: measures of the trained model's layers.
+            by_layer_n: points behind each of these measures.
+            results: whatever else came out, by name.
+            notes: what has to be known of the run.
+            timeout: seconds to wait at most.
+
+        """
+        reasons: list[str] = []
+        numbers = {name: _number(value, name, reasons) for name, value in (metrics or {}).items()}
+        undefined = {name: f"{name} is not a finite number" for name, value in numbers.items() if value is None}
+        ending = {
+            "metrics": numbers,
+            "metric_reasons": undefined,
+            "isoscore_star": isoscore_star if isoscore_star is None else _number(isoscore_star, "IsoScore★", reasons),
+            "isoscore_star_reason": isoscore_star_reason,
+            "n_validation": n_validation,
+            "by_layer": {
+                measure: {"values": _by_layer(measure, of, reasons), "n": (by_layer_n or {}).get(measure)}
+                for measure, of in (by_layer or {}).items()
+            },
+            "results": {name: _plain(value) for name, value in (results or {}).items()},
+            "notes": [*notes, *reasons][:50],
+        }
+        return self._end(ending, timeout)
+
+    def fail(self, error: str, timeout: float = SECONDS_TO_FINISH) -> bool:
+        """End the run with a sentence that says what went wrong."""
+        return self._end({"error": error[:1000] or ENDED_SILENTLY}, timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is not None:
+            self.fail(f"{type(error).__name__}: {error}")
+
+    def _end(self, ending: dict[str, Any], seconds: float) -> bool:
+        if self._ended:
+            return False
+        self._ended = True
+        atexit.unregister(self._at_exit)
+        return self._sender.end(ending, seconds)
+
+
+def _number(value: float | None, name: str, reasons: list[str]) -> float | None:
+    """A finite number, or None with the reason added."""
+    if value is None:
+        return None
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    reasons.append(f"{name} is {'not a number' if math.isnan(number) else 'infinite'}")
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: that of a tensor or an array of one element, and text for what else there is."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | bool | int | float) else str(value)
+
+
+def _by_layer(measure: str, values: Sequence[float | None], reasons: list[str]) -> list[float | None]:
+    return [_number(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]

@@ -1,0 +1,181 @@
+"""A user's own training loop against the real web process: the examples of docs/own_loop.md, and servers that fail."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from app.db.models import RunStatus
+from isoscope.track import ENDED_SILENTLY, log_run
+from tests.ports import free_port
+from tests.serving import served
+from tests.waiting import wait_for
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "own_loop.md"
+TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
+
+
+def script(text, address, folder):
+    """Run it as a user would; return what it wrote on both streams."""
+    environment = os.environ | {"ISOSCOPE_URL": address, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(
+        [sys.executable, "-c", text],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def example(number):
+    return re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)[number]
+
+
+def run_at(address, line):
+    return httpx2.get(f"{address}/api/runs/{line.strip().rsplit('/', 1)[-1]}").raise_for_status().json()
+
+
+def test_the_plain_loop_of_the_document_is_a_finished_run(settings, context, tmp_path):
+    with served(settings) as address:
+        ran = script(example(0), address, tmp_path)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        run = run_at(address, ran.stdout)
+        page = httpx2.get(f"{address}/experiments/{run['experiment_id']}")
+    assert (run["status"], run["lam"], run["regularizer"]) == ("finished", -1.0, "istar")
+    assert [step["step"] for step in run["steps"]] == list(range(1, 21))
+    assert all(-1 <= step["penalty"] <= 0 for step in run["steps"])
+    assert run["isoscore_star"] == pytest.approx(1 + run["steps"][-1]["penalty"])
+    assert 0 <= run["performance"] <= 1
+    assert page.status_code == 200
+
+
+def test_the_trainer_of_the_document_streams_its_layers_and_ends_with_its_evaluation(settings, context, tmp_path):
+    with served(settings) as address:
+        ran = script(example(1), address, tmp_path)
+        assert ran.returncode == 0, ran.stderr
+        run = run_at(address, ran.stdout.splitlines()[-1])
+        page = httpx2.get(f"{address}/runs/{run['id']}")
+    assert (run["status"], run["seed"]) == ("finished", 7)
+    assert {name: run["config"][name] for name in ("max_steps", "batch_size", "precision")} == {
+        "max_steps": 20, "batch_size": 8, "precision": "fp32",
+    }  # fmt: skip
+    looks = {step["step"]: step["layers"] for step in run["steps"] if step["layers"]}
+    assert list(looks) == [0, 5, 10, 15, 20]
+    assert len(looks[20]["isoscore_star"]) == 2
+    assert run["results"]["by_layer"]["isoscore_star"]["values"] == looks[20]["isoscore_star"]
+    assert run["results"]["by_layer_n"]["isoscore_star"] == 32 * 8
+    assert [step["step"] for step in run["steps"] if step["task_loss"] is not None] == [5, 10, 15, 20]
+    assert 0 < run["isoscore_star"] < 1
+    assert 0 <= run["performance"] <= 1
+    assert "loss" in run["results"]["further"]
+    assert page.status_code == 200
+
+
+def test_a_script_that_raises_or_just_ends_has_failed_and_says_why(settings, context, tmp_path):
+    begin = f"import isoscope\nrun = isoscope.log_run('e', **{TOLD!r})\nprint(run.url, flush=True)\n"
+    begin += "run.step(1, task_loss=2)\n"
+    with served(settings) as address:
+        ended = script(begin, address, tmp_path)
+        raised = script(begin + "with run:\n    raise KeyError('no such row')\n", address, tmp_path)
+        runs = [run_at(address, ran.stdout) for ran in (ended, raised)]
+    assert [run["status"] for run in runs] == ["failed", "failed"]
+    assert [run["error"] for run in runs] == [ENDED_SILENTLY, "KeyError: 'no such row'"]
+    assert [run["steps"][0]["task_loss"] for run in runs] == [2, 2]
+
+
+def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, context, capsys):
+    port = free_port()
+    run = log_run("later", **TOLD, url=f"http://127.0.0.1:{port}")
+    begun = time.monotonic()
+    for step in range(700):
+        run.step(step, task_loss=float("nan") if step == 3 else 1.0)
+    assert time.monotonic() - begun < 1
+    wait_for(lambda: "does not answer" in capsys.readouterr().err, 20)
+    with served(settings, port) as address:
+        assert run.finish({"accuracy": 0.5})
+        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
+    assert (told["status"], len(told["steps"]), told["performance"]) == ("finished", 700, 0.5)
+    assert told["notes"] == ["Step 3: task_loss is not a number"]
+    assert told["steps"][3]["task_loss"] is None
+
+
+def test_a_server_that_is_never_there_costs_the_script_its_patience_and_one_line_on_the_standard_error(capsys):
+    run = log_run("never", **TOLD, url=f"http://127.0.0.1:{free_port()}")
+    run.step(1, task_loss=1)
+    assert not run.finish(timeout=1)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.count("isoscope:") for line in lines] == [1] * len(lines)
+    assert "the dashboard has not answered for 1 s; 1 steps and the end are lost" in lines[-1]
+
+
+def test_a_cancelled_run_is_left_in_peace_and_its_script_can_see_it(settings, context, capsys):
+    with served(settings) as address:
+        run = log_run("cancelled", **TOLD, url=address)
+        wait_for(lambda: httpx2.get(f"{address}/api/runs/{run.id}").is_success, 20)
+        assert not run.cancelled
+        httpx2.post(f"{address}/api/runs/{run.id}/cancel").raise_for_status()
+        run.step(1, task_loss=1)
+        wait_for(lambda: run.cancelled, 20)
+        run.step(2, task_loss=1)
+        assert not run.finish({"accuracy": 1})
+        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
+    assert (told["status"], told["steps"]) == (RunStatus.CANCELLED, [])
+    assert capsys.readouterr().err == (
+        "isoscope: this run is not logged any more: Nothing can be logged to this run any more: it is cancelled.\n"
+    )
+
+
+def test_what_the_server_refuses_is_said_and_the_rest_is_logged(settings, context, capsys):
+    with served(settings) as address:
+        run = log_run("refused", **TOLD, url=address)
+        run.step(1, layers={"beauty": [1.0]})
+        wait_for(lambda: "steps were refused" in capsys.readouterr().err, 20)
+        run.step(2, task_loss=1)
+        assert run.finish()
+        told = httpx2.get(f"{address}/api/runs/{run.id}").json()
+        wrong = log_run("refused", **TOLD | {"metric": "beauty"}, url=address)
+        assert not wrong.finish()
+    assert [step["step"] for step in told["steps"]] == [2]
+    assert told["notes"] == ["1 steps were not logged."]
+    assert "this run is not logged any more: Expected metric" in capsys.readouterr().err
+
+
+@pytest.fixture
+def moody():
+    """A server that fails at every second request, after it has understood it: what it was asked, in order."""
+    asked = []
+
+    class Moody(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            asked.append((self.path.rsplit("/", 1)[-1], self.headers["authorization"]))
+            self.send_response(503 if len(asked) % 2 else 200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Moody)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_request_that_fails_is_made_again_before_the_next_and_brings_the_token(moody, capsys):
+    address, asked = moody
+    run = log_run("moody", **TOLD, url=address, token="a secret of the user")
+    run.step(1, task_loss=1)
+    assert run.finish()
+    assert [path for path, _ in asked] == ["runs", "runs", "steps", "steps", "finish", "finish"]
+    assert {token for _, token in asked} == {"Bearer a secret of the user"}
+    assert capsys.readouterr().err.count("does not answer") == 1

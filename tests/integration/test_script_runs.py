@@ -1,0 +1,265 @@
+"""Runs that a user's own script writes, over the API and on the pages."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Dataset, Experiment, Run, RunStatus, Step
+from app.db.types import utcnow
+from app.services.script_runs import MAX_NOTES, MAX_STEPS, SILENT_AFTER
+from workers.reconcile import wanted
+
+TOLD = {
+    "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
+    "regularizer": "istar", "lam": -1.0, "zeta": 0.2, "seed": 3,
+}  # fmt: skip
+
+
+@pytest.fixture
+def begin(client):
+    def begin(**changes):
+        return client.post("/api/runs", json=TOLD | changes)
+
+    return begin
+
+
+def log(client, run, *steps):
+    return client.post(f"/api/runs/{run['id']}/steps", json={"steps": list(steps)})
+
+
+def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_name(client, begin, context):
+    answer = begin(total_steps=10)
+    assert answer.status_code == 201
+    run = client.get(f"/api/runs/{answer.json()['id']}").json()
+    assert (run["status"], run["regularizer"], run["lam"], run["zeta"], run["seed"]) == (
+        "streaming",
+        "istar",
+        -1,
+        0.2,
+        3,
+    )
+    assert run["config"] == {
+        "logged": True, "model": "my-bert", "task": "classification", "metric": "accuracy", "regularizer": "istar",
+        "lam": -1.0, "zeta": 0.2, "seed": 3,
+    }  # fmt: skip
+    with context.sessions() as session:
+        experiment = session.scalars(select(Experiment)).one()
+        assert (experiment.name, experiment.origin) == ("mine", "logged")
+        dataset = session.scalars(select(Dataset)).one()
+        assert (dataset.name, dataset.origin, dataset.columns, dataset.n_train) == ("reviews", "named", [], None)
+
+
+def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its_grid(client, begin):
+    first = begin(settings={"batch_size": 8, "head": "mlp"}).json()
+    second = begin(seed=4, settings={"batch_size": 16, "head": "mlp"}).json()
+    begin(seed=5, model="other", settings={"batch_size": 8, "flag": True})
+    assert first["experiment_id"] == second["experiment_id"]
+    experiment = client.get(f"/api/experiments/{first['experiment_id']}").json()
+    assert experiment["status"] == "streaming"
+    assert experiment["grid"] == {
+        "batch_size": [8, 16], "head": ["mlp", "unknown"], "flag": ["unknown", True], "model": ["my-bert", "other"],
+    }  # fmt: skip
+    page = client.get(f"/experiments/{first['experiment_id']}").text
+    assert "my-bert, other on" in page
+    assert "batch 8, 16, rate unknown, logged by a script, begun" in " ".join(page.split())
+    assert client.get(f"/runs/{first['id']}").status_code == 200
+
+
+def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
+    for _ in range(2):
+        assert begin(id="0" * 32).json()["id"] == "0" * 32
+    with context.sessions() as session:
+        assert len(session.scalars(select(Run)).all()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "sentence"),
+    [
+        ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
+        ({"zeta": None}, "zeta", "Expected zeta, which I-STAR shrinks the covariance by"),
+        ({"settings": {"lam": 2}}, "settings", "expected lam beside the settings, not among them"),
+        (
+            {"settings": {"batch_size": 0}},
+            "settings",
+            "batch_size is one of Isoscope's settings and has its meaning: Input should be greater than or equal to 1, "
+            "got 0",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused_at_its_field(begin, changes, field, sentence):
+    answer = begin(**changes)
+    assert answer.status_code == 422
+    assert answer.json()["field"].startswith(field)
+    assert sentence.lower() in answer.json()["detail"].lower()
+
+
+def test_runs_that_could_not_be_compared_are_kept_apart(begin):
+    begin()
+    answer = begin(metric="f1")
+    assert (answer.status_code, answer.json()["field"]) == (422, "metric")
+    assert answer.json()["detail"] == (
+        "Expected the metric of the experiment 'mine', which is accuracy, so that its runs can be compared; got f1. "
+        "Give this run's experiment another name."
+    )
+
+
+def test_steps_are_shown_as_they_come_and_told_twice_are_one(client, begin, context):
+    run = begin(total_steps=100).json()
+    layers = {"isoscore_star": [0.25, None]}
+    log(client, run, {"step": 10, "task_loss": 0.7, "penalty": 0.1}, {"step": 20, "task_loss": 0.6})
+    answer = log(client, run, {"step": 10, "layers": layers}, {"step": 20, "task_loss": 0.5}, {"step": 30})
+    assert answer.json()["phase_done"] == 30
+    assert client.get(f"/api/runs/{run['id']}").json()["steps"] == [
+        {"step": 10, "task_loss": 0.7, "penalty": 0.1, "layers": layers},
+        {"step": 20, "task_loss": 0.5, "penalty": None, "layers": None},
+        {"step": 30, "task_loss": None, "penalty": None, "layers": None},
+    ]
+    page = client.get(f"/runs/{run['id']}").text
+    assert "<small>step 30 of 100</small>" in page
+    assert 'hx-trigger="every 2s"' in page
+    figure = client.get(f"/experiments/{run['experiment_id']}/figures/learning.csv").text
+    assert figure.splitlines()[1:] == ["-1.0,3,10,0.7", "-1.0,3,20,0.5"]
+
+
+def test_why_a_value_is_no_number_is_told_once_for_each_step_and_at_most_so_often(client, begin):
+    run = begin().json()
+    for _ in range(2):
+        log(client, run, *({"step": n, "task_loss": None, "reason": "task_loss is NaN"} for n in range(MAX_NOTES + 9)))
+    notes = client.get(f"/api/runs/{run['id']}").json()["notes"]
+    assert (notes[0], len(notes)) == ("Step 0: task_loss is NaN", MAX_NOTES)
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        ('{"step": 1, "task_loss": NaN}', "finite number"),
+        ('{"step": -1}', "Expected steps.0.step of at least 0, got -1."),
+        ('{"step": 1, "layers": {"beauty": [1]}}', "Expected measures among isoscore_star, "),
+    ],
+)
+def test_a_step_that_cannot_be_kept_is_refused(client, begin, step, sentence):
+    answer = client.post(
+        f"/api/runs/{begin().json()['id']}/steps",
+        content=f'{{"steps": [{step}]}}',
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code == 422
+    assert sentence in answer.json()["detail"]
+
+
+def test_a_run_has_no_more_steps_than_figures_can_show(client, begin, context):
+    run = begin().json()
+    with context.sessions.begin() as session:
+        session.execute(Step.__table__.insert(), [{"run_id": run["id"], "step": n} for n in range(MAX_STEPS)])
+    assert log(client, run, {"step": 5, "task_loss": 1}).status_code == 200
+    answer = log(client, run, {"step": MAX_STEPS})
+    assert (answer.status_code, answer.json()["field"]) == (413, "steps")
+    assert answer.json()["detail"].startswith("Expected at most 100,000 steps of a run, got more.")
+
+
+def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(client, begin):
+    run = begin(settings={"learning_rate": 1e-4, "head": "mlp"}, environment={"gpu": "H200"}).json()
+    ending = {
+        "metrics": {"accuracy": 0.8, "f1": None},
+        "metric_reasons": {"f1": "one class only"},
+        "isoscore_star": 0.3,
+        "by_layer": {"isoscore_star": {"values": [0.2, None], "reasons": [None, "all equal"], "n": 40}},
+        "results": {"minutes": 3},
+        "notes": ["trained on a laptop"],
+    }
+    for _ in range(2):
+        assert client.post(f"/api/runs/{run['id']}/finish", json=ending).json()["status"] == "finished"
+    told = client.get(f"/api/runs/{run['id']}").json()
+    assert (told["performance"], told["isoscore_star"], told["finished_at"] is None) == (0.8, 0.3, False)
+    page = " ".join(client.get(f"/runs/{run['id']}").text.split())
+    assert "as a script of its own logged it" in page
+    assert "0 to 1 at a ζ that its script does not say" in page
+    assert "is undefined in layer 2: all equal" in page
+    assert "<dt>minutes</dt><dd>3</dd>" in page
+    assert "trained on a laptop" in page
+    assert "validation loss" not in page
+    assert client.get(f"/experiments/{run['experiment_id']}").status_code == 200
+    assert client.get("/").status_code == 200
+    assert client.get("/experiments").status_code == 200
+
+
+def test_a_script_without_a_metric_finishes_without_a_performance(client, begin):
+    run = begin().json()
+    client.post(f"/api/runs/{run['id']}/finish", json={})
+    told = client.get(f"/api/runs/{run['id']}").json()
+    assert (told["performance"], told["performance_reason"]) == (None, "Its script gave no accuracy.")
+    assert told["isoscore_star_reason"] == "Its script gave no IsoScore★."
+
+
+def test_each_value_by_layer_has_a_reason_or_none_beside_it(client, begin):
+    run = begin().json()
+    ending = {"by_layer": {"twonn": {"values": [1.0, None], "reasons": ["no"]}}}
+    answer = client.post(f"/api/runs/{run['id']}/finish", json=ending)
+    assert answer.json()["detail"] == ("Expected a reason or null beside each of the 2 values of twonn, got 1 reasons.")
+
+
+def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begin):
+    run = begin().json()
+    client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
+    assert "<strong>This run failed.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
+
+
+def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, begin, context):
+    run = begin().json()
+    log(client, run, {"step": 7})
+    with context.sessions.begin() as session:
+        session.get_one(Run, run["id"]).heard_at = utcnow() - SILENT_AFTER - timedelta(seconds=1)
+    page = " ".join(client.get(f"/experiments/{run['experiment_id']}").text.split())
+    assert '<span class="tag lost">silent</span>' in page
+    assert "at step 7." in page
+    assert "worker lost" not in page
+    assert "No worker is running" not in page
+    log(client, run)
+    assert "silent" not in client.get(f"/experiments/{run['experiment_id']}").text
+
+
+def test_no_worker_is_ever_asked_to_do_anything_for_it(begin, context):
+    begin()
+    assert wanted(context.sessions) == []
+    assert context.queue.active() == set()
+
+
+def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experiment(client, begin):
+    run = begin().json()
+    assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409
+    assert client.post(f"/api/runs/{run['id']}/cancel").json()["status"] == RunStatus.CANCELLED
+    answer = log(client, run, {"step": 1})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        409,
+        "Nothing can be logged to this run any more: it is cancelled.",
+    )
+    assert client.post(f"/api/runs/{run['id']}/finish", json={}).status_code == 409
+    assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 204
+    assert log(client, run, {"step": 1}).status_code == 404
+
+
+def test_a_worker_s_run_is_not_a_script_s_to_write(client, context):
+    dataset = Dataset(name="d", origin="upload", columns=[])
+    row = Run(position=0, config={}, regularizer="none", lam=0, zeta=0, seed=0)
+    with context.sessions.begin() as session:
+        session.add(dataset)
+        session.flush()
+        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=[row]))
+    for path, body in (("steps", {"steps": []}), ("finish", {})):
+        answer = client.post(f"/api/runs/{row.id}/{path}", json=body)
+        assert answer.status_code == 409
+        assert answer.json()["detail"].startswith("This run is a worker's")
+
+
+def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
+    begin()
+    with context.sessions() as session:
+        dataset_id = session.scalars(select(Dataset.id)).one()
+    sweep = {"model": "all-MiniLM-L6-v2", "dataset_id": dataset_id, "text_columns": ["a"], "label_column": "b"}
+    answer = client.post("/api/experiments", json=sweep)
+    assert (answer.status_code, answer.json()["field"]) == (422, "dataset_id")
+    assert answer.json()["detail"].startswith("reviews is a name alone")
+    assert "a name alone" in client.get(f"/datasets/{dataset_id}").text
+    assert "a name alone, of rows elsewhere" in client.get("/datasets").text
+    assert "reviews" not in client.get("/experiments/new").text

@@ -1,0 +1,215 @@
+"""Searches for lambda and zeta over the API, with tiny models through the real jobs."""
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Experiment, Run, RunStatus
+from app.queue import Job, JobKind
+from app.settings import Settings
+from tests.tiny import make_table
+from workers.finetune.job import fine_tune
+from workers.reconcile import advance_searches, wanted
+from workers.search.asking import advance
+
+
+@pytest.fixture
+def settings(tmp_path, models_dir, database):
+    return Settings(data_dir=tmp_path / "data", models_dir=models_dir, sample=False, **database)
+
+
+@pytest.fixture
+def body(client):
+    files = {"train": ("train.tsv", make_table(40, 1)), "validation": ("validation.tsv", make_table(20, 2))}
+    dataset = client.post("/api/datasets", files=files).json()
+    return {
+        "model": "tiny-bert", "dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label",
+        "epochs": None, "max_steps": 2, "batch_size": 8, "shrinkage_points": 200, "learning_rate": 1e-3,
+        "search": {"lam_low": -2, "lam_high": 2, "zeta_low": 0.1, "zeta_high": 0.9, "trials": 3},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def launch(client, body):
+    def launch(search=None, **changes):
+        answer = client.post("/api/studies", json=body | changes | {"search": body["search"] | (search or {})})
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    return launch
+
+
+def runs_of(context, experiment_id):
+    with context.sessions() as session:
+        return list(session.scalars(select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)))
+
+
+def places(context, experiment_id):
+    return [(run.lam, run.zeta, run.seed) for run in runs_of(context, experiment_id)]
+
+
+def test_the_baseline_of_every_seed_goes_first_and_each_trial_has_all_seeds(client, context, launch, work):
+    experiment = launch(seeds=[4, 5])
+    assert [(run["lam"], run["seed"]) for run in experiment["runs"]] == [(0, 4), (0, 5)]
+    assert experiment["study"]["over"] is False
+    assert work() == 8
+    runs = runs_of(context, experiment["id"])
+    assert {run.status for run in runs} == {RunStatus.FINISHED}
+    assert [run.seed for run in runs] == [4, 5] * 4
+    assert [run.position for run in runs] == list(range(8))
+    assert len({(run.lam, run.zeta) for run in runs}) == 4
+    assert all(-2 <= run.lam <= 2 and 0.1 <= run.zeta <= 0.9 for run in runs[2:])
+    told = client.get(f"/api/experiments/{experiment['id']}").json()
+    assert (told["status"], told["study"]["over"], told["study"]["why"]) == ("finished", True, None)
+
+
+def test_with_one_worker_a_search_of_the_same_seed_tries_the_same(context, launch, work):
+    first, second, third = launch(), launch(), launch({"seed": 1})
+    work()
+    tried = [places(context, experiment["id"]) for experiment in (first, second, third)]
+    assert tried[0] == tried[1]
+    assert tried[0] != tried[2]
+
+
+def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(context, launch):
+    experiment = launch({"at_once": 3})
+    for _ in range(2):
+        advance(context.sessions, experiment["id"])
+    assert len(runs_of(context, experiment["id"])) == 3
+    assert len(wanted(context.sessions)) == 3
+
+
+def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monkeypatch):
+    experiment = launch()
+    monkeypatch.setattr("workers.finetune.job.advance", lambda *_: [])
+    fine_tune(experiment["runs"][0]["id"], context.settings, "cpu")
+    assert wanted(context.sessions) == []
+    advance_searches(context.sessions)
+    (job,) = wanted(context.sessions)
+    assert job == Job(JobKind.FINETUNE, runs_of(context, experiment["id"])[1].id)
+
+
+def test_a_cancelled_search_asks_for_nothing_more_and_a_paused_one_waits(client, context, launch):
+    experiment = launch()
+    with context.sessions.begin() as session:
+        session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.PAUSED
+    assert advance(context.sessions, experiment["id"]) == []
+    cancelled = client.post(f"/api/experiments/{experiment['id']}/cancel").json()
+    assert (cancelled["status"], cancelled["study"]["why"]) == ("cancelled", "It was cancelled.")
+    assert advance(context.sessions, experiment["id"]) == []
+    assert len(runs_of(context, experiment["id"])) == 1
+
+
+def test_a_search_of_which_everything_fails_ends_early_and_says_so(client, context, launch):
+    experiment = launch({"trials": 9})
+    for _ in range(5):
+        with context.sessions.begin() as session:
+            for run in session.scalars(select(Run)):
+                run.status = RunStatus.FAILED
+        advance(context.sessions, experiment["id"])
+    assert len(runs_of(context, experiment["id"])) == 4
+    told = client.get(f"/api/experiments/{experiment['id']}").json()["study"]
+    assert (told["over"], told["why"]) == (True, "The first 3 trials failed, so no more were tried.")
+
+
+def test_between_two_trials_the_experiment_goes_on(client, context, launch):
+    experiment = launch()
+    with context.sessions.begin() as session:
+        session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
+    assert client.get(f"/api/experiments/{experiment['id']}").json()["status"] == "running"
+    assert 'hx-trigger="every 2s"' in client.get(f"/experiments/{experiment['id']}").text
+
+
+def test_both_objectives_are_searched_and_pages_show_the_front(client, context, launch, work):
+    experiment = launch({"objective": "performance_and_isotropy", "trials": 4})
+    work()
+    runs = runs_of(context, experiment["id"])
+    table = client.get(f"/experiments/{experiment['id']}/figures/pareto.csv").text.splitlines()
+    assert len(table) == 1 + 5
+    on_the_front = [line for line in table[1:] if line.endswith(",yes")]
+    brute = [
+        one
+        for one in runs
+        if not any(
+            (other.performance >= one.performance and other.isoscore_star >= one.isoscore_star)
+            and (other.performance, other.isoscore_star) != (one.performance, one.isoscore_star)
+            for other in runs
+        )
+    ]
+    assert len(on_the_front) == len(brute)
+    page = " ".join(client.get(f"/experiments/{experiment['id']}").text.split())
+    assert "4 of 4 trials" in page
+    assert "is optimistic" in page
+    for slug in ("search-history", "search-plane"):
+        assert client.get(f"/experiments/{experiment['id']}/figures/{slug}.json").status_code == 200
+
+
+def test_a_sweep_has_no_figures_of_a_search(client, body):
+    sweep = {name: value for name, value in body.items() if name != "search"}
+    experiment = client.post("/api/experiments", json=sweep | {"lambdas": [1]}).json()
+    assert experiment["study"] is None
+    assert client.get(f"/experiments/{experiment['id']}/figures/pareto.csv").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "sentence"),
+    [
+        ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected lam_low below lam_high, got 1.0 and 1.0"),
+        ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected zeta_low at most zeta_high"),
+        ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
+        ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3.0 or more in size"),
+        ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),
+        ({"search": {"prune": True}}, "prune", "Expected evaluations on the selection rows while a run trains"),
+        (
+            {"search": {"trials": 100}, "seeds": [0, 1, 2, 3, 4]},
+            "trials",
+            "Expected at most 500 runs in one experiment, got 505: 100 trials and the baseline, with 5 seeds each.",
+        ),
+        ({"label_column": "nope"}, "label_column", "nope"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_at_its_field(client, context, body, changes, field, sentence):
+    answer = client.post("/api/studies", json=body | changes)
+    assert answer.status_code == 422
+    assert sentence in answer.json()["detail"]
+    assert answer.json()["field"].startswith(field)
+    with context.sessions() as session:
+        assert session.scalars(select(Experiment)).all() == []
+
+
+@pytest.fixture
+def searched(context, launch):
+    """A search that prunes, of which a trial waits with two seeds, and four others came to more than there can be."""
+    told = {"max_steps": 6, "evaluate_every": 2, "checkpoint": "best"}
+    experiment = launch({"prune": True, "trials": 9, "at_once": 6}, seeds=[0, 1], **told)
+    advance(context.sessions, experiment["id"])
+    runs = runs_of(context, experiment["id"])
+    with context.sessions.begin() as session:
+        for run in runs[:-2]:
+            row = session.get_one(Run, run.id)
+            row.status, row.performance = RunStatus.FINISHED, 2.0
+            row.results = {"metrics": {}, "selection": {"history": [[2, 2.0], [4, 2.0], [6, 2.0]]}}
+    return experiment, runs
+
+
+def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_why(client, context, searched):
+    experiment, runs = searched
+    own, sibling = runs[-2:]
+    fine_tune(own.id, context.settings, "cpu")
+    rows = {run.id: run for run in runs_of(context, experiment["id"])}
+    assert [rows[one.id].status for one in (own, sibling)] == [RunStatus.PRUNED, RunStatus.PRUNED]
+    told = client.get(f"/api/runs/{own.id}").json()
+    assert [step for step, _ in told["results"]["selection"]["history"]] == [2]
+    assert told["notes"][0].startswith("Given up at step 2: accuracy on the selection rows was")
+    assert "Given up with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
+    assert client.get(f"/runs/{own.id}").status_code == 200
+    assert "1 given up by the median of the others" in client.get(f"/experiments/{experiment['id']}").text
+    assert not (context.settings.runs / own.id).exists()
+    assert len(rows) > len(runs)  # and the next is asked for
+
+
+def test_a_baseline_is_never_given_up(context, searched):
+    _, runs = searched
+    with context.sessions.begin() as session:
+        session.get_one(Run, runs[0].id).status = RunStatus.QUEUED
+    fine_tune(runs[0].id, context.settings, "cpu")
+    assert runs_of(context, runs[0].experiment_id)[0].status is RunStatus.FINISHED

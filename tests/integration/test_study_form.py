@@ -1,0 +1,80 @@
+"""The form of a search: filled in from the sweep form, launched, and refused with a sentence at the field."""
+
+import re
+from html import unescape
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Experiment
+
+ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
+
+
+@pytest.fixture
+def page(client):
+    """The form as the sweep form's button asks for it."""
+    client.post("/api/datasets", files={"train": ("t.tsv", ROWS), "validation": ("v.tsv", ROWS)})
+
+    def page(query=""):
+        return client.get(f"/experiments/search{query}").text
+
+    return page
+
+
+def fields_of(text):
+    """What a browser would send of the form as it stands."""
+    inputs = re.findall(r'<input type="(?:hidden|text)"[^>]*?name="([^"]+)"[^>]*?value="([^"]*)"', text)
+    selects = re.findall(r'<select id="[^"]+" name="([^"]+)".*?<option value="([^"]+)" selected', text, re.DOTALL)
+    sent = {}
+    for name, value in [*inputs, *selects]:
+        sent.setdefault(name, []).append(unescape(value))
+    return sent
+
+
+def test_the_sweep_form_leads_to_it_with_all_that_it_says(client, page):
+    assert 'formaction="/experiments/search"' in (page() and client.get("/experiments/new").text)
+    told = page("?regularizers=cosreg&max_steps=7&epochs=&batch_size=3&seeds=1,2&checkpoint=best")
+    assert "7 steps, batch 3" in told
+    sent = fields_of(told)
+    assert (sent["search_regularizer"], sent["seeds"], sent["checkpoint"]) == (["cosreg"], ["1,2"], ["best"])
+
+
+def test_what_is_filled_in_is_launched(client, context, page):
+    sent = fields_of(page("?checkpoint=best&seeds=4"))
+    changed = {"search_lam_low": "−3", "search_least_size": "0.1", "search_zeta_high": "0.5", "search_prune": "true"}
+    answer = client.post("/experiments/search", data=sent | changed)
+    assert answer.status_code == 303, answer.text
+    with context.sessions() as session:
+        experiment = session.scalars(select(Experiment)).one()
+    assert answer.headers["location"] == f"/experiments/{experiment.id}"
+    wanted = {"lam_low": -3, "least_size": 0.1, "zeta_low": 0.2, "zeta_high": 0.5, "prune": True, "over": False}
+    assert {name: experiment.study[name] for name in wanted} == wanted
+    told = client.get(answer.headers["location"]).text
+    assert "Search for λ and ζ" in told
+    assert "by the logarithm of its size, from 0.1 on" in told
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "sentence"),
+    [
+        ({"search_lam_low": "much"}, "search_lam_low", "as a number"),
+        ({"search_trials": "0"}, "search_trials", "of at least 1"),
+        ({"search_lam_high": "-4"}, "search_lam_low", "Expected lam_low below lam_high"),
+        ({"search_prune": "true"}, "search_prune", "Expected evaluations on the selection rows"),
+        ({"seeds": "none"}, "seeds", "whole numbers from 0"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, sentence):
+    answer = client.post("/experiments/search", data=fields_of(page()) | changed)
+    assert answer.status_code == 422
+    at_field = re.search(rf'id="{field}-error">([^<]+)<', answer.text)
+    assert at_field is not None, answer.text
+    assert sentence in unescape(at_field[1])
+
+
+def test_a_search_has_no_grid(client, page):
+    sent = fields_of(page()) | {"grid_field": "batch_size", "grid_values": "8, 16"}
+    answer = client.post("/experiments/search", data=sent)
+    assert answer.status_code == 422
+    assert "A search has no grid, and the sweep form ranges over batch_size." in answer.text

@@ -1,0 +1,110 @@
+"""What a search asks for and gives up, and its front, against Optuna itself and against trying everything."""
+
+import statistics
+
+import numpy as np
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from app.db.models import Run, RunStatus
+from app.db.penalty import Regularizer
+from app.db.study import Objective, Search, front_of, trials_of
+from workers.search.asking import study_of
+from workers.search.pruning import LEAST_RUNS, median_says_stop
+
+VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
+
+
+def run(position, lam, *, seed=0, performance=None, isotropy=None, status=RunStatus.FINISHED, zeta=0.2):
+    regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
+    return Run(
+        position=position, config={}, regularizer=regularizer, lam=lam, zeta=zeta, seed=seed, status=status,
+        performance=performance, isoscore_star=isotropy,
+    )  # fmt: skip
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), max_size=12))
+def test_the_front_is_what_nothing_dominates_and_optuna_s_best_trials(points):
+    study = optuna.create_study(directions=["maximize", "maximize"])
+    for point in points:
+        study.add_trial(optuna.trial.create_trial(values=list(point)))
+    assert front_of(points) == sorted(trial.number for trial in study.best_trials)
+    brute = [
+        place
+        for place, one in enumerate(points)
+        if not any(other[0] >= one[0] and other[1] >= one[1] and other != one for other in points)
+    ]
+    assert front_of(points) == brute
+
+
+def test_trials_are_runs_in_their_order_with_as_many_seeds_as_the_baseline():
+    runs = [run(0, 0, performance=0.5), run(1, 0, seed=1, performance=0.7), run(2, 1.0, performance=0.9)]
+    runs.append(run(3, 1.0, seed=1, status=RunStatus.RUNNING))
+    baseline, first = trials_of(runs)
+    assert (baseline.number, baseline.performance, baseline.unended) == (0, pytest.approx(0.6), False)
+    assert (first.number, first.performance, first.unended) == (1, None, True)
+
+
+@pytest.mark.parametrize("least", [None, 0.01])
+def test_a_lambda_goes_onto_its_axis_and_back(least):
+    search = Search(lam_low=-5, lam_high=0.5, least_size=least)
+    for lam in (-5.0, -1.234, -0.02, 0.02, 0.5):
+        assert search.lam(search.place(lam)) == pytest.approx(lam)
+    low, high = search.axis
+    assert low < 0 < high
+    assert (search.lam(low), search.lam(high)) == (-5, 0.5)
+
+
+def test_in_the_logarithm_as_much_is_tried_between_small_sizes_as_between_great_ones():
+    search = Search(lam_low=0.01, lam_high=1, least_size=0.01)
+    low, high = search.axis
+    assert search.lam((low + high) / 2) == pytest.approx(0.1)
+
+
+def test_a_size_beyond_the_ends_is_no_search():
+    with pytest.raises(ValidationError, match="expected lambdas at both ends"):
+        Search(lam_low=-1, lam_high=1, least_size=2)
+
+
+def test_the_study_of_rows_holds_what_they_came_to():
+    search = Search(lam_low=-2, lam_high=2, zeta_low=0, zeta_high=1)
+    pruned = run(2, -1.0, status=RunStatus.PRUNED)
+    pruned.results = {"selection": {"history": [[4, 0.25], [8, None]]}}
+    rows = [
+        run(0, 0, performance=0.5),
+        run(1, 1.5, performance=0.75, zeta=0.5),
+        pruned,
+        run(3, 0.5, status=RunStatus.FAILED),
+        run(4, 2.0, status=RunStatus.QUEUED),
+    ]
+    told = study_of(search, trials_of(rows)).trials
+    assert [trial.state.name for trial in told] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING"]
+    assert (told[0].params, told[0].value) == ({"lam": 1.5, "zeta": 0.5}, 0.75)
+    assert told[1].intermediate_values == {4: 0.25}
+
+
+def test_with_two_objectives_both_are_told_and_what_lacks_one_has_failed():
+    search = Search(lam_low=-2, lam_high=2, objective=Objective.BOTH)
+    rows = [run(0, 0, performance=0.5, isotropy=0.1), run(1, 1.5, performance=0.75, isotropy=0.5)]
+    rows += [run(2, 1.0, performance=0.5), run(3, -1.0, status=RunStatus.PRUNED)]
+    told = study_of(search, trials_of(rows)).trials
+    assert [trial.state.name for trial in told] == ["COMPLETE", "FAIL", "FAIL"]
+    assert told[0].values == [0.75, 0.5]
+
+
+@given(
+    st.lists(st.lists(VALUES, min_size=3, max_size=3), min_size=0, max_size=8),
+    st.lists(VALUES, min_size=1, max_size=3),
+)
+def test_a_run_is_given_up_below_the_median_of_enough_others_at_its_step(others, own):
+    steps = (2, 4, 6)
+    histories = [list(zip(steps, one, strict=True)) for one in others]
+    expected = False
+    if len(others) >= LEAST_RUNS:
+        at_step = [one[len(own) - 1] for one in others]
+        assert statistics.median(at_step) == pytest.approx(float(np.percentile(at_step, 50)))
+        expected = max(own) < statistics.median(at_step)
+    assert median_says_stop(histories, list(zip(steps, own, strict=False))) == expected

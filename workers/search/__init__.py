@@ -1,0 +1,1 @@
+"""The search for the best lambda and zeta: Optuna over the rows of an experiment, which alone are the truth."""
