@@ -1,17 +1,20 @@
-"""The request that launches an experiment's runs once more, here or on another Isoscope; as YAML, too."""
+"""The request that launches an experiment or a run once more, here or on another Isoscope; as YAML, too."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from app.db.config import TrainingOptions
-from app.db.models import Dataset, Experiment
+from app.db.models import Dataset, Experiment, Run
 from app.db.penalty import Regularizer
 from app.errors import ConflictError
 from app.formats.yaml_document import write_yaml
 from app.services.names import one_line
+from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
+
+Request = SweepRequest | StudyRequest
+FOUND_OUT = ("over", "why")
+"""What is known of a search only after it was launched."""
 
 _FIRST = (
     "name",
@@ -26,55 +29,76 @@ _FIRST = (
     "zetas",
     "seeds",
 )
-ORDER = (*_FIRST, *(name for name in SweepRequest.model_fields if name not in (*_FIRST, "grid")), "grid")
-"""What a sweep is of, as the form asks for it; then its settings, the grid last."""
-HEADING = "# A sweep for Isoscope, launched by: isoscope sweep FILE. What is not said here has its default.\n"
+ORDER = (*_FIRST, *(name for name in SweepRequest.model_fields if name not in (*_FIRST, "grid")), "grid", "search")
+"""What a sweep is of, as the form asks for it; then its settings; the grid last, or what is searched."""
+HEADING = "# For Isoscope, launched by: isoscope sweep FILE. What is not said here has its default.\n"
 
 
-def request_of(experiment: Experiment) -> SweepRequest:
-    """Return a request that means the same runs, read off those that there are.
+def request_of(experiment: Experiment) -> Request:
+    """Return a request that means the same runs, read off those that there are; of a search, one that searches again.
 
-    Raises ConflictError where no request means them: those of a user's own script, and those of a search.
+    Raises ConflictError where no request means them: those of a user's own script.
     """
+    _require_settings(experiment)
+    shared = _options(experiment.config) | {
+        "name": experiment.name,
+        "dataset_id": experiment.dataset_id,
+        "seeds": _each_once(run.seed for run in experiment.runs),
+    }
     if experiment.study is not None:
-        raise ConflictError(
-            "A search chose the runs of this experiment one after another, so no request lists them. Start a search."
-        )
-    swept = [run for run in experiment.runs if run.regularizer is not Regularizer.NONE]
-    lambdas = {"lambdas": sorted({run.lam for run in swept})} if swept else {}
-    options = {name: value for name, value in experiment.config.items() if name in TrainingOptions.model_fields}
-    try:
-        return SweepRequest.model_validate(
-            options
-            | lambdas
-            | {
-                "name": experiment.name,
-                "dataset_id": experiment.dataset_id,
-                "regularizers": _each_once(run.regularizer for run in swept),
-                "zetas": _each_once(run.zeta for run in experiment.runs),
-                "seeds": _each_once(run.seed for run in experiment.runs),
-                "grid": experiment.grid,
-            }
-        )
-    except ValidationError as error:
-        raise ConflictError(
-            "The runs of this experiment were logged by a script of its own, so no request launches them here."
-        ) from error
+        search = {name: value for name, value in experiment.study.items() if name not in FOUND_OUT}
+        return StudyRequest.model_validate(shared | {"search": search})
+    zetas = _each_once(run.zeta for run in experiment.runs)
+    return SweepRequest.model_validate(shared | _swept(experiment.runs) | {"zetas": zetas, "grid": experiment.grid})
 
 
-def plain(request: SweepRequest) -> dict[str, Any]:
+def request_of_run(run: Run) -> SweepRequest:
+    """Return a request that means one run, beside its baseline; raises ConflictError like ``request_of``."""
+    _require_settings(run.experiment)
+    own = {"dataset_id": run.experiment.dataset_id, "zetas": [run.zeta], "seeds": [run.seed]}
+    return SweepRequest.model_validate(_options(run.config) | _swept([run]) | own)
+
+
+def plain(request: Request) -> dict[str, Any]:
     """Return what a request says that is not said by leaving it out, in the form's order, as JSON holds it."""
-    swept = [one for one in request.regularizers if one is not Regularizer.NONE]
-    said = request.model_copy(update={"regularizers": swept}).model_dump(mode="json", exclude_defaults=True)
+    said = request.model_dump(mode="json", exclude_defaults=True)
+    if Regularizer.NONE in said.get("regularizers", []):
+        said["regularizers"] = [one for one in said["regularizers"] if one != Regularizer.NONE]
+    if isinstance(request, StudyRequest):
+        said.setdefault("search", {})
     return {name: said[name] for name in ORDER if name in said}
 
 
-def yaml_of(request: SweepRequest, dataset: Dataset) -> str:
+def yaml_of(request: Request, dataset: Dataset) -> str:
     """Return a request as YAML: what differs from the defaults, with what it means."""
-    meanings = {name: field.description for name, field in SweepRequest.model_fields.items() if field.description}
+    fields = type(request).model_fields
+    meanings = {name: field.description for name, field in fields.items() if field.description}
     # A grid's explanation is of the API; in a file the names of its settings say it.
-    comments = meanings | {"dataset_id": one_line(dataset.name), "grid": "Every combination of these is a setting."}
-    return HEADING + write_yaml(plain(request), comments)
+    told = {
+        "dataset_id": one_line(dataset.name),
+        "grid": "Every combination of these is a setting.",
+        "search": "Ranges in which the best lambda and zeta are searched; empty: from -1 to 1.",
+    }
+    return HEADING + write_yaml(plain(request), meanings | told)
+
+
+def _require_settings(experiment: Experiment) -> None:
+    if experiment.logged:
+        raise ConflictError(
+            "The runs of this experiment were logged by a script of its own, which alone knows all their settings. Run "
+            "the script again."
+        )
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name in TrainingOptions.model_fields}
+
+
+def _swept(runs: Sequence[Run]) -> dict[str, Any]:
+    """What is swept over; lambda is left at its default where no run has a regularizer."""
+    swept = [run for run in runs if run.regularizer is not Regularizer.NONE]
+    lambdas = {"lambdas": sorted({run.lam for run in swept})} if swept else {}
+    return {"regularizers": _each_once(run.regularizer for run in swept), **lambdas}
 
 
 def _each_once(values: Iterable[Any]) -> list[Any]:

@@ -25,10 +25,13 @@ class Experiments(Datasets):
     def sweep(self, request: Request, *, dataset: str | None = None) -> Row:
         """Launch a sweep, given as settings or as a file of YAML; ``dataset`` names the data set by name or id.
 
+        Settings with a ``search`` are those of a study, which searches lambda and zeta instead of listing them.
+
         >>> isoscope.sweep("sweep.yaml", dataset="CoLA")["status"]
         'queued'
         """
-        answer: Row = self.ask("POST", "/api/experiments", json=self.settings_of(request, dataset))
+        settings = self.settings_of(request, dataset)
+        answer: Row = self.ask("POST", "/api/studies" if "search" in settings else "/api/experiments", json=settings)
         return answer
 
     def dry_run(self, request: Request, *, dataset: str | None = None, wait: bool = True) -> Row:
@@ -82,7 +85,7 @@ class Experiments(Datasets):
         return answer
 
     def request(self, experiment: Known) -> Row:
-        """Return the settings that launch an experiment's runs again, here or on another dashboard.
+        """Return the settings that launch an experiment's runs, or its search, again, here or on another dashboard.
 
         >>> there.sweep(here.request(experiment), dataset="CoLA")
         """

@@ -37,6 +37,14 @@ class Runs(Connection):
         answer: Row = self.ask("GET", path_of("runs", run))
         return answer
 
+    def request_of_run(self, run: Known) -> Row:
+        """Return the settings that launch one run again, beside its baseline.
+
+        >>> isoscope.sweep(isoscope.request_of_run(run) | {"batch_size": 8})
+        """
+        answer: Row = self.ask("GET", path_of("runs", run, "request"))
+        return answer
+
     def activation(self, run: Known) -> Row:
         """Return mean and standard deviation of each dimension of the trained model's sentence vectors."""
         answer: Row = self.ask("GET", path_of("runs", run, "activation"))

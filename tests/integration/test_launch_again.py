@@ -5,15 +5,18 @@ import re
 import pytest
 from sqlalchemy import update
 
-from app.db.models import Experiment, FailureCause, Run, RunStatus
-from app.routes.pages.sweep_again import values_of_experiment, values_of_run
+from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus
+from app.db.study import Search
+from app.formats.yaml_document import read_yaml
+from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import defaults
 from app.routes.pages.sweep_request import parse
 from app.services.experiments import get_experiment
-from app.services.runs import get_run
-from app.services.sweeps import plan_sweep
+from app.services.sweeps import SweepRequest, plan_sweep
 from app.settings import Settings
 from tests.tiny import make_table
+
+SOURCE = {"content": "x", "isoscope": "0.1", "exported_at": "2026-01-01T00:00:00+00:00", "dataset": {}}
 
 
 @pytest.fixture
@@ -55,16 +58,19 @@ SWEEPS = {
 @pytest.mark.parametrize("name", SWEEPS)
 def test_an_experiment_in_the_form_means_the_same_runs(context, launch, name):
     experiment = get_experiment(context, launch(**SWEEPS[name]))
-    again = plan_sweep(context, parse(defaults(None, "") | values_of_experiment(experiment)))
-    assert [run.model_dump(mode="json") for run in again.runs] == [run.config for run in experiment.runs]
+    values = again(context, None, experiment.id).values
+    plan = plan_sweep(context, parse(defaults(None, "") | values))
+    assert [run.model_dump(mode="json") for run in plan.runs] == [run.config for run in experiment.runs]
 
 
-def test_a_run_in_the_form_means_that_run_beside_its_baseline(context, launch):
+def test_a_run_in_the_form_and_over_the_api_means_that_run_beside_its_baseline(client, context, launch):
     experiment = get_experiment(context, launch(**SWEEPS["several with a grid"], lambdas=[-1, 1], seeds=[0, 1]))
     for run in experiment.runs:
-        plan = plan_sweep(context, parse(defaults(None, "") | values_of_run(get_run(context, run.id))))
+        plan = plan_sweep(context, parse(defaults(None, "") | again(context, run.id, None).values))
         assert plan.runs[-1].model_dump(mode="json") == run.config
         assert len(plan.runs) == (1 if run.lam == 0 else 2)
+        asked = client.get(f"/api/runs/{run.id}/request").json()
+        assert plan_sweep(context, SweepRequest.model_validate(asked)).runs == plan.runs
 
 
 def value_of(page, field):
@@ -140,8 +146,48 @@ def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, conte
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
     assert "which this form cannot say and leaves out: POST /api/experiments takes them." in form
     with context.sessions.begin() as session:
-        session.execute(update(Experiment).values(origin="logged"))
-    refused = client.get(f"/experiments/new?experiment={experiment_id}")
-    assert refused.status_code == 409
-    assert "What a script of yours logged cannot be launched from here" in refused.text
-    assert "Launch again" not in client.get(f"/experiments/{experiment_id}").text
+        config = {"logged": True, "task": "classification", "metric": "accuracy", "model": "mine"}
+        session.execute(update(Experiment).values(config=config))
+    for address in (f"/experiments/new?experiment={experiment_id}", f"/experiments/{experiment_id}/request.yaml"):
+        refused = client.get(address, headers={"accept": "text/html"})
+        assert refused.status_code == 409
+        assert "which alone knows all their settings. Run the script again." in refused.text
+    page = client.get(f"/experiments/{experiment_id}").text
+    assert "again with these settings" not in page
+    assert "request.yaml" not in page
+
+
+def test_of_an_import_whose_rows_are_elsewhere_the_form_asks_for_a_data_set(client, context, launch):
+    experiment_id = launch(epochs=4)
+    here = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
+    with context.sessions.begin() as session:
+        named = Dataset(name="CoLA", origin="named", columns=[])
+        session.add(named)
+        session.flush()
+        session.execute(update(Experiment).values(origin="imported", dataset_id=named.id, source=SOURCE))
+    assert f'href="/experiments/new?experiment={experiment_id}"' in client.get(f"/experiments/{experiment_id}").text
+    form = client.get(f"/experiments/new?experiment={experiment_id}").text
+    assert "The rows of CoLA are where its runs were trained. Choose a data set that is here.</small>" in form
+    assert re.search(rf'<option value="{here}" selected', form)
+    assert value_of(form, "epochs") == "4"
+
+
+def test_a_search_is_searched_again_from_its_form_and_its_file(client, context, launch):
+    experiment_id = launch(checkpoint="best", patience=3, seeds=[4, 5])
+    with context.sessions.begin() as session:
+        study = Search(regularizer="cosreg", lam_high=3, least_size=0.1, prune=True, over=True, why="Enough.")
+        session.execute(update(Experiment).values(study=study.model_dump(mode="json")))
+    page = client.get(f"/experiments/{experiment_id}").text
+    assert f'href="/experiments/search?experiment={experiment_id}">Search again with these settings</a>' in page
+    form = client.get(f"/experiments/search?experiment={experiment_id}").text
+    shown = {name: value_of(form, f"search_{name}") for name in ("lam_low", "lam_high", "least_size", "trials")}
+    assert shown == {"lam_low": "-1", "lam_high": "3", "least_size": "0.1", "trials": "20"}
+    assert '<option value="cosreg" selected' in form
+    assert value_of(form, "seeds") == "4, 5"
+    told = read_yaml(client.get(f"/experiments/{experiment_id}/request.yaml").text)
+    assert told["search"] == {"regularizer": "cosreg", "lam_high": 3.0, "least_size": 0.1, "prune": True}
+    second = client.post("/api/studies", json=told)
+    assert second.status_code == 201, second.text
+    assert second.json()["name"] == get_experiment(context, experiment_id).name
+    asked = [client.get(f"/api/experiments/{one}/request").json() for one in (experiment_id, second.json()["id"])]
+    assert asked[0] == asked[1]

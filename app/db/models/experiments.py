@@ -64,6 +64,11 @@ class Experiment(Base):
     )
 
     @property
+    def logged(self) -> bool:
+        """Whether a user's script wrote its runs, here or where it was imported from: nothing else of them is known."""
+        return bool(self.config.get("logged"))
+
+    @property
     def searching(self) -> bool:
         """Whether more runs may follow those that there are: its search is not over."""
         return self.study is not None and not self.study.get("over", False)

@@ -16,6 +16,7 @@ from app.services.experiment_list import Summary, list_summaries
 from app.services.library import PAGE_ROWS
 from app.services.relaunch import request_of
 from app.services.run_search import RunQuery
+from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 from app.services.turns import Place
 
@@ -59,8 +60,8 @@ def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
 
 
 @router.get("/{experiment_id}/request")
-def show_request(context: ContextDep, experiment_id: str) -> SweepRequest:
-    """The request that launches the same runs again, here or elsewhere: `POST /api/experiments` takes it."""
+def show_request(context: ContextDep, experiment_id: str) -> SweepRequest | StudyRequest:
+    """What launches the same again, here or elsewhere: `POST /api/experiments` takes it, of a search `/api/studies`."""
     return request_of(experiments.get_experiment(context, experiment_id))
 
 

@@ -12,9 +12,11 @@ from app.routes.api.schemas.queue import Move, PriorityIn
 from app.routes.downloads import DOCUMENTED, file_of
 from app.services import pausing, runs, script_runs, turns
 from app.services.files import get_model
+from app.services.relaunch import request_of_run
 from app.services.run_data import get_activation
 from app.services.script_config import ScriptRun
 from app.services.script_runs import Ending, LoggedSteps
+from app.services.sweeps import SweepRequest
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -41,6 +43,12 @@ def finish_run(context: ContextDep, run_id: str, told: Ending) -> Run:
 def show_run(context: ContextDep, run_id: str) -> Run:
     """One run with its configuration, results, environment and logged steps."""
     return runs.get_run(context, run_id)
+
+
+@router.get("/{run_id}/request")
+def show_request(context: ContextDep, run_id: str) -> SweepRequest:
+    """What launches this run again, beside its baseline: `POST /api/experiments` takes it."""
+    return request_of_run(runs.get_run(context, run_id))
 
 
 @router.get("/{run_id}/model", **DOCUMENTED)

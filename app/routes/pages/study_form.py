@@ -18,6 +18,7 @@ from app.problems import status_of
 from app.regularizers import METHODS
 from app.routes.pages.answers import see
 from app.routes.pages.sweep import starting_values
+from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import Values, defaults, pairs_of, query_of, read_values, text_of
 from app.routes.pages.sweep_request import parse
 from app.services.datasets import list_trainable
@@ -36,12 +37,14 @@ OBJECTIVES = {
 
 @router.get("")
 def new_study(request: Request, context: ContextDep) -> Response:
-    """The form; how the runs are trained comes from the sweep form by the query string."""
-    values = starting_values(request, context)
+    """The form; how the runs are trained comes from the sweep form by the query string, or from an earlier search."""
+    before = again(context, None, request.query_params.get("experiment"))
+    values = starting_values(request, context, before.values)
     swept = [one for one in values["regularizers"] if one in METHODS]
     start = {name: text_of(field.get_default()) for name, field in Search.model_fields.items() if name in FIELDS}
     start["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
-    return _page(request, context, values, start | _searched(request.query_params))
+    start |= {name: text_of(value) for name, value in before.search.items() if name in FIELDS}
+    return _page(request, context, values, start | _searched(request.query_params), before.problem, status=200)
 
 
 @router.post("")
@@ -86,7 +89,13 @@ def _searched(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _page(
-    request: Request, context: Context, values: Values, searched: Mapping[str, str], problem: InvalidError | None = None
+    request: Request,
+    context: Context,
+    values: Values,
+    searched: Mapping[str, str],
+    problem: InvalidError | None = None,
+    *,
+    status: int | None = None,
 ) -> Response:
     datasets = {one.id: one.name for one in list_trainable(context)}
     shown = {
@@ -100,5 +109,5 @@ def _page(
         "problem": problem,
         "fields": [*(f"{PREFIX}{name}" for name in FIELDS), "seeds"],
     }
-    status = status_of(problem) if problem else 200
+    status = status or (status_of(problem) if problem else 200)
     return templates.TemplateResponse(request, "experiment_search.html", shown, status_code=status)

@@ -42,13 +42,6 @@ def fill_in(
     return see(f"/experiments/new?{query_of(values)}")
 
 
-@router.get("/{experiment_id}/again")
-def launch_again(context: ContextDep, experiment_id: str) -> Response:
-    """The form, filled in with what launched an experiment."""
-    asked = request_of(get_experiment(context, experiment_id))
-    return see(f"/experiments/new?{query_of(values_of(asked.model_dump(mode='json')))}")
-
-
 @router.get("/{experiment_id}/request.yaml")
 def show_yaml(context: ContextDep, experiment_id: str) -> Response:
     """The request that launched an experiment, as a file."""
