@@ -8,7 +8,8 @@ from http import HTTPStatus
 from threading import Condition, Thread
 from typing import Any
 
-import httpx2
+from app.errors import UnavailableError
+from isoscope.remote.connection import Connection, Known, RefusedError, path_of
 
 MAX_KEPT = 10_000
 """Steps that wait for a server that is away; of more the oldest are let go."""
@@ -17,17 +18,8 @@ BYTES_AT_ONCE = 400_000
 GATHER_SECONDS = 0.5
 BEAT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 30.0
-ANSWER_SECONDS = 20.0
 
 Json = dict[str, Any]
-
-
-class RefusedError(Exception):
-    """The server has understood, and says no."""
-
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
 
 
 class Sender:
@@ -37,22 +29,17 @@ class Sender:
     that refuses the run itself, because it was cancelled or its announcement is wrong, is left in peace.
 
     Args:
-        url: of the dashboard.
-        token: its access token, if it has one.
+        dashboard: the connection to it, closed at the end.
         told: the announcement, with the id of the run.
 
     """
 
-    def __init__(self, url: str, token: str | None, told: Json) -> None:
+    def __init__(self, dashboard: Connection, told: Json) -> None:
         self.refusal: RefusedError | None = None
         """Why nothing more is sent."""
         self.dropped = 0
         """Steps that were let go, because too many waited or because the server refused them."""
-        self._client = httpx2.Client(
-            base_url=url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=ANSWER_SECONDS,
-        )
+        self._dashboard = dashboard
         self._told = told
         self._begun = False
         self._steps: dict[int, Json] = {}
@@ -94,7 +81,7 @@ class Sender:
             sys.stderr.write(f"isoscope: {sentence}\n")
 
     def _work(self) -> None:
-        with self._client:
+        with self._dashboard:
             self._send_until_ended()
 
     def _send_until_ended(self) -> None:
@@ -117,14 +104,14 @@ class Sender:
                     self.refusal = error
                     self._steps.clear()
                 return
-            except httpx2.TransportError as error:
-                self.say(f"the dashboard at {self._client.base_url} does not answer ({error}); steps wait for it")
+            except UnavailableError as error:
+                self.say(f"the dashboard does not answer, and steps wait for it: {error}")
                 wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
 
     def _send(self) -> bool:
         """Send what waits; whether that was the end."""
         if not self._begun:
-            self._post("/api/runs", self._told)
+            self._post(self._told)
             self._begun = True
         beat = True
         while batch := self._batch():
@@ -137,7 +124,7 @@ class Sender:
             return False
         if self.dropped:
             ending = {**ending, "notes": [*ending.get("notes", []), f"{self.dropped} steps were not logged."]}
-        self._post(f"/api/runs/{self._told['id']}/finish", ending)
+        self._post(ending, self._told, "finish")
         return True
 
     def _batch(self) -> list[Json]:
@@ -154,7 +141,7 @@ class Sender:
 
     def _send_steps(self, batch: list[Json]) -> None:
         try:
-            self._post(f"/api/runs/{self._told['id']}/steps", {"steps": batch})
+            self._post({"steps": batch}, self._told, "steps")
         except RefusedError as error:
             if error.status not in (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
                 raise
@@ -165,16 +152,10 @@ class Sender:
                 if self._steps.get(sent["step"]) == sent:  # nothing was added to it meanwhile
                     del self._steps[sent["step"]]
 
-    def _post(self, path: str, body: Json) -> None:
-        answer = self._client.post(path, json=body)
-        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise httpx2.TransportError(f"status {answer.status_code}")
-        if answer.is_error:
-            raise RefusedError(answer.status_code, _detail(answer))
-
-
-def _detail(answer: httpx2.Response) -> str:
-    try:
-        return str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return f"status {answer.status_code}"
+    def _post(self, body: Json, *of_runs: Known) -> None:
+        try:
+            self._dashboard.ask("POST", path_of("runs", *of_runs), json=body)
+        except RefusedError as error:
+            if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise UnavailableError(str(error)) from error
+            raise

@@ -6,21 +6,22 @@
         run.step(step, task_loss=loss.item(), penalty=penalty.item())
     run.finish({"accuracy": 0.9})
 
-Nothing here waits for the server or raises because of it: see ``isoscope.sending``.
+Nothing here waits for the server or raises because of it: see ``isoscope.sending``. Only an address that is none is
+refused at once.
 """
 
 import atexit
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
+from isoscope.remote.connection import Connection
 from isoscope.sending import Sender
 
-DEFAULT_URL = "http://127.0.0.1:8000"
 ENDED_SILENTLY = "Its script ended before it finished this run."
+ANSWER_SECONDS = 20.0
 SECONDS_TO_FINISH = 30.0
 SECONDS_AT_EXIT = 5.0
 
@@ -84,8 +85,8 @@ def log_run(
         "total_steps": total_steps,
         "probe": None if probe is None else dict(probe),
     }
-    address = (url or os.environ.get("ISOSCOPE_URL") or DEFAULT_URL).rstrip("/")
-    return LoggedRun(address, told, Sender(address, token or os.environ.get("ISOSCOPE_ACCESS_TOKEN"), told))
+    dashboard = Connection(url, token, timeout=ANSWER_SECONDS)
+    return LoggedRun(dashboard.url, told, Sender(dashboard, told))
 
 
 class LoggedRun:

@@ -44,14 +44,16 @@ class RefusedError(IsoscopeError):
 class Connection:
     """Where a dashboard is, and the token that it asks for."""
 
-    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, timeout: float | httpx2.Timeout = TIMEOUT
+    ) -> None:
         self.url = (url or os.environ.get(URL) or HERE).rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise InvalidError(f"Expected the address of a dashboard such as {HERE}, got {self.url!r}.", "url")
         token = token or os.environ.get(TOKEN)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=TIMEOUT)
+            self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=timeout)
         except (httpx2.InvalidURL, UnicodeEncodeError) as error:
             raise InvalidError(f"The address or the token of the dashboard cannot be used: {error}.", "url") from error
 
@@ -84,12 +86,12 @@ class Connection:
             parts = [(name, (Path(file).name, opened.enter_context(_open(file, progress)))) for name, file in files]
             return self.ask("POST", path, files=parts, data=given)
 
-    def download(self, path: str, target: str | Path) -> Path:
+    def download(self, path: str, target: str | Path, **arguments: Any) -> Path:
         """Write the file at a path of the server to ``target``, whole or not at all, and return where it is."""
         target = Path(target)
         unfinished = target.with_name(f"{target.name}.part")
         try:
-            with self._client.stream("GET", path) as answer:
+            with self._client.stream("GET", path, **arguments) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise _refusal(answer)

@@ -25,7 +25,7 @@ class Experiments(Datasets):
     def sweep(self, request: Request, *, dataset: str | None = None) -> Row:
         """Launch a sweep, given as settings or as a file of YAML; ``dataset`` names the data set by name or id.
 
-        Settings with a ``search`` are those of a study, which searches lambda and zeta instead of listing them.
+        Settings with a ``search`` are those of a search, which chooses lambda and zeta instead of listing them.
 
         >>> isoscope.sweep("sweep.yaml", dataset="CoLA")["status"]
         'queued'
@@ -90,6 +90,14 @@ class Experiments(Datasets):
         >>> there.sweep(here.request(experiment), dataset="CoLA")
         """
         answer: Row = self.ask("GET", path_of("experiments", experiment, "request"))
+        return answer
+
+    def conclusion(self, experiment: Known) -> Row:
+        """Return whether isotropy and performance go together over the runs, and each lambda against lambda = 0.
+
+        >>> isoscope.conclusion(experiment)["sentences"]
+        """
+        answer: Row = self.ask("GET", path_of("experiments", experiment, "conclusion"))
         return answer
 
     def wait(self, experiment: Known, told: Callable[[Row], object] | None = None) -> Row:

@@ -1,5 +1,6 @@
 """Figures over the API: title, numbers, and ``plot`` as plotly takes it; null where there is nothing to draw yet."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from isoscope.remote.connection import Connection, Known, Row, id_of, path_of
@@ -41,6 +42,10 @@ class Figures(Connection):
     def figure_of_comparison(self, slug: str, *embeddings: Known) -> Row:
         """Return a figure with several embeddings in it."""
         return self._figure("compare", "figures", slug, id=[id_of(one) for one in embeddings])
+
+    def figure_of_runs(self, slug: str, q: str = "", *, group: Iterable[str] = (), **query: Any) -> Row:
+        """Return a figure of runs of any experiments: ``isotropy``, ``lambda``, ``methods`` and others."""
+        return self._figure("compare", "runs", "figures", slug, q=q, group=list(group), **query)
 
     def figure_of_playground(self, slug: str, **position: Any) -> Row:
         """Return a figure of the playground at a position of its sliders."""

@@ -1,9 +1,13 @@
 """Runs over the API."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from app.errors import InvalidError
 from isoscope.remote.connection import Connection, Known, Row, path_of
+
+TEXTS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
 class Runs(Connection):
@@ -43,6 +47,33 @@ class Runs(Connection):
         >>> isoscope.sweep(isoscope.request_of_run(run) | {"batch_size": 8})
         """
         answer: Row = self.ask("GET", path_of("runs", run, "request"))
+        return answer
+
+    def table_of_runs(self, q: str = "", *, group: Iterable[str] = (), **look: Any) -> Row:
+        """Return means and standard deviations of groups of the runs that are searched for.
+
+        >>> isoscope.table_of_runs("task:cola", group=["lam"], columns="isotropy")["rows"]
+        """
+        query = {"q": q, "group": list(group), **look}
+        answer: Row = self.ask("GET", path_of("compare", "runs", "table"), params=query)
+        return answer
+
+    def download_table_of_runs(
+        self, target: str | Path, q: str = "", *, group: Iterable[str] = (), **look: Any
+    ) -> Path:
+        """Write the same as .md, .tex or .csv, as the target is called.
+
+        >>> isoscope.download_table_of_runs("means.tex", "task:cola", group=["lam"], decimals=2)
+        """
+        suffix = Path(target).suffix
+        if suffix not in TEXTS:
+            raise InvalidError(f"Expected a target that ends in {', '.join(TEXTS)}, got {str(target)!r}.", "target")
+        query = {"q": q, "group": list(group), "format": TEXTS[suffix], **look}
+        return self.download(path_of("compare", "runs", "table"), target, params=query)
+
+    def settings_of_runs(self, q: str = "") -> Row:
+        """Return the settings in which runs that are searched for differ, and those that they share."""
+        answer: Row = self.ask("GET", path_of("compare", "runs", "settings"), params={"q": q})
         return answer
 
     def activation(self, run: Known) -> Row:

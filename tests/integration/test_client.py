@@ -92,6 +92,31 @@ CALLS = {
     ("GET", "/api/measures"): lambda i, _: i.measures(),
     ("GET", "/api/playground"): lambda i, _: i.playground("gaussian", 1, 0, 100),
     ("GET", "/api/playground/grid"): lambda i, _: i.playground_grid(),
+    ("POST", "/api/studies"): lambda i, _: i.sweep({"search": {}}),
+    ("GET", "/api/experiments/{experiment_id}/conclusion"): lambda i, _: i.conclusion(GONE),
+    ("POST", "/api/experiments/{experiment_id}/pause"): lambda i, _: i.pause_experiment(GONE),
+    ("POST", "/api/experiments/{experiment_id}/resume"): lambda i, _: i.resume_experiment(GONE),
+    ("POST", "/api/experiments/{experiment_id}/move"): lambda i, _: i.move_experiment(GONE, "first"),
+    ("PUT", "/api/experiments/{experiment_id}/priority"): lambda i, _: i.prioritize_experiment(GONE, 1),
+    ("GET", "/api/runs/{run_id}/request"): lambda i, _: i.request_of_run(GONE),
+    ("POST", "/api/runs/{run_id}/pause"): lambda i, _: i.pause_run(GONE),
+    ("POST", "/api/runs/{run_id}/resume"): lambda i, _: i.resume_run(GONE),
+    ("POST", "/api/runs/{run_id}/retry"): lambda i, _: i.retry_run(GONE),
+    ("POST", "/api/runs/{run_id}/move"): lambda i, _: i.move_run(GONE, "last"),
+    ("PUT", "/api/runs/{run_id}/priority"): lambda i, _: i.prioritize_run(GONE, 1),
+    ("POST", "/api/runs"): lambda i, _: i.begin_run({}),
+    ("POST", "/api/runs/{run_id}/steps"): lambda i, _: i.log_steps(GONE, [{"step": 1}]),
+    ("POST", "/api/runs/{run_id}/finish"): lambda i, _: i.finish_run(GONE, {}),
+    ("GET", "/api/compare/runs/table"): lambda i, _: i.table_of_runs(),
+    ("GET", "/api/compare/runs/settings"): lambda i, _: i.settings_of_runs(),
+    ("GET", "/api/compare/runs/figures/{slug}"): lambda i, _: i.figure_of_runs("isotropy"),
+    ("GET", "/api/queue"): lambda i, _: i.queue(),
+    ("POST", "/api/queue/pause"): lambda i, _: i.pause_all(),
+    ("POST", "/api/queue/resume"): lambda i, _: i.resume_all(),
+    ("GET", "/api/views"): lambda i, _: i.views(),
+    ("POST", "/api/views"): lambda i, _: i.save_view("All", "/compare/runs"),
+    ("GET", "/api/views/{view_id}"): lambda i, _: i.view(GONE),
+    ("DELETE", "/api/views/{view_id}"): lambda i, _: i.delete_view(GONE),
     ("GET", "/api/health"): lambda i, _: i.health(),
 }
 
@@ -177,6 +202,10 @@ def test_a_sweep_of_a_file_is_of_the_data_set_that_is_named(isoscope, files):
     assert len(told) == 1
     assert "lambda" in isoscope.figures(launched)
     assert isoscope.figure(launched, "lambda")["plot"] is None
+    assert isoscope.figure_of_runs("lambda", "lam:0")["plot"] is None
+    assert isoscope.table_of_runs("lam:0", group=["lam"])["groups"] == ["lam"]
+    isoscope.download_table_of_runs(files / "means.tex", "lam:0", group=["lam"])
+    assert "\\toprule" in (files / "means.tex").read_text()
     with pytest.raises(InvalidError, match=r"There is no data set 'Others' on .*; there are: Rows\."):
         isoscope.sweep(yaml, dataset="Others")
 
@@ -229,6 +258,7 @@ def test_address_and_token_come_from_the_environment(context, monkeypatch):
         (lambda i, f: i.sweep(f / "none.yaml"), "none.yaml cannot be read: No such file or directory."),
         (lambda i, f: i.sweep(f / "x.npy"), "Expected a file of text in UTF-8, got other bytes in"),
         (lambda i, f: i.download_vectors(GONE, f / "x.csv"), "Expected a target that ends in .npy or .safetensors"),
+        (lambda i, f: i.download_table_of_runs(f / "x.pdf"), "Expected a target that ends in .md, .tex, .csv, got"),
         (lambda i, f: i.download("/api/openapi.json", f / "no" / "x"), "cannot be written: No such file or directory."),
     ],
 )
