@@ -29,10 +29,19 @@ from app.archive.members import (
     known,
     max_bytes,
 )
-from app.archive.records import ExperimentRecord, Manifest, RunFigureRecord, RunRecord, StepRecord
+from app.archive.records import (
+    ExperimentRecord,
+    LoggedExperimentRecord,
+    LoggedRunRecord,
+    Manifest,
+    RunFigureRecord,
+    RunRecord,
+    StepRecord,
+)
 from app.complaints import complaint_of
+from app.db.models import Run
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
-from app.figures.setting import cell
+from app.figures.setting import cell, setting_of
 from app.formats.expansion import MAX_RATIO, RATIO_MATTERS_BYTES
 
 MAX_DIRECTORY_BYTES = 2**20
@@ -57,6 +66,7 @@ class Found(NamedTuple):
     experiment: ExperimentRecord
     content: str
     """A hash of all rows: the same for two exports of the same experiment, unless it has changed between them."""
+    steps: int
 
 
 class _Reader(FileIO):
@@ -84,19 +94,20 @@ class Archive:
                 pass
         experiment = self.experiment()
         runs = self._check_runs(experiment)
-        self._check_steps(runs)
+        steps = self._check_steps(runs)
         self._check_run_figures(runs)
         hashes = "".join(self.manifest.members[name].sha256 for name in ROWS)
-        return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest())
+        return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), steps)
 
     def experiment(self) -> ExperimentRecord:
         """What the runs share."""
         text = b"".join(self._blocks(EXPERIMENT))
-        return _record(ExperimentRecord, text, EXPERIMENT)
+        return _launched_or_logged(ExperimentRecord, LoggedExperimentRecord, text, EXPERIMENT)
 
     def runs(self) -> Iterator[RunRecord]:
         """Yield the runs."""
-        return self._records(RunRecord, RUNS)
+        for number, line in enumerate(self._lines(RUNS), start=1):
+            yield _launched_or_logged(RunRecord, LoggedRunRecord, line, f"{RUNS}, line {number}")
 
     def steps(self) -> Iterator[StepRecord]:
         """Yield what they logged. There may be millions, so pydantic's own parser reads them, which is the faster."""
@@ -107,7 +118,9 @@ class Archive:
 
     def run_figures(self) -> Iterator[RunFigureRecord]:
         """Yield what their figures show."""
-        return self._records(RunFigureRecord, RUN_FIGURES)
+        for number, line in enumerate(self._lines(RUN_FIGURES), start=1):
+            place = f"{RUN_FIGURES}, line {number}"
+            yield _record(RunFigureRecord, _parsed(line, place), place)
 
     def _read_manifest(self) -> Manifest:
         if MANIFEST not in self._zip.namelist():
@@ -123,7 +136,7 @@ class Archive:
                 f"The file is of format {written_as}, and this Isoscope {VERSION} reads format {FORMAT}: "
                 f"{'update it' if written_as > FORMAT else 'export it again with a newer one'}."
             )
-        return _record(Manifest, text, MANIFEST)
+        return _record(Manifest, found, MANIFEST)
 
     def _check_members(self) -> None:
         told, there = set(self.manifest.members), set(self._zip.namelist()) - {MANIFEST}
@@ -148,13 +161,16 @@ class Archive:
             raise InvalidError(f"{RUNS} is empty: there is no run to show. {ADVICE}")
         return runs
 
-    def _check_steps(self, runs: dict[str, int]) -> None:
-        for n, step in enumerate(self.steps()):
-            if n == MAX_STEPS:
+    def _check_steps(self, runs: dict[str, int]) -> int:
+        """Return how many there are."""
+        n = 0
+        for n, step in enumerate(self.steps(), start=1):
+            if n > MAX_STEPS:
                 raise TooLargeError(f"{STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
             if step.step <= runs.get(_run_of(step.run, runs, STEPS), -1):
                 raise InvalidError(f"{STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
             runs[step.run] = step.step
+        return n
 
     def _check_run_figures(self, runs: dict[str, int]) -> None:
         seen: set[tuple[str, str]] = set()
@@ -163,10 +179,6 @@ class Archive:
             if key in seen:
                 raise InvalidError(f"{RUN_FIGURES} has a figure of a run twice. {ADVICE}")
             seen.add(key)
-
-    def _records(self, kind: type[R], name: str) -> Iterator[R]:
-        for number, line in enumerate(self._lines(name), start=1):
-            yield _record(kind, line, f"{name}, line {number}")
 
     def _lines(self, name: str) -> Iterator[bytes]:
         rest = b""
@@ -238,9 +250,15 @@ def _check_member(member: zipfile.ZipInfo) -> None:
 
 def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
     """Figures look up every value that a run reads among those of the grid."""
-    config = run.config.model_dump(mode="json", include=set(experiment.grid))
-    for field, values in experiment.grid.items():
-        if run.config.reads(field) and cell(config[field]) not in [cell(one) for one in values]:
+    if isinstance(experiment, LoggedExperimentRecord) != isinstance(run, LoggedRunRecord):
+        raise InvalidError(
+            f"{EXPERIMENT} and a run in {RUNS} disagree whether it was logged by a script or launched. {ADVICE}"
+        )
+    config = run.config.model_dump(mode="json", exclude_unset=isinstance(run, LoggedRunRecord))
+    row = Run(config=config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
+    of_run = setting_of(row, list(experiment.grid)).values
+    for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
+        if value is not None and value not in [cell(one) for one in values]:
             raise InvalidError(f"A run in {RUNS} has a {field} that is not among those of the grid. {ADVICE}")
 
 
@@ -250,9 +268,16 @@ def _run_of(run_id: str, runs: dict[str, int], name: str) -> str:
     return run_id
 
 
-def _record(kind: type[R], text: bytes, place: str) -> R:
+def _record(kind: type[R], found: object, place: str) -> R:
     with _told(place):
-        return kind.model_validate(_parsed(text, place))
+        return kind.model_validate(found)
+
+
+def _launched_or_logged(launched: type[R], logged: type[R], text: bytes, place: str) -> R:
+    """A record of what was launched, or of what a user's script logged, as its configuration says."""
+    found = _parsed(text, place)
+    config = found.get("config") if isinstance(found, dict) else None
+    return _record(logged if isinstance(config, dict) and config.get("logged") is True else launched, found, place)
 
 
 @contextmanager

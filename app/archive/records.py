@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     FiniteFloat,
+    TypeAdapter,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     model_validator,
@@ -18,11 +19,13 @@ from pydantic import (
 from app.archive.json_text import GREATEST
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
-from app.db.models import DatasetOrigin, ExperimentOrigin, Pooling, RunStatus
+from app.db.models import DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus
 from app.db.penalty import Regularizer
-from app.db.task import Metric
+from app.db.study import Search
+from app.db.task import Metric, TaskKind
 from app.formats.columns import Column
 from app.services.grid import Grid
+from app.services.script_config import MAX_SETTINGS, Scalar, Settings, Word
 
 MAX_LAYERS = 1000
 FIRST_YEAR, LAST_YEAR = 2000, 2200
@@ -52,6 +55,7 @@ Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
 Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST)]
 Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
 Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
+SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
 
 
@@ -101,8 +105,32 @@ class ExperimentRecord(Record):
     created_at: Moment
     config: TrainingConfig
     grid: GridInOrder
-    study: dict[str, Any] | None
+    study: Search | None
     dataset: DatasetRecord
+
+
+class LoggedConfig(BaseModel):
+    """What a user's script said of all runs of an experiment; its own settings stand beside what is named here."""
+
+    model_config = ConfigDict(extra="allow")
+
+    logged: Literal[True]
+    model: Name
+    task: TaskKind
+    metric: Metric
+
+    @model_validator(mode="after")
+    def _with_settings(self) -> Self:
+        SETTINGS.validate_python(self.model_extra)
+        return self
+
+
+class LoggedExperimentRecord(ExperimentRecord):
+    """What the runs of an experiment share that a user's script logged."""
+
+    config: LoggedConfig  # type: ignore[assignment]
+    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_SETTINGS)  # type: ignore[assignment]
+    study: None
 
 
 class ByLayer(Record):
@@ -170,9 +198,12 @@ class RunRecord(Record):
     config: RunConfig
     worker: str | None = Field(max_length=100)
     error: Text | None
+    cause: FailureCause | None = None
+    error_field: str | None = Field(None, max_length=64)
     queued_at: Moment
     started_at: Moment | None
     finished_at: Moment | None
+    heard_at: Moment | None = None
     performance: FiniteFloat | None
     performance_reason: Reason | None
     isoscore_star: FiniteFloat | None
@@ -183,16 +214,44 @@ class RunRecord(Record):
     environment: dict[str, Any] | None
 
     @model_validator(mode="after")
-    def _as_configured(self) -> "RunRecord":
+    def _as_configured(self) -> Self:
         if len(self.config.model) > 200:
             raise ValueError(f"expected a model's name of at most 200 characters, got {len(self.config.model)}")
         for field in ("regularizer", "lam", "zeta", "seed"):
-            if getattr(self, field) != getattr(self.config, field):
+            told = getattr(self.config, field)
+            # A script says zeta of I-STAR alone, and the column has a number for all.
+            if getattr(self, field) != (0.0 if told is None else told):
                 raise ValueError(
-                    f"expected the {field} of a run as its config has it, {getattr(self.config, field)}, "
-                    f"got {getattr(self, field)}"
+                    f"expected the {field} of a run as its config has it, {told}, got {getattr(self, field)}"
                 )
         return self
+
+
+class LoggedRunConfig(LoggedConfig):
+    """What a user's script said of one run."""
+
+    regularizer: Regularizer
+    lam: Number
+    zeta: Zeta | None = None
+    seed: Count
+
+
+class LoggedResults(Record):
+    """What a user's script said of how its run ended."""
+
+    metrics: dict[Metric, FiniteFloat | None]
+    metric_reasons: dict[Metric, Reason]
+    n_validation: Count | None = None
+    by_layer: dict[Measure, ByLayer]
+    by_layer_n: dict[Measure, Count | None]
+    further: dict[Word, Scalar] = Field(max_length=MAX_SETTINGS)
+
+
+class LoggedRunRecord(RunRecord):
+    """A run that a user's script logged: no default stands in for what it did not say."""
+
+    config: LoggedRunConfig  # type: ignore[assignment]
+    results: LoggedResults | None  # type: ignore[assignment]
 
 
 class StepRecord(Record):

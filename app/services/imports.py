@@ -6,14 +6,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import BaseModel
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from app.archive.reading import Archive, Found, check_archive, open_archive
-from app.archive.records import DatasetRecord, RunRecord
+from app.archive.records import DatasetRecord, LoggedConfig, RunRecord
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunFigure, RunStatus, Step
 from app.db.session import hold
+from app.db.study import Search
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, TooLargeError
 from app.formats.wording import blaming
@@ -24,6 +26,8 @@ from app.storage.storage import BLOCK_BYTES
 
 STEPS_AT_ONCE = 5000
 RUNS_AT_ONCE = 50
+MAX_STEPS_ON_SQLITE = 2_000_000
+"""Of one transaction, so that nothing is ever half here; these are written in less time than other writers wait."""
 
 
 def import_experiment(context: Context, stream: BinaryIO, filename: str) -> Experiment:
@@ -43,6 +47,7 @@ def import_experiment(context: Context, stream: BinaryIO, filename: str) -> Expe
             )
         with open_archive(path) as archive, context.sessions.begin() as session:
             hold(session.connection(), "imports")
+            _refuse_what_takes_long(session, found)
             _refuse_a_second(session, found)
             experiment_id = _write(session, archive, found)
     return get_experiment(context, experiment_id)
@@ -60,6 +65,15 @@ def _copy(stream: BinaryIO, file: Any, most: int) -> None:
             )
         file.write(block)
     file.flush()
+
+
+def _refuse_what_takes_long(session: Session, found: Found) -> None:
+    if session.get_bind().dialect.name == "sqlite" and found.steps > MAX_STEPS_ON_SQLITE:
+        raise TooLargeError(
+            f"The experiment has {found.steps:,} steps, and SQLite takes up to {MAX_STEPS_ON_SQLITE:,} at once: nothing "
+            "else could be written meanwhile. Import it where the rows are in PostgreSQL.",
+            "file",
+        )
 
 
 def _refuse_a_second(session: Session, found: Found) -> None:
@@ -82,10 +96,10 @@ def _write(session: Session, archive: Archive, found: Found) -> str:
     experiment = Experiment(
         name=told.name,
         dataset=_dataset(session, told.dataset),
-        config=told.config.model_dump(mode="json"),
+        config=_said(told.config),
         grid=told.model_dump(mode="json")["grid"],
         origin=ExperimentOrigin.IMPORTED,
-        study=told.study,
+        study=_ended(told.study),
         created_at=told.created_at,
         source={
             "content": found.content,
@@ -146,13 +160,26 @@ def _named(told: DatasetRecord) -> Dataset:
 def _run(run: RunRecord) -> dict[str, Any]:
     """The columns of a run; one that had not ended has ended here, and says so."""
     columns = {name: getattr(run, name) for name in RunRecord.model_fields if name != "id"}
-    columns["config"] = run.config.model_dump(mode="json")
+    columns["config"] = _said(run.config)
     columns["model"] = run.config.model
     columns["results"] = run.results.model_dump(mode="json", exclude_unset=True) if run.results else None
     if not run.status.final:
         columns["status"] = RunStatus.CANCELLED
         columns["notes"] = [*run.notes, f"It was {run.status} when it was exported, and does not go on here."]
     return columns
+
+
+def _said(config: BaseModel) -> dict[str, Any]:
+    """A configuration as its row has it: of a script's nothing that was not said."""
+    return config.model_dump(mode="json", exclude_unset=isinstance(config, LoggedConfig))
+
+
+def _ended(search: Search | None) -> dict[str, Any] | None:
+    """A search, which asks for no more trials here."""
+    if search is None:
+        return None
+    stopped = {} if search.over else {"over": True, "why": "It was exported before it was over, and ends here."}
+    return search.model_dump(mode="json") | stopped
 
 
 def _of_run(columns: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:

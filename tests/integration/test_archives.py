@@ -11,8 +11,10 @@ from sqlalchemy import func, select
 
 from app import VERSION
 from app.db.config import TrainingConfig
-from app.db.models import Dataset, Experiment, Run, RunStatus, Step
+from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
+from app.db.study import Search
 from app.routes.pages.sweep_figures import FIGURES
+from app.services import imports
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
@@ -168,6 +170,89 @@ def test_every_figure_of_the_pages_is_answered_over_the_api_too(client, experime
         page = client.get(f"/runs/{run}/figures/{slug}.json").json()
         assert client.get(f"/api/runs/{run}/figures/{slug}").json()["plot"] == page
     assert client.get(f"/api/runs/{run}/figures/none").json()["detail"] == "There is no figure 'none' of this run."
+
+
+def test_what_a_script_logged_travels_as_it_was_said_and_nothing_is_added(client, elsewhere):
+    told = {"experiment": "My loop", "dataset": "words", "model": "mine", "task": "classification",
+            "metric": "accuracy", "seed": 0}  # fmt: skip
+    settings = {"learning_rate": 1e-4, "tricks": ["a", 1]}
+    istar = {
+        "regularizer": "istar",
+        "lam": -1.0,
+        "zeta": 0.25,
+        "settings": settings,
+        "environment": {"at": "mine"},
+    }
+    ended, failed, streaming = (
+        client.post("/api/runs", json=told | one).json()["id"] for one in (istar, {}, {"seed": 1})
+    )
+    client.post(f"/api/runs/{ended}/steps", json={"steps": [{"step": 1, "layers": {"twonn": [None, 2.5]}}]})
+    ending = {
+        "metrics": {"accuracy": 0.5},
+        "isoscore_star": 0.25,
+        "n_validation": 8,
+        "by_layer": {"isoscore_star": {"values": [None, 0.25], "reasons": ["One point.", None], "n": 8}},
+        "results": {"hours": 2.5},
+    }
+    assert client.post(f"/api/runs/{ended}/finish", json=ending).status_code == 200
+    assert client.post(f"/api/runs/{failed}/finish", json={"error": "The disk was full."}).status_code == 200
+    experiment = client.get("/api/experiments").json()[0]
+    imported = sent(elsewhere, exported(client, experiment["id"]))
+    assert imported.status_code == 201, imported.text
+    there = imported.json()
+    assert there["origin"] == "imported"
+    assert there["grid"] == client.get(f"/api/experiments/{experiment['id']}").json()["grid"]
+    kept = ("config", "results", "zeta", "lam", "performance", "error", "environment", "steps", "isoscore_star_reason")
+    for ours, theirs in zip((ended, failed, streaming), there["runs"], strict=True):
+        here, copy = client.get(f"/api/runs/{ours}").json(), elsewhere.get(f"/api/runs/{theirs['id']}").json()
+        assert {name: here[name] for name in kept} == {name: copy[name] for name in kept}
+    assert [run["status"] for run in there["runs"]] == ["finished", "failed", "cancelled"]
+    page = elsewhere.get(f"/experiments/{there['id']}", headers={"accept": "text/html"})
+    assert (page.status_code, "again with these settings" in page.text) == (200, False)
+    for slug in elsewhere.get(f"/api/experiments/{there['id']}/figures").json():
+        assert elsewhere.get(f"/api/experiments/{there['id']}/figures/{slug}").status_code == 200
+    assert sent(client, exported(elsewhere, there["id"])).status_code == 201
+
+
+def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(client, context, experiment, elsewhere):
+    with context.sessions.begin() as session:
+        search = Search(trials=7, lam_high=2.0)
+        session.get(Experiment, experiment).study = search.model_dump(mode="json")
+        pruned, failed = session.scalars(select(Run).where(Run.status.in_((RunStatus.RUNNING, RunStatus.FAILED))))
+        pruned.status = RunStatus.PRUNED
+        failed.status, failed.cause, failed.error_field = RunStatus.FAILED, FailureCause.MEMORY, "batch_size"
+    there = sent(elsewhere, exported(client, experiment)).json()
+    assert [run["status"] for run in there["runs"]][-2:].count("pruned") == 1
+    with elsewhere.rows() as session:
+        imported = session.get(Experiment, there["id"])
+        assert Search.model_validate(imported.study) == search.model_copy(
+            update={"over": True, "why": "It was exported before it was over, and ends here."}
+        )
+        run = session.scalar(select(Run).where(Run.status == RunStatus.FAILED))
+        assert (run.cause, run.error_field) == (FailureCause.MEMORY, "batch_size")
+    assert elsewhere.get(f"/experiments/{there['id']}", headers={"accept": "text/html"}).status_code == 200
+
+
+def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, experiment, elsewhere):
+    files = members(exported(client, experiment))
+    first, *rest = files["runs.jsonl"].splitlines()
+    config = {"logged": True, "model": "mine", "task": "classification", "metric": "accuracy", "regularizer": "none",
+              "lam": 0.0, "zeta": 0.2, "seed": 0}  # fmt: skip
+    changed = json.dumps(json.loads(first) | {"config": config, "results": None}).encode()
+    refused = sent(elsewhere, packed(files | {"runs.jsonl": b"\n".join([changed, *rest, b""])}))
+    assert refused.status_code == 422
+    assert "disagree whether it was logged by a script or launched." in refused.json()["detail"]
+
+
+def test_sqlite_refuses_more_steps_than_others_can_wait_for(client, experiment, elsewhere, monkeypatch):
+    monkeypatch.setattr(imports, "MAX_STEPS_ON_SQLITE", 56)
+    answer = sent(elsewhere, exported(client, experiment))
+    assert (answer.status_code, answer.json()["field"]) == (413, "file")
+    assert answer.json()["detail"] == (
+        "The experiment has 57 steps, and SQLite takes up to 56 at once: nothing else could be written meanwhile. Import "
+        "it where the rows are in PostgreSQL."
+    )
+    assert elsewhere.get("/api/experiments").json() == []
 
 
 def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, context):
