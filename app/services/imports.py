@@ -70,8 +70,8 @@ def _copy(stream: BinaryIO, file: Any, most: int) -> None:
 def _refuse_what_takes_long(session: Session, found: Found) -> None:
     if session.get_bind().dialect.name == "sqlite" and found.steps > MAX_STEPS_ON_SQLITE:
         raise TooLargeError(
-            f"The experiment has {found.steps:,} steps, and SQLite takes up to {MAX_STEPS_ON_SQLITE:,} at once: nothing "
-            "else could be written meanwhile. Import it where the rows are in PostgreSQL.",
+            f"The experiment has {found.steps:,} steps, and SQLite takes up to {MAX_STEPS_ON_SQLITE:,} at once: "
+            "nothing else could be written meanwhile. Import it where the rows are in PostgreSQL.",
             "file",
         )
 
