@@ -27,12 +27,6 @@ NOT_BY_ITSELF = frozenset({TASK, EXPERIMENT, SEED}) | OF_THE_TASK | WITHOUT_EFFE
 """What groups are not made of unless that is asked for: seeds are averaged over, tasks are columns."""
 COMPARABLE = ("evaluation_zeta",)
 """What points of a figure never average over, besides tasks, which have figures of their own: what IsoScore* is."""
-HEADS = {LAM: "λ", ZETA: "ζ", "evaluation_zeta": "ζ of the evaluation"}
-
-
-def head(field: str) -> str:
-    """What a field is called at the head of a column."""
-    return HEADS.get(field) or field.replace("_", " ").capitalize()
 
 
 class Scale(NamedTuple):

@@ -1,4 +1,4 @@
-"""What columns of figures' tables are called on pages; their files keep the plain names."""
+"""What columns are called on pages: of figures' tables, whose files keep the plain names, and of tables of runs."""
 
 import re
 
@@ -9,6 +9,12 @@ PARTS = (
     (re.compile(r"isoscore_star"), "IsoScore★"),
     (re.compile(r"_"), " "),
 )
+FIELDS = {"task": "Data set", "lam": "λ", "zeta": "ζ", "evaluation_zeta": "ζ of the evaluation"}
+
+
+def head(field: str) -> str:
+    """What a field that runs differ in is called at the head of a column."""
+    return FIELDS.get(field) or field.replace("_", " ").capitalize()
 
 
 def heading(column: str) -> str:

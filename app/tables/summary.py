@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from app.db.models import Run, RunStatus
 from app.figures.figure import Cell, Table
-from app.figures.gathered import Gathered, head, order
+from app.figures.gathered import Gathered, order
+from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.numerals import plural, short
 
@@ -120,7 +121,7 @@ def _label(cell: Cell) -> str:
 def _notes(gathered: Gathered, finished: Gathered, fields: Sequence[str], shown: Shown) -> list[str]:
     notes = []
     if others := finished.beside(fields):
-        named = ", ".join(head(field) if field in ("lam", "zeta") else head(field).lower() for field in others)
+        named = ", ".join(head(field).lower() for field in others)
         notes.append(f"Runs in one mean differ in {named} too.")
     if waiting := len(gathered.runs) - len(finished.runs):
         have = "it has" if waiting == 1 else "they have"

@@ -249,8 +249,8 @@ def test_sqlite_refuses_more_steps_than_others_can_wait_for(client, experiment, 
     answer = sent(elsewhere, exported(client, experiment))
     assert (answer.status_code, answer.json()["field"]) == (413, "file")
     assert answer.json()["detail"] == (
-        "The experiment has 57 steps, and SQLite takes up to 56 at once: nothing else could be written meanwhile. Import "
-        "it where the rows are in PostgreSQL."
+        "The experiment has 57 steps, and SQLite takes up to 56 at once: nothing else could be written meanwhile. "
+        "Import it where the rows are in PostgreSQL."
     )
     assert elsewhere.get("/api/experiments").json() == []
 

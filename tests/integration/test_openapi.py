@@ -9,6 +9,9 @@ from tests.serving import served
 from tests.uploads.good import GOOD
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
+OF_A_SCRIPT = {
+    "experiment": "mine", "dataset": "words", "model": "mine", "task": "classification", "metric": "accuracy", "seed": 0,
+}  # fmt: skip
 # A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
 # routes, Starlette's Allow names the methods of the first.
 LEFT_OUT = "positive_data_acceptance,allow_header_conformance"
@@ -17,7 +20,7 @@ EXAMPLES = 12
 
 @pytest.fixture
 def ids(client, work):
-    """What the paths may name: measured and unmeasured embeddings, texts, data sets, an experiment and its runs."""
+    """What the paths may name: measured and unmeasured embeddings, texts, data sets, experiments and runs, views."""
     embeddings = [
         client.post(f"/api/embeddings{query}", files={"file": ("x.npy", GOOD["x.npy"])}).json()["id"]
         for query in ["?commit=auto"] * 14 + [""] * 4
@@ -33,13 +36,17 @@ def ids(client, work):
     ]
     texts = [client.post("/api/encodings", files={"file": ("t.tsv", ROWS)}).json()["id"] for _ in range(6)]
     work()
+    logged = client.post("/api/runs", json=OF_A_SCRIPT).json()
+    pages = [{"name": "All runs", "path": "/compare/runs", "query": f"q=seed:{seed}"} for seed in range(3)]
+    views = [client.post("/api/views", json=page).json()["id"] for page in pages]
     return {
         "embedding_id": embeddings,
         "encoding_id": texts,
         "postprocessing_id": tried,
         "dataset_id": datasets,
-        "experiment_id": [experiment["id"] for experiment in experiments],
-        "run_id": [run["id"] for experiment in experiments for run in experiment["runs"]],
+        "experiment_id": [*(experiment["id"] for experiment in experiments), logged["experiment_id"]],
+        "run_id": [*(run["id"] for experiment in experiments for run in experiment["runs"]), logged["id"]],
+        "view_id": views,
     }
 
 

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
-from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK, head
+from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK
+from app.figures.headings import head
 from app.problems import status_of
 from app.routes.pages.across_figures import cautions, offered_of, on_of, read_across, scale_on, scales_of
 from app.routes.pages.answers import FileKind, figure_file, see

@@ -8,7 +8,8 @@ from app.errors import NotFoundError
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
-from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Scale, head
+from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Scale
+from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.numerals import count, plural

@@ -12,6 +12,7 @@ from app.db.models import Run
 from app.db.penalty import Regularizer
 from app.errors import InvalidError
 from app.figures import palette
+from app.figures.headings import head
 from app.figures.metrics import SCALES, Scale
 from app.figures.setting import setting_of, words
 from app.regularizers import NAMES
@@ -21,7 +22,6 @@ from app.services.run_columns import Columns, read_columns
 from app.services.run_search import Page, RunQuery, find_runs
 from app.services.workers import list_workers, worker_lost
 
-HEADS = {"task": "Data set", "lam": "λ", "zeta": "ζ"}
 WORDS = {"lam": "λ =", "zeta": "ζ =", "task": "data set"}
 ALWAYS = "lam"
 """The column that is there even if it does not vary: what a run is called by."""
@@ -89,7 +89,7 @@ class RunTable:
 
     def head(self, name: str) -> str:
         """The heading of a column."""
-        return HEADS.get(name) or name.replace("_", " ").capitalize()
+        return head(name)
 
     def value(self, run: Run, name: str) -> str | None:
         """The cell of a run in a column; None where it means nothing to the run."""
