@@ -10,7 +10,8 @@ from tests.uploads.good import GOOD
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 OF_A_SCRIPT = {
-    "experiment": "mine", "dataset": "words", "model": "mine", "task": "classification", "metric": "accuracy", "seed": 0,
+    "experiment": "mine", "dataset": "words", "model": "mine", "task": "classification", "metric": "accuracy",
+    "seed": 0,
 }  # fmt: skip
 # A file of random bytes is rightly refused, and no schema can say which bytes are a good one. Where a path has several
 # routes, Starlette's Allow names the methods of the first.
