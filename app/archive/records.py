@@ -20,6 +20,7 @@ from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin, ExperimentOrigin, Pooling, RunStatus
 from app.db.penalty import Regularizer
+from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column
 from app.services.grid import Grid
@@ -101,7 +102,7 @@ class ExperimentRecord(Record):
     created_at: Moment
     config: TrainingConfig
     grid: GridInOrder
-    study: dict[str, Any] | None
+    study: Search | None
     dataset: DatasetRecord
 
 

@@ -14,6 +14,7 @@ from app.archive.records import DatasetRecord, RunRecord
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunFigure, RunStatus, Step
 from app.db.session import hold
+from app.db.study import Search
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, TooLargeError
 from app.formats.wording import blaming
@@ -85,7 +86,7 @@ def _write(session: Session, archive: Archive, found: Found) -> str:
         config=told.config.model_dump(mode="json"),
         grid=told.model_dump(mode="json")["grid"],
         origin=ExperimentOrigin.IMPORTED,
-        study=told.study,
+        study=_study(told.study),
         created_at=told.created_at,
         source={
             "content": found.content,
@@ -141,6 +142,14 @@ def _named(told: DatasetRecord) -> Dataset:
         n_validation=told.n_validation,
         columns=[column.model_dump(mode="json") for column in told.columns],
     )
+
+
+def _study(search: Search | None) -> dict[str, Any] | None:
+    """A search that was not over when it was exported is over here: its trials are made elsewhere."""
+    if search is None:
+        return None
+    ended = search if search.over else search.model_copy(update={"over": True, "why": "It goes on where it came from."})
+    return ended.model_dump(mode="json")
 
 
 def _run(run: RunRecord) -> dict[str, Any]:
