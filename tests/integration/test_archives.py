@@ -12,8 +12,10 @@ from sqlalchemy import func, select
 from app import VERSION
 from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
+from app.db.study import Search
 from app.routes.pages.sweep_figures import FIGURES
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
+from workers.reconcile import advance_searches, wanted
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
@@ -180,3 +182,13 @@ def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, co
         assert client.get(f"/experiments/{row.id}/figures/{slug}.json").json()["data"] == []
         found = client.get(f"/api/experiments/{row.id}/figures/{slug}").json()
         assert (found["plot"], found["empty"] is not None) == (None, True)
+
+
+def test_a_search_that_goes_on_where_it_came_from_asks_for_nothing_here(client, context, experiment, elsewhere):
+    with context.sessions.begin() as session:
+        session.get_one(Experiment, experiment).study = Search(trials=9).model_dump(mode="json")
+    imported = sent(elsewhere, exported(client, experiment)).json()
+    assert (imported["study"]["trials"], imported["study"]["over"]) == (9, True)
+    assert imported["study"]["why"] == "It goes on where it came from."
+    advance_searches(elsewhere.rows)
+    assert wanted(elsewhere.rows) == []

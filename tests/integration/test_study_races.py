@@ -1,6 +1,7 @@
 """Searches for lambda and zeta whose workers, users and crashes come at the same moment."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import pytest
@@ -78,7 +79,7 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
     experiment_id, most = add(trials=7, at_once=2), 2
     asked = []
     while context.sessions().get(Experiment, experiment_id).searching:
-        jobs = at_once(*(lambda sessions=sessions: advance(sessions, experiment_id) for sessions in workers))
+        jobs = at_once(*(partial(advance, sessions, experiment_id) for sessions in workers))
         asked += [job.row_id for each in jobs for job in each]
         waiting = [run.id for run in runs_of(context, experiment_id) if not run.status.final]
         assert len(waiting) <= most
@@ -108,14 +109,11 @@ def test_what_a_kill_kept_from_the_engine_is_handed_in(context, add):
     ids=["cancelled", "paused", "all paused"],
 )
 def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop, state):
-    for _ in range(3):
-        experiment_id = add(at_once=2)
+    for experiment_id in [add(at_once=2) for _ in range(3)]:
         advance(context.sessions, experiment_id)
         end(context, runs_of(context, experiment_id)[1].id)
-        at_once(
-            *(lambda sessions=sessions: advance(sessions, experiment_id) for sessions in workers),
-            lambda: stop(context, experiment_id),
-        )
+        asking = [partial(advance, sessions, experiment_id) for sessions in workers]
+        at_once(*asking, partial(stop, context, experiment_id))
         assert advance(context.sessions, experiment_id) == []
         unended = {run.status for run in runs_of(context, experiment_id)} - {RunStatus.FINISHED}
         assert unended == {state}
@@ -127,10 +125,8 @@ def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwa
     with pytest.raises(ConflictError, match=r"^Its search goes on; cancel it before deleting the experiment\.$"):
         delete_experiment(context, experiment_id)
     cancel_experiment(context, experiment_id)
-    told = at_once(
-        *(lambda sessions=sessions: advance(sessions, experiment_id) for sessions in workers),
-        lambda: delete_experiment(context, experiment_id),
-    )
+    asking = [partial(advance, sessions, experiment_id) for sessions in workers]
+    told = at_once(*asking, partial(delete_experiment, context, experiment_id))
     assert told == [[]] * WORKERS + [None]
     with context.sessions() as session:
         assert session.scalars(select(Run.id)).all() == []
