@@ -16,7 +16,7 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 
 test: lint ## Lint, check types and import rules, run every test
 	@echo "== Running the tests"
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 faults: $(VENV)/.test ## Run the long tests: fuzzers, machines that die at random, the images' build steps
 	@echo "== Running the long tests, half an hour or more"

@@ -113,7 +113,10 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
 
 
 def advance_searches(sessions: Sessions) -> None:
-    """Ask for the next trials of searches: a crash may have come between the end of a run and the asking."""
+    """Ask for the next trials of searches: a crash may have come between the end of a run and the asking.
+
+    A search that cannot be advanced holds up neither the others nor what else is mended here.
+    """
     with sessions() as session:
         found = session.execute(select(Experiment.id, Experiment.study).where(Experiment.study.is_not(None))).all()
     going_on = [experiment_id for experiment_id, study in found if not study.get("over", False)]
@@ -121,7 +124,10 @@ def advance_searches(sessions: Sessions) -> None:
         from workers.search.asking import advance  # noqa: PLC0415 - it brings Optuna, which most workers never need
 
         for experiment_id in going_on:
-            advance(sessions, experiment_id)
+            try:
+                advance(sessions, experiment_id)
+            except Exception:
+                logger.warning("the search %s could not be advanced", experiment_id, exc_info=True)
 
 
 def wanted(sessions: Sessions) -> list[Job]:

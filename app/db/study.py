@@ -11,6 +11,8 @@ from app.db.config import Weight, Zeta
 from app.db.models import Run, RunStatus
 from app.db.penalty import Regularizer
 
+ZETA_DIGITS = 4
+
 
 class Objective(StrEnum):
     """What a search makes as great as it can."""
@@ -43,7 +45,7 @@ class Search(BaseModel):
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Of the sampler: with one worker the same trials again.")
     over: bool = Field(False, description="No further trial is asked for.")
-    why: str | None = Field(None, description="Why it is over before all trials were asked for.")
+    why: str | None = Field(None, max_length=200, description="Why it is over before all trials were asked for.")
 
     @model_validator(mode="after")
     def _ranges(self) -> Self:
@@ -83,6 +85,10 @@ class Search(BaseModel):
             place = math.copysign(self.least_size * math.exp(abs(place)), place)
         rounded = float(f"{place:.4g}")
         return min(max(rounded, self.lam_low), self.lam_high)
+
+    def zeta(self, drawn: float) -> float:
+        """The zeta of a drawn one, to the digits that are shown, which may be fewer than those of the range's ends."""
+        return min(max(round(drawn, ZETA_DIGITS), self.zeta_low), self.zeta_high)
 
 
 class Trial(NamedTuple):

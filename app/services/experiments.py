@@ -91,7 +91,12 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
 def delete_experiment(context: Context, experiment_id: str) -> None:
     """Delete an experiment whose runs have all ended, and the models that they kept."""
     with context.sessions.begin() as session:
+        hold(session.connection(), f"study {experiment_id}")
+        # Nobody adds a run to it from here on: whoever does waits, and then finds it gone.
+        session.get(Experiment, experiment_id, with_for_update=True)
         experiment = _find(session, experiment_id)
+        if experiment.searching:
+            raise ConflictError("Its search goes on; cancel it before deleting the experiment.")
         if left := sum(not run.status.final for run in experiment.runs):
             raise ConflictError(f"{left} of its runs have not ended; cancel them before deleting the experiment.")
         session.delete(experiment)

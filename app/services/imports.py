@@ -99,7 +99,7 @@ def _write(session: Session, archive: Archive, found: Found) -> str:
         config=_said(told.config),
         grid=told.model_dump(mode="json")["grid"],
         origin=ExperimentOrigin.IMPORTED,
-        study=_ended(told.study),
+        study=_study(told.study),
         created_at=told.created_at,
         source={
             "content": found.content,
@@ -157,6 +157,14 @@ def _named(told: DatasetRecord) -> Dataset:
     )
 
 
+def _study(search: Search | None) -> dict[str, Any] | None:
+    """A search that was not over when it was exported is over here: its trials are made elsewhere."""
+    if search is None:
+        return None
+    ended = search if search.over else search.model_copy(update={"over": True, "why": "It goes on where it came from."})
+    return ended.model_dump(mode="json")
+
+
 def _run(run: RunRecord) -> dict[str, Any]:
     """The columns of a run; one that had not ended has ended here, and says so."""
     columns = {name: getattr(run, name) for name in RunRecord.model_fields if name != "id"}
@@ -172,14 +180,6 @@ def _run(run: RunRecord) -> dict[str, Any]:
 def _said(config: BaseModel) -> dict[str, Any]:
     """A configuration as its row has it: of a script's nothing that was not said."""
     return config.model_dump(mode="json", exclude_unset=isinstance(config, LoggedConfig))
-
-
-def _ended(search: Search | None) -> dict[str, Any] | None:
-    """A search, which asks for no more trials here."""
-    if search is None:
-        return None
-    stopped = {} if search.over else {"over": True, "why": "It was exported before it was over, and ends here."}
-    return search.model_dump(mode="json") | stopped
 
 
 def _of_run(columns: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.models import UNFINISHED, Experiment, ExperimentOrigin, Run, RunStatus
 from app.db.models.runs import IN_TURN
+from app.db.session import hold
 from app.db.types import utcnow
 from app.errors import ConflictError
 from app.queue import Job, JobKind
@@ -56,7 +57,7 @@ def retry_run(context: Context, run_id: str) -> Run:
 def pause_experiment(context: Context, experiment_id: str) -> Experiment:
     """Pause every run of an experiment that waits or runs; none is no error."""
     get_experiment(context, experiment_id)
-    _pause(context, Run.experiment_id == experiment_id)
+    _pause(context, Run.experiment_id == experiment_id, searches=[experiment_id])
     return get_experiment(context, experiment_id)
 
 
@@ -69,7 +70,9 @@ def resume_experiment(context: Context, experiment_id: str) -> Experiment:
 
 def pause_all(context: Context) -> int:
     """Pause every run that waits or runs, and say how many there were."""
-    return len(_pause(context))
+    with context.sessions() as session:
+        searches = session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
+    return len(_pause(context, searches=searches))
 
 
 def resume_all(context: Context) -> int:
@@ -77,11 +80,13 @@ def resume_all(context: Context) -> int:
     return len(_queue_again(context, (RunStatus.PAUSED,)))
 
 
-def _pause(context: Context, *which: ColumnElement[bool]) -> Sequence[str]:
+def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
+    """Pause runs, and none of these searches asks for another one meanwhile, which would go on alone."""
     paused = (
         update(Run).where(Run.status.in_(UNFINISHED), *which).values(status=RunStatus.PAUSED, attempts=0, **AT_REST)
     )
     with context.sessions.begin() as session:
+        hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
         ids = session.scalars(paused.returning(Run.id)).all()
     if ids:
         context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in ids))

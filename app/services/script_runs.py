@@ -223,7 +223,7 @@ def _reasons(measure: str, found: LoggedLayers) -> list[str | None]:
 def _experiment(session: Session, told: ScriptRun) -> Experiment:
     """The newest one of this name that a script began, or a new one."""
     named = select(Experiment).where(Experiment.name == told.experiment, Experiment.origin == ExperimentOrigin.LOGGED)
-    found = session.scalar(named.order_by(Experiment.created_at.desc(), Experiment.id).limit(1))
+    found = session.scalar(named.order_by(Experiment.created_at.desc(), Experiment.id).limit(1).with_for_update())
     if found is None:
         shared = {
             name: value for name, value in told.config.items() if name not in ("regularizer", "lam", "zeta", "seed")
@@ -257,7 +257,8 @@ def _dataset(session: Session, name: str) -> Dataset:
 
 
 def _find(session: Session, run_id: str) -> Run:
-    run = session.get(Run, run_id)
+    # Held, so that it is neither cancelled nor deleted between this look and what is written.
+    run = session.get(Run, run_id, with_for_update=True)
     if run is None:
         raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
     return _require_script(run)

@@ -16,6 +16,7 @@ from app.db.study import Search
 from app.routes.pages.sweep_figures import FIGURES
 from app.services import imports
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
+from workers.reconcile import advance_searches, wanted
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
@@ -226,7 +227,7 @@ def test_a_search_ends_where_it_comes_in_and_what_it_gave_up_or_failed_is_told(c
     with elsewhere.rows() as session:
         imported = session.get(Experiment, there["id"])
         assert Search.model_validate(imported.study) == search.model_copy(
-            update={"over": True, "why": "It was exported before it was over, and ends here."}
+            update={"over": True, "why": "It goes on where it came from."}
         )
         run = session.scalar(select(Run).where(Run.status == RunStatus.FAILED))
         assert (run.cause, run.error_field) == (FailureCause.MEMORY, "batch_size")
@@ -265,3 +266,13 @@ def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, co
         assert client.get(f"/experiments/{row.id}/figures/{slug}.json").json()["data"] == []
         found = client.get(f"/api/experiments/{row.id}/figures/{slug}").json()
         assert (found["plot"], found["empty"] is not None) == (None, True)
+
+
+def test_a_search_that_goes_on_where_it_came_from_asks_for_nothing_here(client, context, experiment, elsewhere):
+    with context.sessions.begin() as session:
+        session.get_one(Experiment, experiment).study = Search(trials=9).model_dump(mode="json")
+    imported = sent(elsewhere, exported(client, experiment)).json()
+    assert (imported["study"]["trials"], imported["study"]["over"]) == (9, True)
+    assert imported["study"]["why"] == "It goes on where it came from."
+    advance_searches(elsewhere.rows)
+    assert wanted(elsewhere.rows) == []

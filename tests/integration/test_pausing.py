@@ -18,6 +18,7 @@ from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
+from workers.finetune.progress import Progress, RunStoppedError
 from workers.reconcile import reconcile
 
 
@@ -113,6 +114,37 @@ def test_pause_and_resume_at_once_start_it_again(client, context, add):
         assert context.queue.active() == jobs(run_id)
         client.post(f"/api/runs/{run_id}/pause")
     assert began == [run_id] * 2
+
+
+def test_a_run_of_a_machine_that_is_lost_is_put_aside_and_goes_on_at_another(client, context, add):
+    _, (run_id,) = add("queued")
+    began = []
+
+    async def execute(job):
+        began.append(job.row_id)
+        with context.sessions.begin() as session:
+            run = session.get_one(Run, job.row_id)
+            run.status, run.worker = RunStatus.RUNNING, "lost/cpu"
+        await asyncio.Event().wait()
+
+    with working(context.settings.queue, "lost/cpu", execute):
+        wait_for(lambda: began)
+    assert context.queue.slots() == {"lost/cpu"}, "which ends nothing, and is never heard of again"
+    paused = client.post(f"/api/runs/{run_id}/pause").json()
+    assert (paused["status"], paused["worker"]) == ("paused", None)
+    assert (context.queue.slots(), context.queue.active()) == (set(), set())
+    with pytest.raises(RunStoppedError):  # and where it is heard of again after all
+        Progress(context.sessions, run_id, "lost/cpu").enter(Phase.TRAINING, total=10)
+    again = client.post(f"/api/runs/{run_id}/pause")
+    assert again.json()["detail"] == "Only a queued or running run can be paused; this one is paused."
+
+    async def execute_here(job):
+        began.append(f"here {job.row_id}")
+
+    client.post(f"/api/runs/{run_id}/resume")
+    with working(context.settings.queue, "here/cpu", execute_here):
+        wait_for(lambda: len(began) == 2)
+    assert began == [run_id, f"here {run_id}"]
 
 
 def test_a_pause_or_a_resume_that_the_engine_missed_is_told_to_it_later(context, add):

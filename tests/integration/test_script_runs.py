@@ -1,5 +1,6 @@
 """Runs that a user's own script writes, over the API and on the pages."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -7,7 +8,19 @@ from sqlalchemy import select
 
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
-from app.services.script_runs import MAX_NOTES, MAX_STEPS, SILENT_AFTER
+from app.errors import ConflictError, NotFoundError
+from app.services.experiments import cancel_experiment, delete_experiment
+from app.services.runs import cancel_run
+from app.services.script_runs import (
+    MAX_NOTES,
+    MAX_STEPS,
+    SILENT_AFTER,
+    Ending,
+    LoggedStep,
+    LoggedSteps,
+    finish_run,
+    log_steps,
+)
 from workers.reconcile import wanted
 
 TOLD = {
@@ -263,3 +276,70 @@ def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
     assert "a name alone" in client.get(f"/datasets/{dataset_id}").text
     assert "a name alone, of rows elsewhere" in client.get("/datasets").text
     assert "reviews" not in client.get("/experiments/new").text
+
+
+def test_two_writers_of_the_same_steps_write_each_once(begin, context):
+    run_id = begin().json()["id"]
+
+    def write(loss):
+        for first in range(0, 60, 20):
+            steps = [LoggedStep(step=first + i, task_loss=loss) for i in range(20)]
+            log_steps(context, run_id, LoggedSteps(steps=steps))
+
+    with ThreadPoolExecutor(2) as threads:
+        done = [threads.submit(write, loss) for loss in (0.5, 0.25)]
+    assert [one.exception() for one in done] == [None, None]
+    with context.sessions() as session:
+        rows = session.scalars(select(Step).order_by(Step.step)).all()
+        assert [row.step for row in rows] == list(range(60))
+        assert {row.task_loss for row in rows} <= {0.5, 0.25}
+        assert session.get_one(Run, run_id).phase_done == 59
+
+
+def test_a_run_that_is_cancelled_and_deleted_while_its_script_logs_refuses_it_with_a_sentence(begin, context):
+    for _ in range(3):
+        run = begin().json()
+
+        def write(run_id=run["id"]):
+            for step in range(1000):
+                log_steps(context, run_id, LoggedSteps(steps=[LoggedStep(step=step)]))
+
+        with ThreadPoolExecutor(2) as threads:
+            writing = [threads.submit(write) for _ in range(2)]
+            cancel_experiment(context, run["experiment_id"])
+            delete_experiment(context, run["experiment_id"])
+        assert {type(one.exception()) for one in writing} <= {ConflictError, NotFoundError}
+        with context.sessions() as session:
+            assert [*session.scalars(select(Run.id)), *session.scalars(select(Step.step))] == []
+
+
+def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, context):
+    for _ in range(4):
+        run_id = begin().json()["id"]
+        with ThreadPoolExecutor(2) as threads:
+            ends = [
+                threads.submit(cancel_run, context, run_id),
+                threads.submit(finish_run, context, run_id, Ending()),
+            ]
+        refused = [one.exception() is not None for one in ends]
+        assert sorted(refused) == [False, True]
+        with context.sessions() as session:
+            ended = session.get_one(Run, run_id).status
+        assert ended is (RunStatus.FINISHED if refused[0] else RunStatus.CANCELLED)
+
+
+def test_runs_that_begin_while_their_experiment_is_deleted_stand_in_one_that_is_there(client, begin, context):
+    first = begin().json()
+    client.post(f"/api/runs/{first['id']}/cancel")
+    with ThreadPoolExecutor(4) as threads:
+        begun = [threads.submit(begin, seed=seed) for seed in range(3)]
+        deleting = threads.submit(client.delete, f"/api/experiments/{first['experiment_id']}")
+    assert deleting.result().status_code in (204, 409)
+    told = [one.result() for one in begun]
+    assert {answer.status_code for answer in told} == {201}
+    with context.sessions() as session:
+        there = set(session.scalars(select(Run.id)))
+        experiments = session.scalars(select(Experiment.id)).all()
+    assert len(experiments) == 1
+    if deleting.result().status_code == 409:
+        assert there == {first["id"], *(answer.json()["id"] for answer in told)}

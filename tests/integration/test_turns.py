@@ -1,12 +1,15 @@
 """The order in which waiting runs are taken: its numbers, its moves, and that the engine keeps to them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from sqlalchemy import select
 
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
+from app.main import create_context
 from app.queue import Job, JobKind, working
-from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, put
+from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
 from tests.waiting import wait_for
 from workers.reconcile import reconcile, wanted
 
@@ -138,3 +141,21 @@ def test_a_moved_run_keeps_the_order_of_all_others(context, client, add):
         assert in_turn(context) == order
     with context.sessions() as session:
         assert min(session.scalars(select(Run.priority))) >= FIRST_PRIORITY
+
+
+def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, add):
+    _, ids = add(8)
+    other = create_context(context.settings)
+    moves = [(context, ids[5], Place.FIRST), (other, ids[2], Place.FIRST), (context, ids[7], Place.UP)]
+    moves += [(other, ids[0], Place.LAST), (context, ids[1], Place.LAST), (other, ids[3], Place.DOWN)]
+    with ThreadPoolExecutor(len(moves)) as threads:
+        done = [threads.submit(move_run, *move) for move in moves]
+    assert [one.exception() for one in done] == [None] * len(moves)
+    other.close()
+    order = in_turn(context)
+    assert sorted(order) == sorted(ids)
+    assert {ids[5], ids[2]} <= set(order[:3])
+    assert {ids[0], ids[1]} <= set(order[-3:])
+    # Which of the two told the engine last is chance; the workers' next look makes it the rows' order.
+    reconcile(context.sessions, context.queue, set())
+    assert taken(context, 8) == order

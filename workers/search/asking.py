@@ -23,7 +23,6 @@ MOST_RANDOM = 10
 """Of the trials those that are drawn before the sampler models anything, a quarter of all at most."""
 MOST_FAILED = 3
 """So many trials that failed before any succeeded, and nothing more is tried."""
-ZETA_DIGITS = 4
 
 
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
@@ -70,7 +69,7 @@ def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
 def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) -> list[Run]:
     asked = study_of(search, trials).ask(_space(search))
     lam = search.lam(asked.params["lam"])
-    zeta = round(asked.params.get("zeta", search.zeta_low), ZETA_DIGITS)
+    zeta = search.zeta(asked.params.get("zeta", search.zeta_low))
     first = trials[0].runs
     runs = []
     for place, baseline in enumerate(first):

@@ -11,7 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from app.db.models import RunStatus
+from app.db.models import Run, RunStatus
+from app.db.penalty import Regularizer
+from app.db.study import Search
 from app.errors import InvalidError
 from app.storage import open_storage
 from tests.unit.workers.test_memory import config
@@ -19,6 +21,7 @@ from tests.waiting import wait_for
 from workers.finetune import ranks
 from workers.finetune.folder import MARKER
 from workers.finetune.job import fine_tune
+from workers.search.pruning import LEAST_RUNS
 
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
@@ -138,6 +141,28 @@ def test_the_processes_of_a_killed_job_end_too(training):
     job.kill()
     gone, alive = psutil.wait_procs(both, timeout=20)
     assert (len(gone), alive) == (2, [])
+
+
+def test_a_run_of_a_search_that_is_given_up_ends_in_all_its_processes(settings, make_run, get_run, sessions):
+    run_id = make_run(**CONFIG | {"max_steps": 40, "evaluate_every": 4})
+    better = {"status": RunStatus.FINISHED, "lam": 1.0, "zeta": 0.2, "seed": 0, "performance": 2.0}
+    history = {"metrics": {}, "selection": {"history": [[step, 2.0] for step in range(4, 41, 4)]}}
+    with sessions.begin() as session:
+        experiment = session.get_one(Run, run_id).experiment
+        experiment.study = Search(prune=True, trials=LEAST_RUNS + 1).model_dump(mode="json")
+        for position in range(LEAST_RUNS + 1):
+            regularizer = Regularizer.ISTAR if position else Regularizer.NONE
+            row = Run(position=position, config={}, regularizer=regularizer, results=history, **better)
+            experiment.runs.append(row)
+        session.get_one(Run, run_id).position = LEAST_RUNS + 1
+    assert fine_tune(run_id, settings, "cpu") == []
+    run = get_run(run_id)
+    assert (run.status, run.error) == (RunStatus.PRUNED, None)
+    assert [step for step, _ in run.results["selection"]["history"]] == [4]
+    assert run.notes[0].startswith("Given up at step 4: accuracy on the selection rows was")
+    assert max(step.step for step in run.steps) <= 4
+    assert "Traceback" not in (run.log or "")
+    assert list(settings.runs.iterdir()) == []
 
 
 def test_what_a_process_refuses_is_the_sentence_of_the_run(settings, make_run, get_run):

@@ -1,7 +1,10 @@
 import logging
 import os
 import sys
+import threading
+import time
 
+import pytest
 from sqlalchemy.exc import OperationalError
 
 from tests.waiting import wait_for
@@ -94,3 +97,20 @@ def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(t
         os.write(2, b"two\n")
         wait_for(lambda: told[-1:] == ["one\ntwo"])
     assert 2 <= len(told) <= 4
+
+
+def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
+    log, told = Log(tmp_path), []
+
+    def fail():
+        with log.kept(), log.told(told.append, every=0.01):
+            os.write(2, b"one\n")
+            wait_for(lambda: told)
+            raise ValueError("failed")
+
+    with pytest.raises(ValueError, match="failed"):
+        fail()
+    assert "log" not in [thread.name for thread in threading.enumerate()]
+    (tmp_path / FILE).write_bytes(b"afterwards\n")
+    time.sleep(0.1)
+    assert told == ["one"]

@@ -1,0 +1,129 @@
+"""Real runs that users put aside at awkward moments, and that fail here and are tried again elsewhere."""
+
+import pytest
+
+from app.db.models import Phase, Run, RunStatus
+from app.settings import Settings
+from tests.tiny import make_table
+from workers.finetune import training
+from workers.finetune.folder import remove_left_behind
+from workers.finetune.job import fine_tune
+from workers.finetune.metrics import MetricsCallback
+from workers.finetune.progress import Progress
+
+
+@pytest.fixture
+def settings(tmp_path, models_dir, database):
+    return Settings(
+        data_dir=tmp_path / "data", models_dir=models_dir, sample=False, checkpoint_seconds=1e-9, **database
+    )
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """A checkpoint after every step."""
+    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+
+
+@pytest.fixture
+def launch(client):
+    """Launch a run, and return its id."""
+    files = {"train": ("train.tsv", make_table(40, 1)), "validation": ("validation.tsv", make_table(20, 2))}
+    dataset = client.post("/api/datasets", files=files).json()
+    body = {
+        "model": "tiny-bert", "dataset_id": dataset["id"], "text_columns": ["sentence"], "label_column": "label",
+        "epochs": None, "max_steps": 4, "batch_size": 8, "lambdas": [1], "shrinkage_points": 200,
+    }  # fmt: skip
+
+    def launch():
+        answer = client.post("/api/experiments", json=body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["runs"][-1]["id"]
+
+    return launch
+
+
+@pytest.fixture
+def whole(launch, context):
+    """What a run comes to that nobody stopped."""
+    run_id = launch()
+    fine_tune(run_id, context.settings, "cpu")
+    return outcome(context, run_id)
+
+
+def outcome(context, run_id):
+    with context.sessions() as session:
+        run = session.get_one(Run, run_id)
+        steps = [(step.step, step.task_loss, step.penalty, step.layers) for step in run.steps]
+        return run.status, run.error, run.performance, run.results, steps
+
+
+def while_it_loads(monkeypatch, act):
+    load = training._load
+    monkeypatch.setattr(training, "_load", lambda *given: (load(*given), act())[0])
+
+
+def while_it_is_evaluated(monkeypatch, act):
+    advance = Progress.advance
+
+    def then_act(self, done):
+        with self.sessions() as session:
+            if session.get_one(Run, self.run_id).phase is Phase.EVALUATING:
+                act()
+        self._written_at = 0.0
+        advance(self, done)
+
+    monkeypatch.setattr(Progress, "advance", then_act)
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize(
+    ("moment", "kept"), [(while_it_loads, False), (while_it_is_evaluated, True)], ids=["loading", "evaluating"]
+)
+def test_a_run_that_is_put_aside_at_any_moment_ends_as_one_that_was_not(
+    client, context, launch, whole, monkeypatch, moment, kept
+):
+    run_id, answers = launch(), []
+    with monkeypatch.context() as patch:
+        moment(patch, lambda: answers.append(client.post(f"/api/runs/{run_id}/pause").status_code))
+        fine_tune(run_id, context.settings, "cpu")
+    assert answers == [200], "it went on working"
+    paused = client.get(f"/api/runs/{run_id}").json()
+    assert [paused[name] for name in ("status", "worker", "phase", "error")] == ["paused", None, None, None]
+    assert (context.settings.runs / run_id).exists() is kept
+    client.post(f"/api/runs/{run_id}/resume")
+    fine_tune(run_id, context.settings, "cpu")
+    assert outcome(context, run_id) == whole
+    assert not (context.settings.runs / run_id).exists()
+
+
+@pytest.mark.usefixtures("often")
+def test_a_run_that_failed_here_is_tried_again_at_another_worker(client, context, launch, whole, tmp_path, monkeypatch):
+    here = context.settings.model_copy(update={"worker_name": "here"})
+    there = here.model_copy(update={"worker_name": "there", "data_dir": tmp_path / "there"})
+    (tmp_path / "there" / "runs").mkdir(parents=True)
+    (tmp_path / "there" / "files").symlink_to(here.files)
+    there = there.model_copy(update={"database_url": here.database})
+    run_id = launch()
+    write = MetricsCallback.on_step_end
+
+    def fail(self, args, state, control, **given):
+        if state.global_step == 3:
+            raise RuntimeError("the disk is full")
+        return write(self, args, state, control, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsCallback, "on_step_end", fail)
+        fine_tune(run_id, here, "cpu")
+    failed = client.get(f"/api/runs/{run_id}").json()
+    assert (failed["status"], failed["worker"]) == ("failed", "here/cpu")
+    assert "the disk is full" in failed["log"]
+    assert [path.name for path in (here.runs / run_id).glob("checkpoint-*")] == ["checkpoint-2"]
+    client.post(f"/api/runs/{run_id}/retry")
+    fine_tune(run_id, there, "cpu")
+    assert outcome(context, run_id) == whole
+    with context.sessions() as session:
+        assert session.get_one(Run, run_id).worker == "there/cpu"
+        assert session.get_one(Run, run_id).status is RunStatus.FINISHED
+    remove_left_behind(here, context.sessions)
+    assert list(here.runs.iterdir()) == []

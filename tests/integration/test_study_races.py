@@ -1,0 +1,153 @@
+"""Searches for lambda and zeta whose workers, users and crashes come at the same moment."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.db.penalty import Regularizer
+from app.db.session import create_sessions
+from app.db.study import Search
+from app.errors import ConflictError
+from app.queue import Job, JobKind
+from app.services.experiments import cancel_experiment, delete_experiment
+from app.services.pausing import pause_all, pause_experiment
+from workers.reconcile import advance_searches, reconcile, wanted
+from workers.search.asking import advance
+
+WORKERS = 4
+CONFIG = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+
+
+@pytest.fixture
+def add(context):
+    """Add a search whose baseline has ended, so that trials may be asked for, and return its id."""
+
+    def add(**search):
+        baseline = Run(
+            position=0, config={}, regularizer=Regularizer.NONE, lam=0, zeta=0, seed=0, status=RunStatus.FINISHED,
+            performance=0.5,
+        )  # fmt: skip
+        dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
+        study = Search(**{"zeta_low": 0.1, "zeta_high": 0.9} | search).model_dump(mode="json")
+        with context.sessions.begin() as session:
+            session.add(dataset)
+            session.flush()
+            experiment = Experiment(name="e", dataset_id=dataset.id, config=CONFIG, study=study, runs=[baseline])
+            session.add(experiment)
+        return experiment.id
+
+    return add
+
+
+@pytest.fixture
+def workers(context):
+    """Sessions of workers, each with connections of its own as in its own process."""
+    of_each = [create_sessions(context.settings.database) for _ in range(WORKERS)]
+    yield of_each
+    for sessions in of_each:
+        sessions.kw["bind"].dispose()
+
+
+def at_once(*calls):
+    """Make all calls at the same moment, each in a thread, and return what came of them."""
+    start = Barrier(len(calls))
+
+    def make(call):
+        start.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return [future.result() for future in [threads.submit(make, call) for call in calls]]
+
+
+def runs_of(context, experiment_id):
+    with context.sessions() as session:
+        return list(session.scalars(select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)))
+
+
+def end(context, run_id):
+    with context.sessions.begin() as session:
+        run = session.get_one(Run, run_id)
+        run.status, run.performance = RunStatus.FINISHED, 0.5
+
+
+def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_run(context, add, workers):
+    experiment_id, most = add(trials=7, at_once=2), 2
+    asked = []
+    while context.sessions().get(Experiment, experiment_id).searching:
+        jobs = at_once(*(partial(advance, sessions, experiment_id) for sessions in workers))
+        asked += [job.row_id for each in jobs for job in each]
+        waiting = [run.id for run in runs_of(context, experiment_id) if not run.status.final]
+        assert len(waiting) <= most
+        for run_id in waiting:
+            end(context, run_id)
+    runs = runs_of(context, experiment_id)
+    assert [run.position for run in runs] == list(range(8))
+    assert asked == [run.id for run in runs[1:]], "each is one worker's to hand in"
+
+
+def test_what_a_kill_kept_from_the_engine_is_handed_in(context, add):
+    experiment_id = add(at_once=3)
+    advance(context.sessions, experiment_id)  # and its worker is killed before it hands them in
+    assert context.queue.active() == set()
+    reconcile(context.sessions, context.queue, set())
+    assert context.queue.active() == {f"finetune-{run.id}" for run in runs_of(context, experiment_id)[1:]}
+    assert len(context.queue.active()) == 3
+
+
+@pytest.mark.parametrize(
+    ("stop", "state"),
+    [
+        (cancel_experiment, RunStatus.CANCELLED),
+        (pause_experiment, RunStatus.PAUSED),
+        (lambda context, _: pause_all(context), RunStatus.PAUSED),
+    ],
+    ids=["cancelled", "paused", "all paused"],
+)
+def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop, state):
+    for experiment_id in [add(at_once=2) for _ in range(3)]:
+        advance(context.sessions, experiment_id)
+        end(context, runs_of(context, experiment_id)[1].id)
+        asking = [partial(advance, sessions, experiment_id) for sessions in workers]
+        at_once(*asking, partial(stop, context, experiment_id))
+        assert advance(context.sessions, experiment_id) == []
+        unended = {run.status for run in runs_of(context, experiment_id)} - {RunStatus.FINISHED}
+        assert unended == {state}
+        assert wanted(context.sessions) == []
+
+
+def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwards(context, add, workers):
+    experiment_id = add()
+    with pytest.raises(ConflictError, match=r"^Its search goes on; cancel it before deleting the experiment\.$"):
+        delete_experiment(context, experiment_id)
+    cancel_experiment(context, experiment_id)
+    asking = [partial(advance, sessions, experiment_id) for sessions in workers]
+    told = at_once(*asking, partial(delete_experiment, context, experiment_id))
+    assert told == [[]] * WORKERS + [None]
+    with context.sessions() as session:
+        assert session.scalars(select(Run.id)).all() == []
+    assert advance(context.sessions, experiment_id) == []
+
+
+def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
+    broken, whole = add(), add()
+    with context.sessions.begin() as session:
+        session.get_one(Experiment, broken).study = {"trials": "many"}
+    advance_searches(context.sessions)
+    assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, whole)] == [1, 2]
+    assert wanted(context.sessions) == [Job(JobKind.FINETUNE, runs_of(context, whole)[1].id)]
+
+
+def test_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):
+    low, high = 0.123451, 0.123459
+    experiment_id = add(zeta_low=low, zeta_high=high, trials=3)
+    for _ in range(4):
+        for job in advance(context.sessions, experiment_id):
+            end(context, job.row_id)
+    runs = runs_of(context, experiment_id)
+    assert len(runs) == 4
+    assert all(low <= run.zeta <= high for run in runs[1:])
