@@ -82,7 +82,7 @@ def show_experiment(
         "table": _table(context, experiment_id, wanted),
         "scale": SCALES[config.metric],
         "query": query,
-        "scatters": [read_figure(context, experiment, slug, query) for slug in query.scatters],
+        "scatters": [read_figure(context, experiment, slug, query, sweep) for slug in query.scatters],
         "errors": Error,
         "choices": choices(sweep),
         "colouring": colouring,
