@@ -15,7 +15,7 @@ from app.errors import NotFoundError
 from app.figures.bars import method_bars
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
-from app.figures.figure import Figure
+from app.figures.figure import Figure, undefined
 from app.figures.layer_measures import SHARES, WATCHED
 from app.figures.logged import PENALTY, TASK_LOSS, WINDOWS, Quantity, Way, logged, part_shown
 from app.figures.parallel import parallel
@@ -125,6 +125,8 @@ def _watched(asked: Asked) -> Figure:
 def _layers(asked: Asked) -> Figure:
     found = list_looks(asked.context, asked.of, [asked.query.measure])
     settings = asked.sweep.settings
+    if not settings:
+        return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here when it trains.")
     setting = settings[min(asked.query.setting, len(settings) - 1)]
     return setting_probe(asked.sweep, setting, found.by_run, asked.query.measure, _sample(found, "looks"))
 
