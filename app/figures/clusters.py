@@ -57,8 +57,9 @@ def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], error: Error) -
 def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None, error: Error) -> str:
     of = f" of {texts(sweep.runs, rows)}" if rows is not None else ""
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
+    star = by_scripts(sweep.runs, "of the validation tokens of all layers")
     return (
-        f"IsoScore★ is {by_scripts(sweep.runs, 'of the validation tokens of all layers')}; the silhouette, from −1 to 1, of the last layer’s "
+        f"IsoScore★ is {star}; the silhouette, from −1 to 1, of the last layer’s "
         f"sentence vectors{of} by their labels: high where classes lie apart. "
         f"{averaged([mark.y.n for mark in drawn], error)}{lines}"
     )
