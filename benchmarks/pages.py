@@ -79,6 +79,8 @@ MANY = (
     "/api/experiments?limit=50",
     "/api/runs?q=lam<0 iso>0.2&limit=50",
     "/compare/runs",
+    "/compare/runs/figures/isotropy.json",
+    "/compare/runs/figures/isotropy.json?seeds=1",
     "/runs/<run>",
     "/queue",
 )

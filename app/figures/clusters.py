@@ -13,7 +13,7 @@ from app.figures.marks import Mark, Ranges, interval
 from app.figures.points import averaged, cells
 from app.figures.scatter import USUAL, Look
 from app.figures.sweep import Sweep
-from app.figures.texts import texts
+from app.figures.texts import by_scripts, texts
 from app.numerals import plural
 from app.statistics.estimate import Error, estimate
 
@@ -57,8 +57,9 @@ def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], error: Error) -
 def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None, error: Error) -> str:
     of = f" of {texts(sweep.runs, rows)}" if rows is not None else ""
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
+    star = by_scripts(sweep.runs, "of the validation tokens of all layers")
     return (
-        "IsoScore★ is of the validation tokens of all layers; the silhouette, from −1 to 1, of the last layer’s "
+        f"IsoScore★ is {star}; the silhouette, from −1 to 1, of the last layer’s "
         f"sentence vectors{of} by their labels: high where classes lie apart. "
         f"{averaged([mark.y.n for mark in drawn], error)}{lines}"
     )

@@ -1,7 +1,7 @@
 """Runs of any experiments: what they are called, what they differ in, and what of that tells them apart."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -46,6 +46,12 @@ class Gathered:
     """Runs, each with its experiment and data set at hand."""
 
     runs: Sequence[Run]
+    whole: "Gathered | None" = None
+    """Of which these are a part: what was read of it is not read again."""
+
+    def part(self, runs: Sequence[Run]) -> "Gathered":
+        """Some of the runs."""
+        return self if len(runs) == len(self.runs) else Gathered(runs, self)
 
     @cached_property
     def experiments(self) -> dict[str, str]:
@@ -66,7 +72,7 @@ class Gathered:
 
     def on(self, scale: Scale) -> "Gathered":
         """The runs whose performance is measured on that."""
-        return Gathered([run for run in self.runs if scale_of(run) == scale])
+        return self.part([run for run in self.runs if scale_of(run) == scale])
 
     def value(self, run: Run, field: str) -> Cell:
         """What a run is in a field; None where that means nothing to it."""
@@ -74,15 +80,20 @@ class Gathered:
             return self.datasets[run.experiment.dataset_id]
         if field == EXPERIMENT:
             return self.experiments[run.experiment_id]
-        setting = setting_of(run, [field])
-        if field == REGULARIZER:
-            return NAMES[setting.regularizer]
-        return {LAM: setting.lam, ZETA: setting.zeta}.get(field, setting.values[0])
+        known = self._known[field]
+        if run not in known:
+            known[run] = _value(run, field)
+        return known[run]
+
+    @cached_property
+    def _known(self) -> defaultdict[str, dict[Run, Cell]]:
+        """What was read of the runs by field, once of each."""
+        return self.whole._known if self.whole else defaultdict(dict)
 
     @cached_property
     def differing(self) -> list[str]:
         """The fields in which some of the runs differ, in the order of ``FIELDS``."""
-        return [field for field in FIELDS if self._differs(field)]
+        return [field for field in (self.whole.differing if self.whole else FIELDS) if self._differs(field)]
 
     @cached_property
     def varying(self) -> list[str]:
@@ -97,14 +108,14 @@ class Gathered:
         for run in self.runs:
             groups.setdefault(tuple(self.value(run, field) for field in fields), []).append(run)
         others = [field for field in self.varying if field not in fields]
-        return [field for field in others if any(len(Gathered(alike)._told(field)) > 1 for alike in groups.values())]
+        return [field for field in others if any(len(self.part(alike)._told(field)) > 1 for alike in groups.values())]
 
     def sweep(self, fields: Iterable[str]) -> Sweep:
         """The runs for figures, told apart by these fields, and by what cannot be averaged over."""
         wanted = [*(one for one in COMPARABLE if one in self.differing), *fields]
-        told = {field: {run.id: self.value(run, field) for run in self.runs} for field in (TASK, EXPERIMENT)}
         grid = {field: self._values(field) for field in dict.fromkeys(wanted) if field not in COORDINATES}
-        return Sweep(self.runs, grid, {field: values for field, values in told.items() if field in grid})
+        told = [field for field in (TASK, EXPERIMENT) if field in grid]
+        return Sweep(self.runs, grid, {field: {run.id: self.value(run, field) for run in self.runs} for field in told})
 
     def _values(self, field: str) -> list[Any]:
         return sorted(self._told(field), key=partial(order, field))
@@ -118,9 +129,18 @@ class Gathered:
             return len(self.datasets) > 1
         if field == EXPERIMENT:
             return len(self.experiments) > 1
-        if field not in (SEED, *COORDINATES) and len({repr(run.config.get(field)) for run in self.runs}) < 2:
+        if field not in (SEED, *COORDINATES) and self._alike(field):
             return False
         return len(self._told(field)) > 1
+
+    def _alike(self, field: str) -> bool:
+        """Whether all configurations say the same of a field, which most do of most: quicker to see than its values."""
+        first = self._configs[0].get(field) if self._configs else None
+        return all(config.get(field) == first for config in self._configs)
+
+    @cached_property
+    def _configs(self) -> list[Mapping[str, Any]]:
+        return [run.config for run in self.runs]
 
 
 def order(field: str, cell: Cell) -> tuple[int, float, str]:
@@ -133,6 +153,13 @@ def order(field: str, cell: Cell) -> tuple[int, float, str]:
 
 
 _METHODS = list(NAMES.values())
+
+
+def _value(run: Run, field: str) -> Cell:
+    setting = setting_of(run, [field])
+    if field == REGULARIZER:
+        return NAMES[setting.regularizer]
+    return {LAM: setting.lam, ZETA: setting.zeta}.get(field, setting.values[0])
 
 
 def _told_apart(named: Iterable[tuple[str, str]]) -> dict[str, str]:

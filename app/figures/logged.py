@@ -14,6 +14,7 @@ from app.figures.bands import Curve, Means
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.points import averaged, cells
 from app.figures.sweep import Sweep
+from app.figures.texts import by_scripts
 from app.numerals import count, plural
 
 WINDOWS = (1, 5, 21)
@@ -33,9 +34,9 @@ class Quantity(NamedTuple):
     words: str
 
 
-TASK_LOSS = Quantity("learning", "task_loss", "Learning curves", "Task loss", "Task loss without the penalty.")
+TASK_LOSS = Quantity("learning", "task_loss", "Learning curves", "Task loss", "without the penalty")
 PENALTY = Quantity("penalties", "penalty", "Penalty during training", "Penalty",
-                   "What the regularizer adds to the task loss; zero without one.")  # fmt: skip
+                   "as added to the task loss, zero without a regularizer")  # fmt: skip
 
 
 class Way(NamedTuple):
@@ -64,7 +65,7 @@ def logged(
     return Figure(
         slug=quantity.slug,
         title=quantity.title,
-        caption=_caption(quantity, lines, way, log, sample) if lines else "",
+        caption=_caption(sweep.runs, quantity, lines, way, log, sample) if lines else "",
         table=_seeds_table(sweep, quantity, runs) if way.seeds else _table(sweep, quantity, lines),
         draw=partial(_draw, sweep, quantity, lines, runs if way.seeds else [], log),
         empty=None if lines else "The curves begin here when the first run has trained a few steps.",
@@ -89,13 +90,13 @@ def part_shown(shown: int, total: int, apart: int, what: str) -> str:
     return f" {count(shown)} of {count(total)} {what} are shown: of every {plural(apart, 'step')} the last."
 
 
-def _caption(quantity: Quantity, lines: Means, way: Way, log: bool, sample: str) -> str:
+def _caption(runs: Sequence[Run], quantity: Quantity, lines: Means, way: Way, log: bool, sample: str) -> str:
     sizes = bands.sizes(lines)
     crowded = max(sizes) > 1 and not (way.seeds or bands.banded(lines))
     return " ".join(
         words
         for words in (
-            quantity.words,
+            f"{quantity.axis} {by_scripts(runs, quantity.words)}.",
             averaged(sizes),
             "The intervals are in the numbers: so many bands would hide each other." if crowded else "",
             "Thin lines are single runs." if way.seeds else "",

@@ -4,6 +4,7 @@ Every colour keeps a contrast of at least 3 : 1 with white and with the dark the
 palette serves both. They are mixed in OKLab, where the middle of two colours looks like their middle.
 """
 
+from functools import lru_cache
 from math import cos, radians, sin, sqrt
 
 from app.db.penalty import Regularizer
@@ -44,6 +45,7 @@ SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")
 """Steps from the least to the greatest of a heat map, each with enough contrast to the number that stands on it."""
 
 
+@lru_cache(maxsize=1024)
 def of_lambda(lam: float) -> str:
     """Colour of a λ: the same λ has the same colour in every figure, table and tag."""
     if lam == 0:

@@ -63,7 +63,7 @@ def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
         *([Axis("regularizer", "regularizer", [run.regularizer.value for run in runs])] if sweep.methods[1:] else []),
         Axis("lam", "λ", [run.lam for run in runs]),
         Axis("zeta", "ζ", [run.zeta for run in runs]),
-        *(_of_grid(field, runs, sweep.grid[field]) for field in sweep.fields),
+        *(_of_grid(sweep, field, runs) for field in sweep.fields),
         Axis("seed", "seed", [run.seed for run in runs]),
     ]
     return [
@@ -73,10 +73,13 @@ def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
     ]
 
 
-def _of_grid(field: str, runs: Sequence[Run], among: Sequence[Any]) -> Axis:
-    searched = all(isinstance(value, str | int | float) for value in among)
-    values = [cell(run.config.get(field)) for run in runs]
-    return Axis(field if searched else "", field.replace("_", " "), values)
+def _of_grid(sweep: Sweep, field: str, runs: Sequence[Run]) -> Axis:
+    title = field.replace("_", " ")
+    if field in sweep.told:
+        # Names that were told apart for the reader are none that a search knows.
+        return Axis("", title, [sweep.told[field][run.id] for run in runs])
+    searched = all(isinstance(value, str | int | float) for value in sweep.grid[field])
+    return Axis(field if searched else "", title, [cell(run.config.get(field)) for run in runs])
 
 
 def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:
@@ -84,7 +87,7 @@ def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:
     missing = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
     return (
         f"{plural(len(runs), 'finished run')}, a line each, coloured by λ.{missing} Drag along an axis to keep what "
-        "passes there: the search at the table of runs then says the same, and with a keyboard it is typed there. "
+        "passes there: the search of the runs then says the same, and with a keyboard it is typed there. "
         "A click on the axis lets go."
     )
 

@@ -13,6 +13,7 @@ from app.figures.marks import Mark, Ranges, interval
 from app.figures.metrics import SCALES
 from app.figures.points import Point, empty, how_many, points_of, scored, table, unscored
 from app.figures.sweep import Sweep
+from app.figures.texts import by_scripts
 from app.numerals import count, number, plural, short
 from app.statistics.estimate import Error, Estimate
 
@@ -39,7 +40,7 @@ USUAL = Look()
 def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     """Performance over IsoScore*, one point for each setting. ``metric`` names one of ``SCALES``."""
     points = points_of(sweep, [run for run in scored(sweep) if run.isoscore_star is not None], look.error)
-    first = "IsoScore★ is of the validation tokens. "
+    first = f"IsoScore★ is {by_scripts(sweep.runs, 'of the validation tokens')}. "
     return Figure(
         slug="isotropy",
         title="Performance by isotropy",

@@ -38,15 +38,16 @@ class Family(NamedTuple):
 
 def setting_of(run: Run, fields: Sequence[str]) -> Setting:
     """What a run is one of, by these fields of its configuration; the same for all its seeds."""
-    baseline = run.lam == 0 or run.regularizer is Regularizer.NONE
-    swept = [] if baseline else [run.regularizer]
-    active = [*swept, *map(Regularizer, run.config.get("beside") or {})]
-    points = Points(run.config["points"]) if run.config.get("points") else None
+    config, lam, regularizer = run.config, run.lam, run.regularizer
+    baseline = lam == 0 or regularizer is Regularizer.NONE
+    swept = [] if baseline else [regularizer]
+    active = [*swept, *map(Regularizer, config.get("beside") or {})]
+    points = Points(config["points"]) if config.get("points") else None
     return Setting(
-        Regularizer.NONE if baseline else run.regularizer,
-        0.0 if baseline else run.lam,
+        Regularizer.NONE if baseline else regularizer,
+        0.0 if baseline else lam,
         run.zeta if is_read("zeta", active, points) else None,
-        tuple(cell(run.config.get(field, UNKNOWN)) if is_read(field, active, points) else None for field in fields),
+        tuple(cell(config.get(field, UNKNOWN)) if is_read(field, active, points) else None for field in fields),
     )
 
 

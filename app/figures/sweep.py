@@ -35,7 +35,7 @@ class Sweep:
     @cached_property
     def settings(self) -> list[Setting]:
         """Every setting once, by λ from the least to the greatest."""
-        return sorted({self.setting(run) for run in self.runs}, key=self._order)
+        return sorted(set(self._setting_of.values()), key=self._order)
 
     @cached_property
     def methods(self) -> list[Regularizer]:
@@ -55,7 +55,15 @@ class Sweep:
         return sorted({setting.zeta for setting in self.settings if setting.zeta is not None})
 
     def setting(self, run: Run) -> Setting:
-        """What a run is one of; the same for all its seeds."""
+        """What a run of the sweep is one of; the same for all its seeds."""
+        return self._setting_of[run]
+
+    @cached_property
+    def _setting_of(self) -> Mapping[Run, Setting]:
+        """Read once of each run, since every figure asks for it again and again."""
+        return {run: self._read(run) for run in self.runs}
+
+    def _read(self, run: Run) -> Setting:
         setting = setting_of(run, self.fields)
         if not self.told:
             return setting

@@ -1,4 +1,4 @@
-"""What a model reads of validation rows: each row as one text, or for spans the windows that it is cut into."""
+"""What the numbers of runs are of, in words: what a model reads of validation rows, or what a script logged."""
 
 from collections.abc import Sequence
 
@@ -14,3 +14,11 @@ def texts(runs: Sequence[Run], n: int | None = None) -> str:
         ("window of validation rows", "windows of validation rows") if spans else ("validation row", "validation rows")
     )
     return nouns if n is None else plural(n, noun, nouns)
+
+
+def by_scripts(runs: Sequence[Run], launched: str) -> str:
+    """What is said of runs, but for those that a user's own script logged: nobody else knows what theirs is of."""
+    logged = sum(bool(run.config.get("logged")) for run in runs)
+    if not logged:
+        return launched
+    return "as a script logged it" if logged == len(runs) else f"{launched}, or as a script logged it"

@@ -19,6 +19,8 @@ FEWEST_EACH = 10
 Value = TypeVar("Value")
 Quantity = Literal["task_loss", "penalty"]
 Layers = Mapping[str, Sequence[float | None] | None]
+Of = str | Sequence[str]
+"""An experiment by its id, or runs by theirs."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +40,21 @@ class Logged(Generic[Value]):
         return sum(map(len, self.by_run.values()))
 
 
-def list_logged(context: Context, experiment_id: str, quantity: Quantity) -> Logged[float]:
-    """Task loss or penalty of all runs."""
+def list_logged(context: Context, of: Of, quantity: Quantity) -> Logged[float]:
+    """Task loss or penalty of all runs of an experiment, or of those by id."""
     column = getattr(Step, quantity)
     with context.sessions() as session:
-        extent = _extent(session, experiment_id, column)
-        rows = _rows(session, experiment_id, column, [column], extent)
+        extent = _extent(session, of, column)
+        rows = _rows(session, of, column, [column], extent)
         values = ((run_id, step, value) for run_id, step, value in rows)
         return Logged(_gathered(values), extent.total, extent.apart)
 
 
-def list_looks(context: Context, experiment_id: str, measures: Sequence[str]) -> Logged[Layers]:
+def list_looks(context: Context, of: Of, measures: Sequence[str]) -> Logged[Layers]:
     """Some measures by layer, first layer first, at every step at which a run was looked at."""
     with context.sessions() as session:
-        extent = _extent(session, experiment_id, Step.layers)
-        rows = _rows(session, experiment_id, Step.layers, [Step.layers[measure] for measure in measures], extent)
+        extent = _extent(session, of, Step.layers)
+        rows = _rows(session, of, Step.layers, [Step.layers[measure] for measure in measures], extent)
         looks = ((run_id, step, dict(zip(measures, values, strict=True))) for run_id, step, *values in rows)
         return Logged(_gathered(looks), extent.total, extent.apart)
 
@@ -65,11 +67,11 @@ class _Extent(NamedTuple):
     apart: int
 
 
-def _extent(session: Session, experiment_id: str, column: Any) -> _Extent:
+def _extent(session: Session, of: Of, column: Any) -> _Extent:
     last = select(func.max(Step.step)).where(Step.run_id == Run.id).correlate(Run).scalar_subquery()
-    ends = select(last.label("last")).where(Run.experiment_id == experiment_id).subquery()
+    ends = select(last.label("last")).where(_among(of)).subquery()
     known = select(func.count(column)).select_from(Run).join(Step, Step.run_id == Run.id)
-    total = known.where(Run.experiment_id == experiment_id).scalar_subquery()
+    total = known.where(_among(of)).scalar_subquery()
     runs, longest, values = session.execute(select(func.count(), func.max(ends.c.last), total).select_from(ends)).one()
     if values <= MOST_VALUES:
         return _Extent(values, longest, 1)
@@ -77,10 +79,10 @@ def _extent(session: Session, experiment_id: str, column: Any) -> _Extent:
 
 
 def _rows(
-    session: Session, experiment_id: str, column: Any, wanted: Sequence[ColumnElement[Any]], extent: _Extent
+    session: Session, of: Of, column: Any, wanted: Sequence[ColumnElement[Any]], extent: _Extent
 ) -> Iterable[Any]:
     """Run, step and what is wanted: of every step that has the column, or of every so many steps of the last."""
-    of = (Run.experiment_id == experiment_id, column.is_not(None))
+    known = (_among(of), column.is_not(None))
     picked = select(Step.run_id, Step.step, *wanted).select_from(Run)
     if extent.apart == 1:
         read = picked.join(Step, Step.run_id == Run.id)
@@ -90,10 +92,10 @@ def _rows(
         ends = ends.union_all(select(ends.c.step + extent.apart).where(ends.c.step < extent.longest))
         inner = aliased(Step)
         within = (inner.run_id == Run.id, inner.step > ends.c.step - extent.apart, inner.step <= ends.c.step)
-        known = select(inner.step).where(*within, getattr(inner, column.key).is_not(None))
-        last = known.order_by(inner.step.desc()).limit(1).correlate(Run, ends).scalar_subquery()
+        there = select(inner.step).where(*within, getattr(inner, column.key).is_not(None))
+        last = there.order_by(inner.step.desc()).limit(1).correlate(Run, ends).scalar_subquery()
         read = picked.join(ends, true()).join(Step, and_(Step.run_id == Run.id, Step.step == last))
-    return session.execute(read.where(*of).order_by(Step.run_id, Step.step))
+    return session.execute(read.where(*known).order_by(Step.run_id, Step.step))
 
 
 def _gathered(rows: Iterable[tuple[str, int, Value]]) -> dict[str, list[tuple[int, Value]]]:
@@ -103,7 +105,7 @@ def _gathered(rows: Iterable[tuple[str, int, Value]]) -> dict[str, list[tuple[in
     return by_run
 
 
-def list_by_layer(context: Context, of: str | Sequence[str], measure: str) -> dict[str, dict[str, Any]]:
+def list_by_layer(context: Context, of: Of, measure: str) -> dict[str, dict[str, Any]]:
     """``{"values", "reasons", "n"}`` of a measure by layer, for every run that has it, of an experiment or by id."""
     found = Run.results[("by_layer", measure)]
     n = Run.results[("by_layer_n", measure)]
@@ -112,10 +114,10 @@ def list_by_layer(context: Context, of: str | Sequence[str], measure: str) -> di
         return {run_id: {**one, "n": rows} for run_id, one, rows in session.execute(wanted) if one}
 
 
-def list_run_figures(context: Context, experiment_id: str, slug: str) -> dict[str, dict[str, Any]]:
-    """The data of a figure, for every run of an experiment that has it."""
+def list_run_figures(context: Context, of: Of, slug: str) -> dict[str, dict[str, Any]]:
+    """The data of a figure, for every run that has it, of an experiment or by id."""
     wanted = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
-    stored = wanted.where(Run.experiment_id == experiment_id, RunFigure.slug == slug)
+    stored = wanted.where(_among(of), RunFigure.slug == slug)
     with context.sessions() as session:
         return dict(session.execute(stored).all())
 
@@ -135,6 +137,6 @@ def get_activation(context: Context, run_id: str) -> dict[str, Any]:
     return found
 
 
-def _among(of: str | Sequence[str]) -> ColumnElement[bool]:
+def _among(of: Of) -> ColumnElement[bool]:
     """The runs of an experiment by its id, or those of these ids."""
     return Run.experiment_id == of if isinstance(of, str) else Run.id.in_(of)

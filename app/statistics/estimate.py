@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import sqrt
-from statistics import NormalDist, fmean, stdev
+from math import fsum, sqrt
+from statistics import NormalDist, fmean
 
 # Student's t at 97.5 %, for 1 to 30 degrees of freedom.
 T_QUANTILES = (
@@ -62,10 +62,20 @@ def estimate(values: Sequence[float], error: Error = Error.CI95) -> Estimate:
 
 
 def _half_width(values: Sequence[float], error: Error) -> float:
-    n, deviation = len(values), stdev(values)
+    n, deviation = len(values), _deviation(values)
     if error is Error.STD:
         return deviation
     return deviation / sqrt(n) * (t_quantile(n - 1) if error is Error.CI95 else 1)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The sample standard deviation, many times as fast as that of ``statistics``, which works in fractions.
+
+    Seen from the first value, so that it is nothing but 0 where all are alike.
+    """
+    seen = [value - values[0] for value in values]
+    mean = fsum(seen) / len(seen)
+    return sqrt(fsum((one - mean) ** 2 for one in seen) / (len(seen) - 1))
 
 
 def t_quantile(degrees: int) -> float:

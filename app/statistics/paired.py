@@ -1,6 +1,7 @@
 """Whether a mean of paired differences is more than chance: exact sign flips, however few pairs there are."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -42,5 +43,6 @@ def _all(n: int) -> npt.NDArray[np.float64]:
     return np.asarray(2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1) - 1, float)
 
 
+@lru_cache(maxsize=8)
 def _drawn(n: int) -> npt.NDArray[np.float64]:
     return np.asarray(2.0 * np.random.default_rng(0).integers(0, 2, (DRAWN, n)) - 1, float)

@@ -79,7 +79,7 @@ def moments(values: Sequence[float]) -> Moments | None:
 
 def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
     """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
-    finished = Gathered([run for run in gathered.runs if run.status is RunStatus.FINISHED])
+    finished = gathered.part([run for run in gathered.runs if run.status is RunStatus.FINISHED])
     cells: dict[tuple[Cell, ...], dict[Column, list[float]]] = {}
     for run in finished.runs:
         row = cells.setdefault(tuple(gathered.value(run, field) for field in fields), {})

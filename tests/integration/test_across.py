@@ -222,7 +222,7 @@ def test_the_table_in_latex_and_markdown(client, two):
     assert text.splitlines()[-2:] == ["| roberta | 0 | 0.6 ± 0.0 |", "| roberta | 1 | 0.7 ± 0.0 |"]
     page = words(client.get("/compare/runs?group=model&group=lam&decimals=1&bold=0"))
     assert "| roberta | 1 | 0.7 ± 0.0 |" in page
-    assert "<strong>" not in page
+    assert "<strong>" not in page.partition('<section id="means">')[2]
 
 
 def test_the_table_as_numbers(client, two):
@@ -321,3 +321,40 @@ def test_a_run_without_performance_is_told_beside_the_table(client, launch):
     page = words(client.get("/compare/runs"))
     assert "Left out, because it has not finished: 1 run." in page
     assert "Left out, because performance is undefined: 1 run." in page
+
+
+def test_figures_over_the_api_are_those_of_the_page(client, two):
+    slugs = client.get("/api/compare/runs/figures").json()
+    assert {"isotropy", "lambda", "parallel", "learning", "watched", "activation"} <= {*slugs}
+    figure = client.get("/api/compare/runs/figures/isotropy?q=model:roberta&seeds=1").json()
+    assert [row[figure["columns"].index("seed")] for row in figure["rows"]] == [0, 1, 2, 0, 1, 2]
+    assert client.get("/api/compare/runs/figures/pareto").status_code == 404
+
+
+def test_both_scatters_stand_with_their_controls_and_what_the_runs_say(client, two):
+    page = words(client.get("/compare/runs?error=se"))
+    assert page.count('data-figure="/compare/runs/figures/') == 2
+    assert '<option value="se" selected>standard error</option>' in page
+    assert "What the runs say" in page
+    assert "standard errors of the mean" in page
+
+
+def test_forms_keep_what_the_table_of_runs_is_searched_for(client, two):
+    page = words(client.get(f"/experiments/{two[0]}?q=lam:1&sort=-performance"))
+    for form in ("scatters-form", "layers-form", "curves-form"):
+        assert f'<input type="hidden" name="q" value="lam:1" form="{form}">' in page
+        assert f'<input type="hidden" name="sort" value="-performance" form="{form}">' in page
+
+
+def test_a_run_that_a_script_logged_is_not_said_to_be_of_validation_tokens(client, launch):
+    run = made(1.0, 0, 0.5)
+    run.config = {**run.config, "logged": True}
+    one = launch("script", run)
+    caption = client.get(f"/api/experiments/{one}/figures/isotropy").json()["caption"]
+    assert caption.startswith("IsoScore★ is as a script logged it. ")
+
+
+def test_an_experiment_without_a_run_has_empty_figures(client, launch):
+    one = launch("nothing yet")
+    for slug in ("lambda", "isotropy", "layers", "parallel", "methods"):
+        assert client.get(f"/experiments/{one}/figures/{slug}.json").json()["data"] == []

@@ -15,6 +15,9 @@ from app.routes.api.schemas.across import (
     SettingsOut,
     SideOut,
 )
+from app.routes.api.schemas.figures import FigureOut
+from app.routes.pages.across_figures import offered_of, read_across
+from app.routes.pages.sweep_figures import SweepDep
 from app.services.across import choose_runs, summarise
 from app.tables.latex import latex
 from app.tables.markdown import markdown
@@ -32,6 +35,13 @@ Group = Annotated[
     Query(
         description="Fields that groups are made of: task, experiment, model, regularizer, lam, zeta, seed or a "
         "training option; without one, all that varies but tasks and seeds."
+    ),
+]
+On = Annotated[
+    str,
+    Query(
+        description="Data set and metric as `<id of the data set>.<metric>`, since performance is comparable on one "
+        "alone; without it, those on which the most runs have finished."
     ),
 ]
 TEXTS = {"markdown": "text/markdown", "latex": "application/x-tex", "csv": "text/csv"}
@@ -87,3 +97,17 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
         differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in found.equal.items()],
     )
+
+
+@router.get("/figures")
+def list_figures(context: ContextDep, q: Search = "") -> list[str]:
+    """The slugs of all figures that the runs of a search can have."""
+    return offered_of(choose_runs(context, q).gathered)
+
+
+@router.get("/figures/{slug}")
+def show_figure(
+    context: ContextDep, slug: str, look: SweepDep, q: Search = "", group: Group = None, on: On = ""
+) -> FigureOut:
+    """A figure of the runs of a search, as on the page of an experiment."""
+    return FigureOut.of(read_across(context, choose_runs(context, q, group or ()), slug, on, look))

@@ -2,18 +2,33 @@
 
 import re
 from hashlib import blake2b
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from app.conclusion.conclusion import Conclusion
 from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
-from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK
+from app.figures.colouring import Colouring, choices
+from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK, scale_of
 from app.figures.headings import head
+from app.figures.layer_measures import WATCHED, title_of
+from app.figures.logged import WINDOWS
+from app.figures.metrics import SCALES
+from app.figures.sweep import Sweep
 from app.problems import status_of
-from app.routes.pages.across_figures import cautions, offered_of, on_of, read_across, scale_on, scales_of
+from app.routes.pages.across_figures import (
+    cautions,
+    draw_across,
+    offered_of,
+    on_of,
+    read_across,
+    scale_on,
+    scales_of,
+    sweep_across,
+)
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.run_table import RunQueryDep, encoded, read_table
 from app.routes.pages.sweep_figures import SweepDep, SweepQuery
@@ -22,6 +37,7 @@ from app.search.language import quoted
 from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.experiments import list_names
 from app.services.run_search import RunQuery
+from app.statistics.estimate import Error
 from app.tables.latex import latex
 from app.tables.markdown import markdown
 from app.tables.printed import MOST_DECIMALS, printed
@@ -31,7 +47,6 @@ from app.templating import templates
 
 router = APIRouter(prefix="/compare/runs")
 
-View = Literal["isotropy", "lambda"]
 OF_EXPERIMENTS = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
 OFFERED = 200
 """Experiments in the list to add another from; all others are found by search."""
@@ -44,13 +59,12 @@ COLUMNS = {
 
 
 class AcrossQuery(NamedTuple):
-    """What the URL says: the search, what groups are made of, what figures are of, and the view of the scatter."""
+    """What the URL says: the search, what groups are made of, and what figures are of."""
 
     q: str = ""
     group: tuple[str, ...] = ()
     on: str = ""
     """A data set and a metric."""
-    view: View = "isotropy"
 
     def encoded(self, **changed: str) -> str:
         """The query string again, or one that differs; what is not said otherwise is left out."""
@@ -58,7 +72,7 @@ class AcrossQuery(NamedTuple):
 
     def pairs(self, **changed: str) -> list[tuple[str, str]]:
         """The same as names with values."""
-        given = {"q": self.q, "on": self.on, "view": self.view if self.view != "isotropy" else ""} | changed
+        given = {"q": self.q, "on": self.on} | changed
         return [*given.items(), *(("group", field) for field in self.group)]
 
 
@@ -66,9 +80,8 @@ def _query(
     q: str = "",
     group: Annotated[list[str] | None, Query()] = None,
     on: str = "",
-    view: View = "isotropy",
 ) -> AcrossQuery:
-    return AcrossQuery(q.strip(), tuple(group or ()), on, view)
+    return AcrossQuery(q.strip(), tuple(group or ()), on)
 
 
 AcrossDep = Annotated[AcrossQuery, Depends(_query)]
@@ -137,19 +150,20 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep
 def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuery, table: TableQuery) -> dict[str, Any]:
     gathered = chosen.gathered
     offered = offered_of(gathered)
+    figures = _figures(context, sweep_across(chosen, query.on), look) if offered else {}
     groupable = {*gathered.differing} & {*gathered.varying, TASK, EXPERIMENT, REGULARIZER, SEED} | {*chosen.fields}
     return {
         "chosen": chosen,
         "counted": shown_of(chosen),
         "listed": f"/compare/runs/list{encoded(RunQuery(query.q))}",
-        "asked": _asked(query, look),
+        "asked": query.encoded(),
         # What is kept of figures further down holds for the same runs alone.
-        "key": blake2b(_asked(query, look).encode(), digest_size=6).hexdigest(),
+        "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": cautions(chosen, query.on),
         "scales": scales_of(gathered),
         "on": on_of(scale_on(gathered, query.on)) if offered else "",
         "offered": offered,
-        "scatter": read_across(context, chosen, query.view, query.on, look) if offered else None,
+        **figures,
         "groupable": {field: head(field) for field in FIELDS if field in groupable},
         "settings": settings(gathered),
         "suggested": f"Runs: {_what(chosen, query.q)}",
@@ -157,7 +171,23 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         "others": _others(context, chosen) if OF_EXPERIMENTS.fullmatch(query.q) else {},
         "kept": parse_qsl(_joined(query.encoded(), look.encoded())),
         "kept_by_search": parse_qsl(_joined(look.encoded(), table.encoded())),
+        "kept_by_figures": parse_qsl(_joined(query.encoded(), table.encoded())),
         **_means(context, chosen, query, table),
+    }
+
+
+def _figures(context: Context, sweep: Sweep, look: SweepQuery) -> dict[str, Any]:
+    """The scatters with what they are drawn by, and what the runs say, as on the page of an experiment."""
+    return {
+        "sweep": sweep,
+        "scatters": [draw_across(context, sweep, slug, look) for slug in look.scatters],
+        "errors": Error,
+        "choices": choices(sweep),
+        "colouring": Colouring(sweep, look.look.colour),
+        "conclusion": Conclusion(sweep),
+        "scale": SCALES[scale_of(sweep.runs[0]).metric],
+        "watched": {measure: title_of(measure) for measure in WATCHED},
+        "windows": WINDOWS,
     }
 
 
@@ -168,7 +198,7 @@ def _means(context: Context, chosen: Chosen, query: AcrossQuery, table: TableQue
         "table": table,
         "printed": text,
         "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
-        "files": _joined(query.encoded(on="", view=""), table.encoded()),
+        "files": _joined(query.encoded(on=""), table.encoded()),
         "columns": COLUMNS,
         "most_decimals": MOST_DECIMALS,
     }
@@ -187,7 +217,7 @@ def _what(chosen: Chosen, q: str) -> str:
 
 def _asked(query: AcrossQuery, look: SweepQuery) -> str:
     """The query string of a figure."""
-    return _joined(query.encoded(view=""), look.encoded())
+    return _joined(query.encoded(), look.encoded())
 
 
 def _joined(*queries: str) -> str:

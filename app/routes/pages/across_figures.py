@@ -1,48 +1,42 @@
 """The figures of runs of any experiments by their slugs."""
 
-from collections.abc import Callable
-
 from app.context import Context
 from app.db.task import TaskKind
 from app.errors import NotFoundError
-from app.figures.clusters import SILHOUETTE, isotropy_silhouette
-from app.figures.depth import by_depth
+from app.figures.clusters import SILHOUETTE
 from app.figures.figure import Figure
 from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Scale
 from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.numerals import count, plural
-from app.routes.pages.sweep_figures import FIGURES, Asked, SweepQuery
+from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
 from app.services.across import Chosen
-from app.services.run_data import list_by_layer
-
-OF_ROWS = ("isotropy", "lambda", "methods")
-"""Figures that read nothing besides the rows of runs, and so are those of an experiment."""
-BY_LAYER: dict[str, Callable[[Context, Sweep], Figure]] = {
-    SILHOUETTE: lambda context, sweep: isotropy_silhouette(sweep, list_by_layer(context, _ids(sweep), SILHOUETTE)),
-    "twonn": lambda context, sweep: by_depth(sweep, list_by_layer(context, _ids(sweep), "twonn"), "twonn"),
-}
 
 
 def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: SweepQuery) -> Figure:
     """One figure of the runs on one data set by one metric, those on which the most have finished unless it is said."""
     if slug not in offered_of(chosen.gathered):
         raise NotFoundError(f"There is no figure {slug!r} of these runs.")
-    shown = chosen.gathered.on(scale_on(chosen.gathered, on))
-    sweep = shown.sweep(chosen.fields)
-    if slug in BY_LAYER:
-        return BY_LAYER[slug](context, sweep)
-    # All have the metric of the first one's experiment.
-    return FIGURES[slug](Asked(context, shown.runs[0].experiment, sweep, look))
+    return draw_across(context, sweep_across(chosen, on), slug, look)
+
+
+def sweep_across(chosen: Chosen, on: str) -> Sweep:
+    """The runs that figures are of, told apart by what groups are made of."""
+    return chosen.gathered.on(scale_on(chosen.gathered, on)).sweep(chosen.fields)
+
+
+def draw_across(context: Context, sweep: Sweep, slug: str, look: SweepQuery) -> Figure:
+    """One figure of some runs at least, all of which have the metric of the first one's experiment."""
+    return FIGURES[slug](Asked(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs]))
 
 
 def offered_of(gathered: Gathered) -> list[str]:
-    """The figures that they can have: none without a run, and without classes there is nothing to tell apart."""
+    """The figures that they can have, besides those of a search for the best λ: see ``sweep_figures.offered``."""
     if not gathered.runs:
         return []
     classes = any(run.config.get("task") == TaskKind.CLASSIFICATION for run in gathered.runs)
-    return [slug for slug in (*OF_ROWS, *BY_LAYER) if classes or slug != SILHOUETTE]
+    return [slug for slug in FIGURES if slug not in OF_SEARCHES and (classes or slug != SILHOUETTE)]
 
 
 def scales_of(gathered: Gathered) -> dict[str, str]:
@@ -88,7 +82,3 @@ def cautions(chosen: Chosen, on: str) -> list[str]:
         named = ", ".join(head(field).lower() for field in others)
         told.append(f"Some points are means over runs that differ in {named} too.")
     return told
-
-
-def _ids(sweep: Sweep) -> list[str]:
-    return [run.id for run in sweep.runs]

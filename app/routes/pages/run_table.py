@@ -116,6 +116,11 @@ class RunTable:
             return palette.of_lambda(lam)
         return palette.METHODS[regularizer]
 
+    @property
+    def said(self) -> dict[str, str]:
+        """What its URL holds, by name."""
+        return given(self.query)
+
     def url(self, page: int = 1, **changed: str) -> str:
         """The same table with something else in its URL, which holds only what is not so by itself."""
         return f"{self.base}{encoded(self.query._replace(page=page), **changed)}"
@@ -137,9 +142,14 @@ class RunTable:
 
 def encoded(query: RunQuery, **changed: str) -> str:
     """The query string with its question mark, or nothing."""
-    given = {"q": query.q, "sort": query.sort_key, "page": str(query.page) if query.page > 1 else ""} | changed
-    said = urlencode({name: value for name, value in given.items() if value})
+    said = urlencode({name: value for name, value in (given(query) | changed).items() if value})
     return f"?{said}" if said else ""
+
+
+def given(query: RunQuery) -> dict[str, str]:
+    """What differs from the usual, by its name in the URL."""
+    said = {"q": query.q, "sort": query.sort_key, "page": str(query.page) if query.page > 1 else ""}
+    return {name: value for name, value in said.items() if value}
 
 
 def read_table(

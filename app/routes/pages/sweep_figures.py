@@ -15,7 +15,7 @@ from app.errors import NotFoundError
 from app.figures.bars import method_bars
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
-from app.figures.figure import Figure
+from app.figures.figure import Figure, undefined
 from app.figures.layer_measures import SHARES, WATCHED
 from app.figures.logged import PENALTY, TASK_LOSS, WINDOWS, Quantity, Way, logged, part_shown
 from app.figures.parallel import parallel
@@ -25,7 +25,7 @@ from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_perfor
 from app.figures.search import history, pareto, plane
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
-from app.services.run_data import ACTIVATION, Logged, list_by_layer, list_logged, list_looks, list_run_figures
+from app.services.run_data import ACTIVATION, Logged, Of, list_by_layer, list_logged, list_looks, list_run_figures
 from app.statistics.estimate import Error
 
 View = Literal["both", "isotropy", "lambda"]
@@ -90,12 +90,15 @@ SweepDep = Annotated[SweepQuery, Depends(_query)]
 
 
 class Asked(NamedTuple):
-    """An experiment, and how a figure of it is wanted."""
+    """A sweep, and how a figure of it is wanted."""
 
     context: Context
     experiment: Experiment
+    """That of the runs, or of the first of them."""
     sweep: Sweep
     query: SweepQuery
+    of: Of
+    """Whose steps and layers are read: the experiment by its id, or runs of several by theirs."""
 
     @property
     def trials(self) -> list[Trial]:
@@ -109,25 +112,27 @@ class Asked(NamedTuple):
 
 
 def _logged(asked: Asked, quantity: Quantity) -> Figure:
-    found = list_logged(asked.context, asked.experiment.id, quantity.column)
+    found = list_logged(asked.context, asked.of, quantity.column)
     way = Way(asked.query.look.seeds, asked.query.log, asked.query.smooth)
     return logged(asked.sweep, quantity, found.by_run, _sample(found, "logged values"), way)
 
 
 def _watched(asked: Asked) -> Figure:
-    found = list_looks(asked.context, asked.experiment.id, [asked.query.measure])
+    found = list_looks(asked.context, asked.of, [asked.query.measure])
     return while_training(asked.sweep, found.by_run, asked.query.measure, _sample(found, "looks"))
 
 
 def _layers(asked: Asked) -> Figure:
-    found = list_looks(asked.context, asked.experiment.id, [asked.query.measure])
+    found = list_looks(asked.context, asked.of, [asked.query.measure])
     settings = asked.sweep.settings
+    if not settings:
+        return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here when it trains.")
     setting = settings[min(asked.query.setting, len(settings) - 1)]
     return setting_probe(asked.sweep, setting, found.by_run, asked.query.measure, _sample(found, "looks"))
 
 
 def _late_anisotropy(asked: Asked) -> Figure:
-    found = list_looks(asked.context, asked.experiment.id, SHARES)
+    found = list_looks(asked.context, asked.of, SHARES)
     return late_anisotropy(asked.sweep, found.by_run, _sample(found, "looks"))
 
 
@@ -143,27 +148,29 @@ FIGURES: dict[str, Callable[[Asked], Figure]] = {
     "penalties": lambda asked: _logged(asked, PENALTY),
     "methods": lambda asked: method_bars(asked.sweep, asked.metric),
     SILHOUETTE: lambda asked: isotropy_silhouette(
-        asked.sweep, list_by_layer(asked.context, asked.experiment.id, SILHOUETTE), asked.query.look
+        asked.sweep, list_by_layer(asked.context, asked.of, SILHOUETTE), asked.query.look
     ),
     "watched": _watched,
     "layers": _layers,
     "late-anisotropy": _late_anisotropy,
-    "twonn": lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.experiment.id, "twonn"), "twonn"),
+    "twonn": lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.of, "twonn"), "twonn"),
     "pareto": lambda asked: pareto(asked.trials, asked.metric),
     "search-history": lambda asked: history(asked.trials, asked.metric),
     "search-plane": lambda asked: plane(asked.trials, asked.metric),
-    "activation": lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.experiment.id, ACTIVATION)),
+    "activation": lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.of, ACTIVATION)),
 }
 
 
 OF_SEARCHES = ("pareto", "search-history", "search-plane")
 
 
-def read_figure(context: Context, experiment: Experiment, slug: str, query: SweepQuery) -> Figure:
-    """One figure of an experiment."""
+def read_figure(
+    context: Context, experiment: Experiment, slug: str, query: SweepQuery, sweep: Sweep | None = None
+) -> Figure:
+    """One figure of an experiment; its sweep, where that is at hand, need not be gathered again."""
     if slug not in offered(experiment):
         raise NotFoundError(f"There is no figure {slug!r} of this experiment.")
-    return FIGURES[slug](Asked(context, experiment, Sweep.of(experiment), query))
+    return FIGURES[slug](Asked(context, experiment, sweep or Sweep.of(experiment), query, experiment.id))
 
 
 def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
