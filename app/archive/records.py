@@ -129,7 +129,7 @@ class LoggedExperimentRecord(ExperimentRecord):
     """What the runs of an experiment share that a user's script logged."""
 
     config: LoggedConfig  # type: ignore[assignment]
-    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_SETTINGS)  # type: ignore[assignment]
+    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_SETTINGS)
     study: None
 
 
