@@ -68,7 +68,9 @@ def tested(found: Evidence, sweep: Sweep) -> list[str]:
     if floor is not None and floor > LEVEL:
         after = f", {p_value(floor)} after Holm" if several > 1 else ""
         needed = pairs_needed(LEVEL, several)
-        enough = f"That takes {needed} seeds or more." if needed else "No number of seeds is enough for so many settings."
+        enough = (
+            f"That takes {needed} seeds or more." if needed else "No number of seeds is enough for so many settings."
+        )
         said.append(
             f"The smallest p that {plural(high, 'seed')} can reach is {p_value(smallest)}{after}: no difference can "
             f"fall below {LEVEL}, however great. {enough}"

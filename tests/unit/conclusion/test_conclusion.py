@@ -24,7 +24,9 @@ def test_the_headline_tells_direction_coefficients_p_and_n():
         "The more isotropic a run, the better it does: "
         "Spearman 1.00 (p = 0.0015), Pearson 1.00 (p = 0.0015), over 12 runs."
     )
-    assert found.permuted.startswith("p is two-sided, by all 1,296 permutations of settings within seed: runs of one seed begin")
+    assert found.permuted.startswith(
+        "p is two-sided, by all 1,296 permutations of settings within seed: runs of one seed begin"
+    )
     worse = concluded(*runs((-1.0, 0.0, 1.0), 4, slope=-0.05))
     assert worse.headline.startswith("The more isotropic a run, the worse it does: Spearman −")
 
