@@ -10,9 +10,11 @@ from app.figures.sweep import Sweep
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What stands beside the scatters of a sweep; of any runs, whether of one experiment or of several."""
+    """What stands beside the scatters of a sweep."""
 
     sweep: Sweep
+    study: bool = False
+    """Whether each λ was chosen by what those before it had reached."""
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -32,7 +34,7 @@ class Conclusion:
     @property
     def permuted(self) -> str:
         """What its p-values are of."""
-        return words.permuted(self.evidence)
+        return words.permuted(self.evidence, self.sweep)
 
     @property
     def tested(self) -> list[str]:
@@ -42,9 +44,9 @@ class Conclusion:
     @property
     def notes(self) -> list[str]:
         """What was left out or could not be compared."""
-        return [*words.left_out(self.sweep), *self.evidence.unpaired]
+        return [*words.left_out(self.sweep, self.evidence), *self.evidence.unpaired]
 
     @property
     def cautions(self) -> list[str]:
         """What flatters the numbers."""
-        return words.cautions(self.evidence, self.sweep)
+        return words.cautions(self.evidence, self.sweep, study=self.study)

@@ -1,18 +1,20 @@
 """The numbers of a conclusion: whether isotropy and performance go together, and every λ against λ = 0."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from statistics import fmean
 
-from app.db.models import Run
+from app.db.models import Run, RunStatus
 from app.figures.points import scored
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
+from app.numerals import count
 from app.statistics.correlation import Correlation, correlation
 from app.statistics.estimate import Estimate, estimate
 from app.statistics.holm import holm
 from app.statistics.paired import SignFlips, sign_flips
+from app.statistics.repeats import by_seed
 
 LEVEL = 0.05
 MOST_NAMED = 3
@@ -41,14 +43,18 @@ class Difference:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All of a sweep; ``correlation`` is over single runs, not over their means."""
+    """All of a sweep; ``correlation`` is over seeds of settings, not over the means of settings."""
 
     correlation: Correlation
     within: list[str]
-    """Fields within which runs are correlated and λ is permuted: whatever is no part of the regularizer's settings."""
+    """Fields that mean something to every run: within them runs are correlated, and settings are permuted."""
     differences: list[Difference]
     unpaired: list[str]
-    """Sentences: what has no baseline, no seed in common with it, or two runs of a seed."""
+    """Sentences: what has no baseline, or no seed in common with it."""
+    repeated: list[str]
+    """Settings and seeds that were run more than once, and count once."""
+    given_up: list[str]
+    """Settings of which a study gave up a run by what it had reached: those that were left to finish do not count."""
 
     @property
     def smallest_p_holm(self) -> float | None:
@@ -59,53 +65,70 @@ class Evidence:
 
 def evidence(sweep: Sweep) -> Evidence:
     """Of the finished runs."""
-    runs = [run for run in scored(sweep) if run.performance is not None and isfinite(run.performance)]
+    given_up = {sweep.setting(run) for run in sweep.runs if run.status is RunStatus.PRUNED}
+    finite = [run for run in scored(sweep) if run.performance is not None and isfinite(run.performance)]
+    by_setting = {setting: runs for setting, runs in sweep.by_setting(finite).items() if setting not in given_up}
     within = [field for i, field in enumerate(sweep.fields)
               if all(setting.values[i] is not None for setting in sweep.settings)]  # fmt: skip
-    differences, unpaired = _differences(sweep, runs)
-    return Evidence(_correlation(sweep, runs, within), within, differences, unpaired)
+    differences, unpaired = _differences(sweep, by_setting, given_up)
+    return Evidence(
+        _correlation(sweep, by_setting, within),
+        within,
+        differences,
+        unpaired,
+        [f"{sweep.label(setting)}, seed {seed}" for setting, runs in by_setting.items() for seed in _repeated(runs)],
+        [sweep.label(setting) for setting in sweep.settings if setting in given_up],
+    )
 
 
-def _correlation(sweep: Sweep, runs: Sequence[Run], within: Sequence[str]) -> Correlation:
+def named(labels: Sequence[str]) -> str:
+    """The first few of them, and how many there are besides."""
+    more = f" and {count(len(labels) - MOST_NAMED)} more" if len(labels) > MOST_NAMED else ""
+    return "; ".join(labels[:MOST_NAMED]) + more
+
+
+def _correlation(sweep: Sweep, by_setting: Mapping[Setting, Sequence[Run]], within: Sequence[str]) -> Correlation:
     places = [sweep.fields.index(field) for field in within]
-    x, y, seeds = [], [], []
+    x: list[float] = []
+    y: list[float] = []
+    seeds: list[int] = []
     groups: list[Hashable] = []
-    for run in runs:
-        if run.performance is not None and run.isoscore_star is not None and isfinite(run.isoscore_star):
-            x.append(run.isoscore_star)
-            y.append(run.performance)
-            values = sweep.setting(run).values
-            seeds.append(run.seed)
-            groups.append(tuple(values[place] for place in places))
+    for setting, runs in by_setting.items():
+        measured = [run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star)]
+        isotropy = by_seed((run.seed, run.isoscore_star) for run in measured if run.isoscore_star is not None)
+        x += isotropy.values()
+        y += _performances(measured).values()
+        seeds += isotropy
+        groups += [tuple(setting.values[place] for place in places)] * len(isotropy)
     return correlation(tuple(x), tuple(y), tuple(seeds), tuple(groups))
 
 
-def _differences(sweep: Sweep, runs: Sequence[Run]) -> tuple[list[Difference], list[str]]:
+def _differences(
+    sweep: Sweep, by_setting: Mapping[Setting, Sequence[Run]], given_up: Collection[Setting]
+) -> tuple[list[Difference], list[str]]:
     """Every setting that has one, in the order of λ; and what there is to say of the others."""
-    by_setting = {setting: _by_seed(alike) for setting, alike in sweep.by_setting(runs).items()}
-    baselines = [setting for setting in by_setting if setting.baseline]
+    performances = {setting: _performances(runs) for setting, runs in by_setting.items()}
     found: list[tuple[Setting, list[int], list[float]]] = []
     alone, apart = [], []
-    for setting, performances in by_setting.items():
+    for setting, mine in performances.items():
         if setting.baseline:
             continue
-        baseline = next((one for one in baselines if sweep.belongs(one, sweep.family(setting))), None)
-        if baseline is None:
+        family = sweep.family(setting)
+        plain = next((of for one, of in performances.items() if one.baseline and sweep.belongs(one, family)), None)
+        if plain is None:
             alone.append(sweep.label(setting))
-            continue
-        seeds = sorted(performances.keys() & by_setting[baseline].keys())
-        if not seeds:
+        elif seeds := sorted(mine.keys() & plain.keys()):
+            found.append((setting, seeds, [mine[seed] - plain[seed] for seed in seeds]))
+        else:
             apart.append(sweep.label(setting))
-            continue
-        mine, plain = performances, by_setting[baseline]
-        found.append((setting, seeds, [fmean(mine[seed]) - fmean(plain[seed]) for seed in seeds]))
     told = []
     if alone:
-        without = "no run at λ = 0 that is alike in all else has a performance"
-        told.append(f"Not compared, because {without}: {_named(alone)}.")
+        counts = " that counts" if any(setting.baseline for setting in given_up) else ""
+        without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
+        told.append(f"Not compared, because {without}: {named(alone)}.")
     if apart:
-        told.append(f"Not compared, because λ = 0 was run with other seeds: {_named(apart)}.")
-    return _tested(sweep, found), [*told, *_twice(sweep, by_setting)]
+        told.append(f"Not compared, because λ = 0 was run with other seeds: {named(apart)}.")
+    return _tested(sweep, found), told
 
 
 def _tested(sweep: Sweep, found: Sequence[tuple[Setting, list[int], list[float]]]) -> list[Difference]:
@@ -117,26 +140,9 @@ def _tested(sweep: Sweep, found: Sequence[tuple[Setting, list[int], list[float]]
     ]
 
 
-def _by_seed(runs: Sequence[Run]) -> Mapping[int, list[float]]:
-    gathered: dict[int, list[float]] = {}
-    for run in runs:
-        if run.performance is not None:
-            gathered.setdefault(run.seed, []).append(run.performance)
-    return gathered
+def _performances(runs: Sequence[Run]) -> Mapping[int, float]:
+    return by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
 
 
-def _named(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
-    return "; ".join(labels[:MOST_NAMED]) + more
-
-
-def _twice(sweep: Sweep, by_setting: Mapping[Setting, Mapping[int, Sequence[float]]]) -> list[str]:
-    doubled = [
-        f"{sweep.label(setting)}, seed {seed}"
-        for setting, by_seed in by_setting.items()
-        for seed, performances in by_seed.items()
-        if len(performances) > 1
-    ]
-    if not doubled:
-        return []
-    return [f"Run more than once, and compared by the mean of such runs: {_named(doubled)}."]
+def _repeated(runs: Sequence[Run]) -> list[int]:
+    return [seed for seed, often in sorted(Counter(run.seed for run in runs).items()) if often > 1]

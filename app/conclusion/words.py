@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.conclusion.evidence import LEVEL, Evidence
+from app.conclusion.evidence import LEVEL, Evidence, named
 from app.db.config import Checkpoint, Selection
 from app.db.models import Run
 from app.figures.points import finished, unscored
@@ -19,7 +19,7 @@ def headline(found: Evidence) -> str:
     if rank.value is None:
         return rank.reason or ""
     within = f", each within its {_fields(found)}" if found.within else ""
-    numbers = f"Spearman {_coefficient(rank)}, Pearson {_coefficient(linear)}, over {plural(measured.n, 'run')}{within}"
+    numbers = f"Spearman {_coefficient(rank)}, Pearson {_coefficient(linear)}, over {_runs(found)}{within}"
     if rank.p is None or rank.p > LEVEL:
         return f"Whether isotropy and performance go together cannot be told from chance here: {numbers}."
     which = "better" if rank.positive else "worse"
@@ -27,7 +27,7 @@ def headline(found: Evidence) -> str:
     return f"The more isotropic a run, the {which} it does{where}: {numbers}."
 
 
-def permuted(found: Evidence) -> str:
+def permuted(found: Evidence, sweep: Sweep) -> str:
     """What the p-values of the correlations are of; empty where there is no correlation."""
     measured = found.correlation
     if measured.spearman.value is None:
@@ -39,9 +39,14 @@ def permuted(found: Evidence) -> str:
     if measured.smallest_p is not None and measured.smallest_p > LEVEL:
         least = f" So few runs cannot give a p below {p_value(measured.smallest_p)}."
     how = f"all {count(measured.permutations)}" if measured.exact else f"{count(measured.permutations)} random"
+    begin = (
+        "are taken to begin alike, as their script did not say otherwise"
+        if any(run.config.get("logged") for run in sweep.runs)
+        else "begin with the same weights and read the rows in the same order"
+    )
     return (
-        f"p is two-sided, by {how} permutations of λ within {within}: runs of one seed begin with the same weights and "
-        f"read the rows in the same order, so only which λ they had is exchanged.{least}"
+        f"p is two-sided, by {how} permutations of settings within {within}: runs of one seed {begin}, so only which "
+        f"settings they had is exchanged.{least}"
     )
 
 
@@ -62,17 +67,23 @@ def tested(found: Evidence, sweep: Sweep) -> list[str]:
     floor, smallest = found.smallest_p_holm, min(one.flips.smallest_p for one in found.differences)
     if floor is not None and floor > LEVEL:
         after = f", {p_value(floor)} after Holm" if several > 1 else ""
+        needed = pairs_needed(LEVEL, several)
+        enough = (
+            f"That takes {needed} seeds or more." if needed else "No number of seeds is enough for so many settings."
+        )
         said.append(
             f"The smallest p that {plural(high, 'seed')} can reach is {p_value(smallest)}{after}: no difference can "
-            f"fall below {LEVEL}, however great. That takes {pairs_needed(LEVEL, several)} seeds or more."
+            f"fall below {LEVEL}, however great. {enough}"
         )
     return said
 
 
-def cautions(found: Evidence, sweep: Sweep) -> list[str]:
+def cautions(found: Evidence, sweep: Sweep, *, study: bool) -> list[str]:
     """What was chosen on the very rows that are shown."""
     runs = finished(sweep)
     said = []
+    if study:
+        said.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     if chosen := sum(map(_chose_on_validation, runs)):
         which = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"
         said.append(f"{which} chose their checkpoint or their end on the validation rows shown, which flatters them.")
@@ -81,12 +92,22 @@ def cautions(found: Evidence, sweep: Sweep) -> list[str]:
     return said
 
 
-def left_out(sweep: Sweep) -> list[str]:
-    """Which finished runs the numbers are not of."""
-    without = sum(run.performance is not None and run.isoscore_star is None for run in finished(sweep))
-    isotropy = [f"Not in the correlation, because IsoScore★ is undefined: {plural(without, 'run')}."] if without else []
-    performance = unscored(sweep).replace("Not drawn", "Left out").strip()
-    return [*([performance] if performance else []), *isotropy]
+def left_out(sweep: Sweep, found: Evidence) -> list[str]:
+    """Which finished runs the numbers are not of, and which of them count as one."""
+    said = [performance] if (performance := unscored(sweep).replace("Not drawn", "Left out").strip()) else []
+    if without := sum(run.performance is not None and run.isoscore_star is None for run in finished(sweep)):
+        said.append(f"Not in the correlation, because IsoScore★ is undefined: {plural(without, 'run')}.")
+    if found.given_up:
+        said.append(
+            "Left out, because the study gave up some of their runs by what these had reached, and those that it let "
+            f"finish flatter them: {named(found.given_up)}."
+        )
+    if found.repeated:
+        said.append(
+            "Run more than once, and counted once, by the mean of such runs, in the correlation and in the "
+            f"comparison: {named(found.repeated)}."
+        )
+    return said
 
 
 def p_value(p: float | None) -> str:
@@ -97,6 +118,11 @@ def p_value(p: float | None) -> str:
 def waiting(runs: Sequence[Run]) -> bool:
     """Whether it is too early to say anything."""
     return not any(run.performance is not None for run in runs)
+
+
+def _runs(found: Evidence) -> str:
+    several = plural(found.correlation.n, "run")
+    return f"{several}, repeated ones counted once" if found.repeated else several
 
 
 def _fields(found: Evidence) -> str:

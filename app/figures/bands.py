@@ -1,6 +1,6 @@
 """Lines over optimizer steps: means over the seeds of each setting, and around them how far the means are known."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 
 import plotly.graph_objects as go
@@ -10,6 +10,7 @@ from app.figures.figure import plain
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.statistics.estimate import Estimate, estimate
+from app.statistics.repeats import by_seed
 
 Curve = Sequence[tuple[int, float]]
 """A value at every step at which it was logged."""
@@ -20,16 +21,17 @@ MOST_BANDS = legend.MOST_ENTRIES
 """Of more settings the intervals are in the numbers alone: bands would hide each other."""
 
 
-def over_seeds(curves: Sequence[Curve]) -> list[tuple[int, Estimate]]:
-    """The mean over runs at every step at which some of them have a value."""
-    at: dict[int, list[float]] = {}
-    for step, value in chain.from_iterable(curves):
-        at.setdefault(step, []).append(value)
-    return [(step, estimate(values)) for step, values in sorted(at.items())]
+def over_seeds(curves: Iterable[tuple[int, Curve]]) -> list[tuple[int, Estimate]]:
+    """The mean over seeds at every step at which some of them have a value; ``curves`` are runs by their seeds."""
+    at: dict[int, list[tuple[int, float]]] = {}
+    for seed, curve in curves:
+        for step, value in curve:
+            at.setdefault(step, []).append((seed, value))
+    return [(step, estimate([*by_seed(values).values()])) for step, values in sorted(at.items())]
 
 
 def sizes(lines: Means) -> list[int]:
-    """How many runs are behind each mean."""
+    """How many seeds are behind each mean."""
     return [found.n for points in lines.values() for _, found in points]
 
 

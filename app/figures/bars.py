@@ -45,7 +45,7 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
                     bar.method,
                     *sweep.cells(bar.best.setting),
                     bar.among,
-                    len(bar.best.runs),
+                    bar.best.performance.n,
                     *cells(bar.best.performance),
                 ]
                 for bar in bars
@@ -70,7 +70,7 @@ def _sign(lam: float) -> int:
 
 
 def _caption(bars: Sequence[Bar], chosen: bool) -> str:
-    means = averaged([len(bar.best.runs) for bar in bars])
+    means = averaged([bar.best.performance.n for bar in bars])
     if not chosen:
         return means
     most = max(bar.among for bar in bars)

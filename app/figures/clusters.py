@@ -16,6 +16,7 @@ from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts, texts
 from app.numerals import plural
 from app.statistics.estimate import Error, estimate
+from app.statistics.repeats import by_seed
 
 SILHOUETTE = "silhouette"
 
@@ -43,12 +44,13 @@ def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], error: Error) -
     drawn = []
     for setting, runs in sweep.by_setting(sweep.runs).items():
         both = [
-            (run.isoscore_star, found[run.id]["values"][-1])
+            (run.seed, run.isoscore_star, found[run.id]["values"][-1])
             for run in runs
             if run.isoscore_star is not None and run.id in found and found[run.id]["values"][-1] is not None
         ]
         if both:
-            x, y = (estimate(values, error) for values in zip(*both, strict=True))
+            x = estimate([*by_seed((seed, isotropy) for seed, isotropy, _ in both).values()], error)
+            y = estimate([*by_seed((seed, silhouette) for seed, _, silhouette in both).values()], error)
             words = f"{plural(y.n, 'seed')}<br>IsoScore★ {interval(x)}<br>silhouette {interval(y)}"
             drawn.append(Mark(setting, x, y, words))
     return drawn

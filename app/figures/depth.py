@@ -17,6 +17,7 @@ from app.figures.sweep import Sweep
 from app.figures.texts import texts
 from app.numerals import count
 from app.statistics.estimate import Estimate, estimate
+from app.statistics.repeats import by_seed
 from isotropy.catalog import MEASURES
 
 
@@ -45,9 +46,13 @@ def by_depth(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str)
 
 def _means(runs: Sequence[Run], found: Mapping[str, Mapping[str, Any]]) -> list[Estimate | None]:
     """The mean over runs of each layer, first layer first; None where no run has a value."""
-    values = zip_longest(*(found[run.id]["values"] for run in runs if run.id in found))
-    known = [[value for value in layer if value is not None] for layer in values]
-    return [estimate(layer) if layer else None for layer in known]
+    measured = [run for run in runs if run.id in found]
+    layers = zip_longest(*(found[run.id]["values"] for run in measured))
+    known = [
+        by_seed((run.seed, value) for run, value in zip(measured, layer, strict=True) if value is not None)
+        for layer in layers
+    ]
+    return [estimate([*layer.values()]) if layer else None for layer in known]
 
 
 def _caption(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str, sizes: Sequence[int]) -> str:

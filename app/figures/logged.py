@@ -58,7 +58,7 @@ def logged(
     runs = [(run, smoothed(by_run[run.id], way.window)) for run in sweep.runs if by_run.get(run.id)]
     curves = {run.id: curve for run, curve in runs}
     lines = {
-        setting: bands.over_seeds([curves[run.id] for run in alike])
+        setting: bands.over_seeds((run.seed, curves[run.id]) for run in alike)
         for setting, alike in sweep.by_setting(run for run, _ in runs).items()
     }
     log = way.log and all(value > 0 for _, curve in runs for _, value in curve)

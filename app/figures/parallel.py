@@ -11,7 +11,7 @@ from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
 from app.figures.metrics import SCALES
 from app.figures.points import empty, finished
-from app.figures.setting import cell, words
+from app.figures.setting import words
 from app.figures.sweep import Sweep
 from app.numerals import plural
 from app.regularizers import NAMES
@@ -36,10 +36,11 @@ class Axis(NamedTuple):
     def steps(self) -> list[Cell]:
         """The different values of a setting in their order; none of a measurement, or where they are too many."""
         found = list(dict.fromkeys(self.values))
-        numbers = [value for value in found if isinstance(value, int | float)]
+        numbers = sorted(value for value in found if isinstance(value, int | float))
         if len(numbers) < len(found):
-            return found
-        return [] if self.measured or len(found) > MOST_VALUES else [*sorted(numbers)]
+            words_found = [value for value in found if isinstance(value, str)]
+            return [*([None] if None in found else []), *numbers, *words_found]
+        return [] if self.measured or len(found) > MOST_VALUES else [*numbers]
 
 
 def parallel(sweep: Sweep, metric: str) -> Figure:
@@ -51,7 +52,7 @@ def parallel(sweep: Sweep, metric: str) -> Figure:
         title="Runs by all that varies",
         caption=_caption(sweep, runs) if runs else "",
         table=Table([axis.field or axis.title for axis in axes], Columns(*(axis.values for axis in axes))),
-        draw=partial(_draw, axes, [run.lam for run in runs]),
+        draw=partial(_draw, axes, [sweep.setting(run).lam for run in runs]),
         empty=None if runs else empty(sweep),
         wide=True,
     )
@@ -59,27 +60,26 @@ def parallel(sweep: Sweep, metric: str) -> Figure:
 
 def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
     """What varies, then what came out. Fields are called as the search of runs calls them."""
+    of = [sweep.setting(run) for run in runs]
+    methods: list[Cell] = [one.regularizer.value for one in of]
     settings = [
-        *([Axis("regularizer", "regularizer", [run.regularizer.value for run in runs])] if sweep.methods[1:] else []),
-        Axis("lam", "λ", [run.lam for run in runs]),
-        Axis("zeta", "ζ", [run.zeta for run in runs]),
-        *(_of_grid(sweep, field, runs) for field in sweep.fields),
+        *([Axis("regularizer", "regularizer", methods)] if sweep.methods[1:] else []),
+        Axis("lam", "λ", [one.lam for one in of]),
+        Axis("zeta", "ζ", [one.zeta for one in of]),
+        *(_of_grid(sweep, field, [one.values[place] for one in of]) for place, field in enumerate(sweep.fields)),
         Axis("seed", "seed", [run.seed for run in runs]),
     ]
     return [
-        *(axis for axis in settings if len(set(axis.values)) > 1),
+        *(axis for axis in settings if len({*axis.values} - {None}) > 1),
         Axis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], measured=True),
         Axis("performance", SCALES[metric].title, [run.performance for run in runs], measured=True),
     ]
 
 
-def _of_grid(sweep: Sweep, field: str, runs: Sequence[Run]) -> Axis:
-    title = field.replace("_", " ")
-    if field in sweep.told:
-        # Names that were told apart for the reader are none that a search knows.
-        return Axis("", title, [sweep.told[field][run.id] for run in runs])
-    searched = all(isinstance(value, str | int | float) for value in sweep.grid[field])
-    return Axis(field if searched else "", title, [cell(run.config.get(field)) for run in runs])
+def _of_grid(sweep: Sweep, field: str, values: list[Cell]) -> Axis:
+    # Names that were told apart for the reader are none that a search knows.
+    known = field not in sweep.told and all(isinstance(value, str | int | float) for value in sweep.grid[field])
+    return Axis(field if known else "", field.replace("_", " "), values)
 
 
 def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:

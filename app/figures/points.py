@@ -9,13 +9,14 @@ from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.numerals import plural
 from app.statistics.estimate import Error, Estimate, estimate
+from app.statistics.repeats import by_seed
 
 SEED_COLUMNS = ["seed", "performance", "performance_reason", "isoscore_star", "isoscore_star_reason"]
 
 
 @dataclass(frozen=True)
 class Point:
-    """The finished runs of one setting."""
+    """The finished runs of one setting, and the means over their seeds, of which each counts once."""
 
     setting: Setting
     runs: list[Run]
@@ -68,15 +69,19 @@ def table(sweep: Sweep, points: Sequence[Point], error: Error, *, seeds: bool) -
             ],
         )
     return Table(
-        [*sweep.columns, "runs", *(f"{of}_{what}" for of in ("performance", "isoscore_star")
-                                   for what in ("mean", error.column))],
-        [[*sweep.cells(p.setting), len(p.runs), *cells(p.performance), *cells(p.isotropy)] for p in points],
+        [*sweep.columns, *(f"{of}_{what}" for of in ("performance", "isoscore_star")
+                           for what in ("seeds", "mean", error.column))],
+        [[*sweep.cells(p.setting), *_counted(p.performance), *_counted(p.isotropy)] for p in points],
     )  # fmt: skip
 
 
 def cells(found: Estimate | None) -> list[float | None]:
     """A mean and its error as a table has them."""
     return [found.mean, found.half_width] if found else [None, None]
+
+
+def _counted(found: Estimate | None) -> list[float | None]:
+    return [found.n if found else 0, *cells(found)]
 
 
 def how_many(sizes: Sequence[int]) -> str:
@@ -93,6 +98,11 @@ def averaged(sizes: Sequence[int], error: Error = Error.CI95) -> str:
 
 
 def _point(setting: Setting, runs: list[Run], error: Error) -> Point:
-    performance = [run.performance for run in runs if run.performance is not None]
-    isotropy = [run.isoscore_star for run in runs if run.isoscore_star is not None]
-    return Point(setting, runs, estimate(performance, error), estimate(isotropy, error) if isotropy else None)
+    performance = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
+    isotropy = by_seed((run.seed, run.isoscore_star) for run in runs if run.isoscore_star is not None)
+    return Point(
+        setting,
+        runs,
+        estimate([*performance.values()], error),
+        estimate([*isotropy.values()], error) if isotropy else None,
+    )

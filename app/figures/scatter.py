@@ -67,11 +67,11 @@ def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
 def _caption(sweep: Sweep, points: Sequence[Point], error: Error, first: str, where: str) -> str:
     if not points:
         return ""
-    sizes = [len(point.runs) for point in points]
+    sizes = [point.performance.n for point in points]
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
     ring = " A ring and a dotted line mark λ = 0." if any(point.setting.baseline for point in points) else ""
     if max(sizes) == 1:
-        return f"{first}Each point is one run (n = 1 seed); error bars need two seeds or more.{lines}{ring}"
+        return f"{first}Each point is of one seed (n = 1 seed); error bars need two seeds or more.{lines}{ring}"
     return f"{first}Points are means over seeds ({how_many(sizes)}); bars {where}are {error.words}.{lines}{ring}"
 
 
@@ -151,4 +151,4 @@ def _runs(sweep: Sweep, point: Point) -> list[tuple[float | None, float | None, 
 
 def _words(point: Point) -> str:
     isotropy = f"<br>IsoScore★ {interval(point.isotropy)}" if point.isotropy else ""
-    return f"{plural(len(point.runs), 'seed')}<br>performance {interval(point.performance)}{isotropy}"
+    return f"{plural(point.performance.n, 'seed')}<br>performance {interval(point.performance)}{isotropy}"

@@ -19,6 +19,7 @@ from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.figures.texts import texts
 from app.statistics.estimate import Estimate, estimate
+from app.statistics.repeats import by_seed
 from isotropy.catalog import MEASURES
 
 SHARES_OF = tuple(share.removeprefix("anisotropy_") for share in SHARES)
@@ -32,7 +33,7 @@ def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str, sampl
     lines = {
         setting: points
         for setting, runs in sweep.by_setting(sweep.runs).items()
-        if (points := bands.over_seeds([_last(looks.get(run.id, ()), measure) for run in runs]))
+        if (points := bands.over_seeds((run.seed, _last(looks.get(run.id, ()), measure)) for run in runs))
     }
     return Figure(
         slug="watched",
@@ -95,12 +96,12 @@ def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
 
 def _late(runs: Sequence[Run], looks: Mapping[str, Looks]) -> dict[str, Estimate]:
     """Each share of the last layer: the mean over a run's late looks, and of these means over runs."""
-    means: dict[str, list[float]] = {}
-    for seen in (looks[run.id] for run in runs if looks.get(run.id)):
+    means: dict[str, list[tuple[int, float]]] = {}
+    for run, seen in ((run, looks[run.id]) for run in runs if looks.get(run.id)):
         for share in SHARES:
             if (late := late_mean(_last(seen, share), seen[-1][0])) is not None:
-                means.setdefault(share, []).append(late)
-    return {share: estimate(values) for share, values in means.items()}
+                means.setdefault(share, []).append((run.seed, late))
+    return {share: estimate([*by_seed(values).values()]) for share, values in means.items()}
 
 
 def _draw_lines(sweep: Sweep, lines: Means, title: str) -> go.Figure:

@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, and_, func
 Condition = ColumnElement[bool]
 
 ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, ":": eq}
-NOTHING = ("none", "default")
-"""How a value is called that is not there: none of a result, the default of a setting."""
+NOTHING = ("none", "default", "unknown")
+"""How a value is called that is not there: none of a result, the default of a setting, what a script did not say."""
 MINUS = str.maketrans("−", "-")
 """Numbers are found as pages print them."""
 LATEST = date(9998, 12, 31)
@@ -138,6 +138,8 @@ class Day:
 
 
 def _number(value: str) -> float:
+    if "_" in value:  # which Python reads past
+        raise UnreadableError("a number")
     try:
         number = float(value.translate(MINUS))
     except ValueError as error:

@@ -8,19 +8,21 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from app.errors import InvalidError
 
-MAX_CHARACTERS = 2000
+MAX_CHARACTERS = 4000
+"""Room for the ids of 100 experiments."""
 MAX_VALUES = 100
 """More make a statement that SQLite refuses."""
 
 GRAMMAR = r"""
 start: term*
-?term: "-" bare -> without
+?term: _MINUS bare -> without
      | bare
 ?bare: FIELD OPERATOR _value ("," _value)* -> condition
      | _word ("," _word)* -> words
 _value: VALUE | QUOTED
 _word: WORD | QUOTED
 
+_MINUS: /-(?=\S)/
 OPERATOR: "<=" | ">=" | "!=" | ":" | "=" | "<" | ">"
 FIELD.2: /[^\W\d]\w*(?=\s*(?:[:=<>]|!=))/
 QUOTED.2: /"(?:[^"\\]|\\.)*"/s

@@ -48,13 +48,6 @@ class Page(NamedTuple):
     total: int
 
 
-class Matching(NamedTuple):
-    """Runs that were found, those of the newest experiments where there are too many, and how many there are."""
-
-    runs: list[Run]
-    total: int
-
-
 def find_runs(context: Context, query: RunQuery, *, experiment_id: str | None = None) -> Page:
     """A page of the runs that are searched for, of one experiment or of all; none beyond the last page.
 
@@ -76,9 +69,9 @@ def list_runs(
         return Page(list(session.scalars(rows)), session.scalar(counted) or 0)
 
 
-def matching(context: Context, q: str, *, most: int = MOST) -> Matching:
+def matching(context: Context, q: str, *, most: int = MOST) -> Page:
     """All runs that are searched for, for a figure or a table of groups; the newest where there are more than most."""
-    return Matching(*list_runs(context, RunQuery(q), limit=most))
+    return list_runs(context, RunQuery(q), limit=most)
 
 
 def wanted_runs(q: str, experiment_id: str | None = None) -> list[Condition]:

@@ -15,6 +15,7 @@ from app.db.task import Metric
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
+from app.figures.metrics import SCALES
 from app.numerals import count
 from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
 
@@ -25,6 +26,8 @@ MAX_LAYERS = 1000
 MAX_NOTES = 50
 SILENT_AFTER = timedelta(minutes=5)
 """A script that trains says so every minute, whether it has logged anything or not."""
+ROUNDING = 1e-6
+"""By which a sum of single precision may leave the range of its metric."""
 MEASURES = (*WATCHED, *OF_SENTENCES)
 
 ByLayer = dict[str, Annotated[list[FiniteFloat | None], Field(max_length=MAX_LAYERS)]]
@@ -33,6 +36,15 @@ ByLayer = dict[str, Annotated[list[FiniteFloat | None], Field(max_length=MAX_LAY
 def _that_there_are(measures: Sequence[str]) -> None:
     if unknown := sorted(set(measures) - set(MEASURES)):
         raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
+
+
+def _in_range(metric: Metric, value: float) -> float:
+    low = SCALES[metric].low
+    if not low - ROUNDING <= value <= 1 + ROUNDING:
+        raise ValueError(
+            f"expected {metric} from {SCALES[metric].range}, got {value:g}; a percentage has to be divided by 100"
+        )
+    return min(max(value, low), 1.0)
 
 
 class LoggedStep(BaseModel):
@@ -80,7 +92,9 @@ class Ending(BaseModel):
 
     error: Line | None = Field(None, min_length=1, description="What went wrong; the run has failed then.")
     metrics: dict[Metric, FiniteFloat | None] = Field(
-        default_factory=dict, description="On the validation rows; that of the experiment is the performance."
+        default_factory=dict,
+        description="On the validation rows, as parts of 1, never as percentages; that of the experiment is the "
+        "performance.",
     )
     metric_reasons: dict[Metric, Line] = Field(default_factory=dict, description="Why a metric is null.")
     isoscore_star: FiniteFloat | None = Field(None, ge=0, le=1)
@@ -89,6 +103,11 @@ class Ending(BaseModel):
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
     results: dict[Word, Scalar] = Field(default_factory=dict, max_length=100, description="Whatever else came out.")
     notes: list[Line] = Field(default_factory=list, max_length=MAX_NOTES, description="What has to be known.")
+
+    @field_validator("metrics")
+    @classmethod
+    def _in_their_ranges(cls, metrics: dict[Metric, float | None]) -> dict[Metric, float | None]:
+        return {metric: value if value is None else _in_range(metric, value) for metric, value in metrics.items()}
 
     @field_validator("by_layer")
     @classmethod

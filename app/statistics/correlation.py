@@ -39,7 +39,7 @@ class Correlation(NamedTuple):
     """What no p-value of so few runs can fall below."""
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def correlation(
     x: tuple[float, ...], y: tuple[float, ...], seeds: tuple[Hashable, ...], groups: tuple[Hashable, ...]
 ) -> Correlation:
@@ -48,17 +48,17 @@ def correlation(
     A p-value is twice the smaller tail of y rearranged within each seed of each group against x.
     """
     n, places = len(x), _places(groups)
-    values = np.array(x), np.array(y)
+    values = _scaled(x), _scaled(y)
     if reason := _undefined(*values, places):
         nothing = Coefficient(None, None, positive=False, reason=reason)
         return Correlation(n, nothing, nothing, 0, exact=True, smallest_p=None)
     linear = _standard(values[0], places), _standard(values[1], places)
     ranked = _standard(_ranks(values[0], places), places), _standard(_ranks(values[1], places), places)
     moved = rearrangements(list(zip(seeds, groups, strict=True)))
-    if len(moved.orders) == 1:
+    if not moved.blocks:
         return Correlation(n, _untested(*ranked), _untested(*linear), 0, exact=True, smallest_p=None)
-    spearman, pearson = _tested(*ranked, moved), _tested(*linear, moved)
-    return Correlation(n, spearman, pearson, len(moved.orders), moved.exact, moved.smallest_p)
+    spearman, pearson = _tested([ranked, linear], moved)
+    return Correlation(n, spearman, pearson, moved.total, moved.exact, moved.smallest_p)
 
 
 def ranks(values: Values) -> Values:
@@ -74,6 +74,12 @@ def _places(groups: Sequence[Hashable]) -> list[list[int]]:
     return list(gathered.values())
 
 
+def _scaled(values: Sequence[float]) -> Values:
+    """As parts of the greatest of them, so that no square of the very great or very small is lost."""
+    found = np.array(values, float)
+    return np.asarray(found / (np.abs(found).max(initial=0.0) or 1.0), float)
+
+
 def _undefined(x: Values, y: Values, places: Sequence[list[int]]) -> str | None:
     if len(x) < FEWEST:
         return f"A correlation needs {FEWEST} runs or more that have both values; there are {len(x)}."
@@ -84,11 +90,22 @@ def _undefined(x: Values, y: Values, places: Sequence[list[int]]) -> str | None:
     return None
 
 
-def _tested(x: Values, y: Values, moved: Rearrangements) -> Coefficient:
-    found = _coefficient(x, y)
-    null = y[moved.orders] @ x
-    upper, lower = moved.share(null >= found - ROUNDING), moved.share(null <= found + ROUNDING)
-    return Coefficient(found, min(1.0, 2 * min(upper, lower)), positive=upper < lower)
+def _tested(pairs: Sequence[tuple[Values, Values]], moved: Rearrangements) -> list[Coefficient]:
+    """Both coefficients by the same rearrangements."""
+    found = [_coefficient(x, y) for x, y in pairs]
+    upper, lower = [0] * len(pairs), [0] * len(pairs)
+    places = moved.places
+    unmoved = [x @ y - x[places] @ y[places] for x, y in pairs]
+    for orders in moved.orders():
+        for one, (x, y) in enumerate(pairs):
+            null = y[orders] @ x[places] + unmoved[one]
+            upper[one] += int((null >= found[one] - ROUNDING).sum())
+            lower[one] += int((null <= found[one] + ROUNDING).sum())
+    tails = [(moved.share(above), moved.share(below)) for above, below in zip(upper, lower, strict=True)]
+    return [
+        Coefficient(value, min(1.0, 2 * min(above, below)), positive=above < below)
+        for value, (above, below) in zip(found, tails, strict=True)
+    ]
 
 
 def _untested(x: Values, y: Values) -> Coefficient:

@@ -1,8 +1,9 @@
 """Rearrangements within blocks: all of them where they are few, else a number drawn by a fixed seed."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from functools import reduce
 from itertools import permutations
-from math import factorial, prod
+from math import factorial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,27 +11,54 @@ import numpy.typing as npt
 
 MOST_EXACT = 10_000
 MOST_DRAWN = 9_999
-FEWEST_DRAWN = 1_999
+FEWEST_DRAWN = 999
 MOST_PLACES = 2_000_000
 """Values that all draws move together: of many runs fewer rearrangements are drawn, so that a page need not wait."""
+AT_ONCE = 500_000
+"""Values that are in memory at a time."""
+
+Places = npt.NDArray[np.intp]
 
 
 class Rearrangements(NamedTuple):
-    """Index arrays, one a row; each moves values within their blocks only."""
+    """What moves values within their blocks; what is alone in its block stays where it is."""
 
-    orders: npt.NDArray[np.intp]
+    blocks: list[Places]
+    """The places of each block that has several."""
+    total: int
     exact: bool
     """All there are, the one that was observed among them; else draws."""
 
-    def share(self, extreme: npt.NDArray[np.bool_]) -> float:
-        """The p-value, given which rearrangements are at least as extreme; what was observed counts among draws."""
-        found, of = int(extreme.sum()), len(extreme)
-        return found / of if self.exact else (found + 1) / (of + 1)
+    @property
+    def places(self) -> Places:
+        """What moves at all, in the order of the columns of ``orders``."""
+        return np.concatenate(self.blocks) if self.blocks else np.empty(0, np.intp)
+
+    def orders(self) -> Iterator[Places]:
+        """Index arrays, one a row: where the values come from that are moved to ``places``; some rows at a time."""
+        at_once = max(1, AT_ONCE // max(len(self.places), 1))
+        random = np.random.default_rng(0)
+        for start in range(0, self.total, at_once):
+            rows = min(at_once, self.total - start)
+            parts = self._all(start, rows) if self.exact else [_drawn(block, rows, random) for block in self.blocks]
+            yield np.concatenate(parts, axis=1) if parts else np.empty((rows, 0), np.intp)
+
+    def share(self, extreme: int) -> float:
+        """The p-value, given how many are at least as extreme; what was observed counts among draws."""
+        return extreme / self.total if self.exact else (extreme + 1) / (self.total + 1)
 
     @property
     def smallest_p(self) -> float:
         """What a two-sided p-value cannot fall below."""
-        return min(1.0, 2 / (len(self.orders) + (not self.exact)))
+        return min(1.0, 2 / (self.total + (not self.exact)))
+
+    def _all(self, start: int, rows: int) -> list[Places]:
+        which = np.arange(start, start + rows)
+        parts = []
+        for block in self.blocks:
+            which, here = np.divmod(which, factorial(len(block)))
+            parts.append(np.array(list(permutations(block)))[here])
+        return parts
 
 
 def rearrangements(blocks: Sequence[Hashable]) -> Rearrangements:
@@ -38,25 +66,17 @@ def rearrangements(blocks: Sequence[Hashable]) -> Rearrangements:
     gathered: dict[Hashable, list[int]] = {}
     for place, block in enumerate(blocks):
         gathered.setdefault(block, []).append(place)
-    members = [np.array(places) for places in gathered.values()]
-    sizes = [factorial(len(places)) for places in members]
-    if prod(sizes) <= MOST_EXACT:
-        return Rearrangements(_all(members, sizes, len(blocks)), exact=True)
-    return Rearrangements(_drawn(members, len(blocks)), exact=False)
+    members = [np.array(places, np.intp) for places in gathered.values() if len(places) > 1]
+    if (total := _how_many(members)) <= MOST_EXACT:
+        return Rearrangements(members, total, exact=True)
+    draws = min(MOST_DRAWN, max(FEWEST_DRAWN, MOST_PLACES // len(blocks)))
+    return Rearrangements(members, draws, exact=False)
 
 
-def _all(members: Sequence[npt.NDArray[np.intp]], sizes: Sequence[int], n: int) -> npt.NDArray[np.intp]:
-    total = prod(sizes)
-    orders = np.empty((total, n), np.intp)
-    for places, which in zip(members, np.unravel_index(np.arange(total), sizes), strict=True):
-        orders[:, places] = np.array(list(permutations(places)))[which]
-    return orders
+def _how_many(members: Sequence[Places]) -> int:
+    """As far as it matters: the factorial of a thousand runs has thousands of digits."""
+    return reduce(lambda found, block: min(found * factorial(min(len(block), 8)), MOST_EXACT + 1), members, 1)
 
 
-def _drawn(members: Sequence[npt.NDArray[np.intp]], n: int) -> npt.NDArray[np.intp]:
-    draws = min(MOST_DRAWN, max(FEWEST_DRAWN, MOST_PLACES // n))
-    random = np.random.default_rng(0)
-    orders = np.empty((draws, n), np.intp)
-    for places in members:
-        orders[:, places] = places[random.random((draws, len(places)), np.float32).argsort(axis=1)]
-    return orders
+def _drawn(block: Places, rows: int, random: np.random.Generator) -> Places:
+    return random.permuted(np.tile(block, (rows, 1)), axis=1)

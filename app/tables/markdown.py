@@ -9,12 +9,19 @@ SPECIAL = re.compile(r"([!-/:-@\[-`{-~])")
 """ASCII punctuation, every character of which CommonMark lets a backslash escape."""
 PLAIN = frozenset(".,:;()/'\"-+=%?")
 """Of it, what means nothing inside a cell."""
+ALIVE = re.compile(r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=:)(?=[\w+-]+:)", re.IGNORECASE)
+"""Where GitHub makes a mention, a reference, a link or an emoji, which no backslash keeps it from."""
+NOTHING = "<!-- -->"
 MISSING = "–"
 
 
 def escaped(text: str) -> str:
     """A text of a user's that stays a text."""
-    return SPECIAL.sub(lambda found: found[1] if found[1] in PLAIN else rf"\{found[1]}", one_line(text))
+    return NOTHING.join(SPECIAL.sub(_one, part) for part in ALIVE.split(one_line(text)))
+
+
+def _one(found: re.Match[str]) -> str:
+    return found[1] if found[1] in PLAIN else rf"\{found[1]}"
 
 
 def markdown(table: Printed) -> str:
@@ -36,4 +43,5 @@ def _cell(value: Value | None) -> str:
     if value is None:
         return MISSING
     text = value.mean.replace("-", "−") + (f" ± {value.std}" if value.std is not None else "")
-    return f"**{text}**" if value.best else text
+    number = f"**{text}**" if value.best else text
+    return f"{number} ({value.size})" if value.size else number

@@ -1,5 +1,6 @@
 """A summary as it is printed: digits, what is bold, and the words above it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, log10
@@ -28,6 +29,8 @@ class Value(NamedTuple):
     std: str | None
     n: int
     best: bool
+    size: str = ""
+    """How many seeds, in words, where they are not as many as the caption says."""
 
 
 class Line(NamedTuple):
@@ -54,6 +57,9 @@ def printed(summary: Summary, style: Style) -> Printed:
         _column(cells, style, style.bold and column.greater_is_better)
         for column, cells in zip(summary.columns, found, strict=True)
     ]
+    usual = _usual([one.n for column in values for one in column if one is not None])
+    values = [[one and one._replace(size="" if one.n == usual else f"n = {count(one.n)}") for one in column]
+              for column in values]  # fmt: skip
     lines = [Line(row.labels, [cells[place] for cells in values]) for place, row in enumerate(summary.rows)]
     several_datasets, several_measures = len(_datasets(summary)) > 1, len(_measures(summary)) > 1
     heads = [_head(column, several_datasets, several_measures) for column in summary.columns]
@@ -101,6 +107,11 @@ def _head(column: Column, several_datasets: bool, several_measures: bool) -> str
     return column.dataset if several_datasets else column.measure
 
 
+def _usual(sizes: Sequence[int]) -> int:
+    """How many seeds most cells have; of equally many the greater number, and 0 where there is no cell."""
+    return max(Counter(sizes).items(), key=lambda one: (one[1], one[0]), default=(0, 0))[0]
+
+
 def _datasets(summary: Summary) -> list[str]:
     return list(dict.fromkeys(column.dataset for column in summary.columns))
 
@@ -117,12 +128,12 @@ def _caption(summary: Summary, values: Sequence[Sequence[Value | None]]) -> str:
     what = measures[0] if len(measures) == 1 else "each measure"
     where = f" on {datasets[0]}" if len(datasets) == 1 else " on each data set" if datasets else ""
     low, high = min(sizes), max(sizes)
-    n = f"n = {count(low)}" if low == high else f"n = {count(low)} to {count(high)}"
-    sentences = [f"Mean ± standard deviation of {what}{where} over runs ({n})."]
+    n = f"n = {count(_usual(sizes))}{'' if low == high else ' unless a cell says otherwise'}"
+    sentences = [f"Mean ± standard deviation of {what}{where} over seeds ({n})."]
     if high == 1:
-        sentences = [f"{what[0].upper()}{what[1:]}{where} of single runs (n = 1), which have no standard deviation."]
+        sentences = [f"{what[0].upper()}{what[1:]}{where} of single seeds (n = 1), which have no standard deviation."]
     elif low == 1:
-        sentences.append("A single run has no standard deviation.")
+        sentences.append("A single seed has no standard deviation.")
     if any(one is not None and one.best for column in values for one in column):
         sentences.append("Bold: the greatest mean of a column.")
     return " ".join([*sentences, *summary.notes])

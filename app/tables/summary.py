@@ -1,4 +1,4 @@
-"""Groups of runs in rows, tasks or metrics in columns, and in each cell the mean over runs with its deviation."""
+"""Groups of runs in rows, tasks or metrics in columns, and in each cell the mean over seeds with its deviation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from app.figures.gathered import Gathered, order
 from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.numerals import plural, short
+from app.statistics.repeats import by_seed
 
 ISOTROPY = "IsoScore★"
 Metrics = Mapping[str, Mapping[str, float | None]]
@@ -28,7 +29,7 @@ class Shown(StrEnum):
 
 
 class Moments(NamedTuple):
-    """A mean over ``n`` runs, and the sample standard deviation, which one run does not have."""
+    """A mean over ``n`` seeds, and the sample standard deviation, which one seed does not have."""
 
     mean: float
     std: float | None
@@ -80,18 +81,44 @@ def moments(values: Sequence[float]) -> Moments | None:
 def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
     """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
     finished = gathered.part([run for run in gathered.runs if run.status is RunStatus.FINISHED])
-    cells: dict[tuple[Cell, ...], dict[Column, list[float]]] = {}
+    cells: dict[tuple[Cell, ...], dict[Column, list[tuple[int, float]]]] = {}
     for run in finished.runs:
         row = cells.setdefault(tuple(gathered.value(run, field) for field in fields), {})
         for column, value in _values(gathered, run, shown, metrics):
             found = row.setdefault(column, [])
-            found += [] if value is None else [value]
+            found += [] if value is None else [(run.seed, value)]
     columns = sorted({column for row in cells.values() for column in row}, key=_place)
     rows = [
-        Row([_label(cell) for cell in labels], [moments(cells[labels].get(column, [])) for column in columns])
+        Row([_label(cell) for cell in labels], [_moments(cells[labels].get(column, [])) for column in columns])
         for labels in sorted(cells, key=lambda labels: [*map(order, fields, labels)])
     ]
-    return Summary([head(field) for field in fields], columns, rows, _notes(gathered, finished, fields, shown))
+    unmeasured = _unmeasured(finished, metrics) if shown is Shown.METRICS else []
+    notes = [*_notes(gathered, finished, fields, shown), *unmeasured]
+    return Summary([head(field) for field in fields], columns, rows, notes)
+
+
+def _moments(measured: Sequence[tuple[int, float]]) -> Moments | None:
+    return moments([*by_seed(measured).values()])
+
+
+def _unmeasured(finished: Gathered, metrics: Metrics) -> list[str]:
+    """How many runs have no value of a metric that others on their data set have."""
+    found: dict[str, list[Run]] = {}
+    for run in finished.runs:
+        found.setdefault(finished.datasets[run.experiment.dataset_id], []).append(run)
+    notes = []
+    for dataset, runs in found.items():
+        where = f" on {dataset}" if len(found) > 1 else ""
+        without = {
+            name: sum(metrics.get(run.id, {}).get(name) is None for run in runs)
+            for name in sorted({name for run in runs for name in metrics.get(run.id, {})})
+        }
+        notes += [
+            f"Left out, because there is no {_title(name)}{where}: {plural(missing, 'run')}."
+            for name, missing in without.items()
+            if missing
+        ]
+    return notes
 
 
 def _values(gathered: Gathered, run: Run, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:

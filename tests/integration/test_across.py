@@ -134,7 +134,7 @@ def test_tasks_and_metrics_have_figures_of_their_own_and_that_is_said(client, la
 
     def drawn(on):
         rows = csv.DictReader(io.StringIO(client.get(f"/compare/runs/figures/lambda.csv?group=lam&on={on}").text))
-        return [(row["lambda"], row["runs"], float(row["performance_mean"])) for row in rows]
+        return [(row["lambda"], row["performance_seeds"], float(row["performance_mean"])) for row in rows]
 
     assert [drawn(on) for on in chosen] == [
         [("0.0", "6", pytest.approx(0.56)), ("1.0", "6", pytest.approx(0.66))],

@@ -197,6 +197,27 @@ def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(clie
     assert client.get("/experiments").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("metric", "value", "sentence"),
+    [
+        ("accuracy", 93.5, "expected accuracy from 0 to 1, got 93.5; a percentage has to be divided by 100"),
+        ("matthews", -1e300, "expected matthews from −1 to 1, got -1e+300; a percentage has to be divided by 100"),
+    ],
+)
+def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, begin, metric, value, sentence):
+    run = begin().json()
+    answer = client.post(f"/api/runs/{run['id']}/finish", json={"metrics": {metric: value}})
+    assert answer.status_code == 422
+    assert sentence in answer.text
+    assert client.get(f"/api/runs/{run['id']}").json()["status"] == "streaming"
+
+
+def test_what_rounding_alone_takes_beyond_the_range_is_its_end(client, begin):
+    run = begin().json()
+    answer = client.post(f"/api/runs/{run['id']}/finish", json={"metrics": {"accuracy": 1.0000001}})
+    assert (answer.status_code, answer.json()["performance"]) == (200, 1.0)
+
+
 def test_a_script_without_a_metric_finishes_without_a_performance(client, begin):
     run = begin().json()
     client.post(f"/api/runs/{run['id']}/finish", json={})

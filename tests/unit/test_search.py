@@ -49,6 +49,8 @@ class TestLanguage:
             ("seed:0, 1", [(False, "seed", ":", ["0", "1"])]),
             ("-status:failed", [(True, "status", ":", ["failed"])]),
             ("-bert", [(True, "", ":", ["bert"])]),
+            ("cola -bert", [(False, "", ":", ["cola"]), (True, "", ":", ["bert"])]),
+            ('a-b -"c"', [(False, "", ":", ["a-b"]), (True, "", ":", ["c"])]),
             ('task="my data, 2"', [(False, "task", "=", ["my data, 2"])]),
             ('"lam:0"', [(False, "", ":", ["lam:0"])]),
             (r'"a\"b\\c"', [(False, "", ":", ['a"b\\c'])]),
@@ -105,7 +107,13 @@ class TestRefusals:
             ),
             ("task<3", "task at character 1 of the search is compared with :, = or !=, got <."),
             ("-export>=yes", "export at character 2 of the search is compared with :, = or !=, got >=."),
-            ("x" * 2001, "Expected a search of at most 2000 characters, got 2001."),
+            ("x" * 4001, "Expected a search of at most 4000 characters, got 4001."),
+            ("lam:1_000", "Expected a number after lam: at character 5 of the search, got '1_000'."),
+            (
+                "a - b",
+                "Expected a word or a condition such as lam<0 at character 3 of the search, got '-'; put quotes round "
+                "a name that contains it.",
+            ),
             ("x " * 101, "Expected at most 100 words and values in a search, got 101."),
             ("a\0b", "Expected a search in text, got a character that no text has."),
             ("a\ud800b", "Expected a search in text, got a character that no text has."),
@@ -135,3 +143,8 @@ def test_every_setting_of_one_word_or_number_is_a_field():
     assert set(TrainingOptions.model_fields) - several - {"task"} <= set(FIELDS)
     assert several.isdisjoint(FIELDS)
     assert FIELDS["kind"].operators == (":", "=")
+
+
+def test_a_hundred_experiments_can_be_searched_for_by_their_ids():
+    (found,) = read("experiment:" + ",".join(f"{one:032x}" for one in range(100)))
+    assert len(found.values) == 100

@@ -86,7 +86,8 @@ def list_runs(
 @router.get("/{experiment_id}/conclusion", response_model=ConclusionOut)
 def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
     """Whether isotropy and performance go together over its runs, and every lambda against lambda = 0."""
-    return ConclusionOut.of(Conclusion(Sweep.of(experiments.get_experiment(context, experiment_id))))
+    experiment = experiments.get_experiment(context, experiment_id)
+    return ConclusionOut.of(Conclusion(Sweep.of(experiment), study=experiment.study is not None))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

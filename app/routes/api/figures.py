@@ -6,8 +6,6 @@ from fastapi import APIRouter, Query
 
 from app.dependencies import ContextDep
 from app.routes.api.schemas.figures import FigureOut
-from app.routes.pages.across import AcrossDep
-from app.routes.pages.across_figures import read_across
 from app.routes.pages.answers import find_figure
 from app.routes.pages.comparison import compared_figures
 from app.routes.pages.layers import LayersDep, read_layers
@@ -17,7 +15,6 @@ from app.routes.pages.runs import MeasureQuery, read_run_figure
 from app.routes.pages.shrinkage import ShrinkageDep
 from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.routes.pages.trial import trial_figures
-from app.services.across import choose_runs
 from app.services.comparison import get_compared
 from app.services.embeddings import get_embedding
 from app.services.encodings import get_encoding
@@ -74,12 +71,6 @@ def show_figure_of_comparison(
 ) -> FigureOut:
     """A figure with several embeddings in it."""
     return FigureOut.of(find_figure(compared_figures(context, get_compared(context, id), slug), slug))
-
-
-@router.get("/compare/runs/figures/{slug}")
-def show_figure_of_runs(context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> FigureOut:
-    """A figure of runs of any experiments, on one data set by one metric."""
-    return FigureOut.of(read_across(context, choose_runs(context, query.q, query.group), slug, query.on, look))
 
 
 @router.get("/playground/figures/{slug}")

@@ -19,12 +19,18 @@ function terms({ name, values, constraintrange }, steps) {
   const [low, high] = constraintrange;
   if (!steps.length) return between(name, round(low, values), round(high, values));
   const kept = steps.filter((_, place) => place >= low && place <= high);
-  if (!kept.length || kept.length === steps.length) return [];
+  if (!kept.length || kept.length === steps.length || kept.includes(null)) return [];
   if (kept.every(Number.isFinite)) return between(name, kept[0], kept.at(-1));
   return [`${name}:${kept.map((value) => JSON.stringify(String(value))).join(",")}`];
 }
 
 const written = new WeakMap();
+
+// What a person has typed: all but what the brushes wrote at its end. Their words may also be a part of what was typed.
+function typedBefore(text, words) {
+  const kept = text.slice(0, text.length - words.length);
+  return words && text.endsWith(words) && /(^|\s)$/.test(kept) ? kept.trim() : text;
+}
 
 // Puts the brushes in the place of those before, beside what a person has typed, and has the search made.
 export function brushed(plot) {
@@ -32,7 +38,7 @@ export function brushed(plot) {
   const [{ dimensions, meta }] = plot.data;
   if (!search || !dimensions) return;
   const words = dimensions.flatMap((axis, place) => terms(axis, meta.steps[place])).join(" ");
-  const typed = search.value.replace(written.get(plot) ?? "", "").trim();
+  const typed = typedBefore(search.value.trim(), written.get(plot) ?? "");
   written.set(plot, words);
   search.value = [typed, words].filter(Boolean).join(" ");
   search.dispatchEvent(new Event("change", { bubbles: true }));

@@ -2,6 +2,12 @@
 
 const SHOWN_MS = 1500;
 
+// Told to who does not see the button change; there before it has words, so that these are read out.
+const status = document.createElement("p");
+status.className = "sr";
+status.setAttribute("role", "status");
+document.body.append(status);
+
 function select(element) {
   const range = document.createRange();
   range.selectNodeContents(element);
@@ -19,8 +25,8 @@ async function copy(button) {
     select(text);
     told = "Selected";
   }
-  button.textContent = told;
-  setTimeout(() => { button.textContent = "Copy"; }, SHOWN_MS);
+  button.textContent = status.textContent = told;
+  setTimeout(() => { button.textContent = "Copy"; status.textContent = ""; }, SHOWN_MS);
 }
 
 document.addEventListener("click", (event) => {

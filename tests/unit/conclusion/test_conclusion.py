@@ -24,7 +24,9 @@ def test_the_headline_tells_direction_coefficients_p_and_n():
         "The more isotropic a run, the better it does: "
         "Spearman 1.00 (p = 0.0015), Pearson 1.00 (p = 0.0015), over 12 runs."
     )
-    assert found.permuted.startswith("p is two-sided, by all 1,296 permutations of λ within seed: runs of one seed")
+    assert found.permuted.startswith(
+        "p is two-sided, by all 1,296 permutations of settings within seed: runs of one seed begin"
+    )
     worse = concluded(*runs((-1.0, 0.0, 1.0), 4, slope=-0.05))
     assert worse.headline.startswith("The more isotropic a run, the worse it does: Spearman −")
 
@@ -66,7 +68,7 @@ def test_each_family_has_the_baseline_that_is_alike_in_all_else():
     assert [one.difference.mean for one in found.evidence.differences] == pytest.approx([-0.1, 0.1])
     assert found.evidence.within == ["model"]
     assert "each within its model" in found.headline
-    assert "permutations of λ within seed and model" in found.permuted
+    assert "permutations of settings within seed and model" in found.permuted
 
 
 def test_settings_of_zeta_share_the_baseline():
@@ -86,8 +88,71 @@ def test_what_cannot_be_compared_is_told():
 
 def test_two_runs_of_a_seed_are_compared_by_their_mean_and_named():
     found = concluded(run(0.0, 0, 0.5), run(1.0, 0, 0.6), run(1.0, 0, 0.8))
-    assert found.notes == ["Run more than once, and compared by the mean of such runs: λ = 1, seed 0."]
+    assert found.notes == [
+        "Run more than once, and counted once, by the mean of such runs, in the correlation and in the comparison: "
+        "λ = 1, seed 0."
+    ]
     assert found.evidence.differences[0].difference.mean == pytest.approx(0.2)
+
+
+def test_runs_that_are_all_there_twice_say_no_more_than_once():
+    once, twice = (concluded(*(runs((-1.0, 0.0, 1.0), 2) * often)) for often in (1, 2))
+    assert twice.evidence.correlation == once.evidence.correlation
+    assert twice.evidence.correlation.spearman.p == pytest.approx(2 / 36)
+    assert twice.evidence.differences == once.evidence.differences
+    assert twice.headline == once.headline.replace("6 runs", "6 runs, repeated ones counted once")
+    assert twice.notes[0].endswith("λ = −1, seed 0; λ = −1, seed 1; λ = 0, seed 0 and 3 more.")
+
+
+def test_a_setting_of_which_a_study_gave_up_a_run_is_left_out_with_a_sentence():
+    kept = runs((-1.0, 0.0, 1.0), 3)
+    given_up = run(1.0, 3, None, None, RunStatus.PRUNED)
+    found = Conclusion(sweep(*kept, given_up), study=True)
+    assert [one.label for one in found.evidence.differences] == ["λ = −1"]
+    assert found.evidence.correlation.n == 6
+    assert found.notes == [
+        "Left out, because the study gave up some of their runs by what these had reached, and those that it let "
+        "finish flatter them: λ = 1."
+    ]
+    baseline = concluded(*kept, run(0.0, 3, None, None, RunStatus.PRUNED)).notes
+    assert baseline[1].startswith("Not compared, because no run at λ = 0 that is alike in all else has a performance "
+                                  "that counts: λ = −1; λ = 1.")  # fmt: skip
+
+
+def test_a_study_says_that_its_p_values_are_not_exact():
+    told = "A study chose λ by the results before it, so the runs are not independent and no p is exact."
+    assert told in Conclusion(sweep(*runs((0.0, 1.0), 2)), study=True).cautions
+    assert told not in concluded(*runs((0.0, 1.0), 2)).cautions
+
+
+def test_of_runs_that_a_script_logged_it_is_taken_that_they_begin_alike():
+    logged = runs((0.0, 1.0), 2)
+    for one in logged:
+        one.config = one.config | {"logged": True}
+    assert "runs of one seed are taken to begin alike" in concluded(*logged).permuted
+    assert "begin with the same weights" not in concluded(*logged).permuted
+
+
+def test_seventy_seeds_of_one_setting_have_a_conclusion():
+    found = concluded(*(run(0.0, seed, 0.5 + 0.001 * (seed % 7), 0.3 + 0.001 * (seed % 5)) for seed in range(70)))
+    assert "over 70 runs" in found.headline
+    assert found.permuted.startswith("There is no p:")
+
+
+def test_where_seeds_hide_the_direction_it_is_told_that_runs_of_the_same_seed_are_compared():
+    hidden = [run(lam, seed, seed - 0.1 * lam, 0.3 + 0.1 * lam + seed) for lam in (0.0, 1.0, 2.0) for seed in (0, 1, 2)]
+    found = concluded(*hidden)
+    assert found.headline.startswith("The more isotropic a run, the worse it does, against runs of the same seed:")
+    assert found.evidence.correlation.spearman.value > 0
+
+
+def test_permutations_that_are_drawn_are_said_to_be_random():
+    assert "by 9,999 random permutations of settings" in concluded(*runs((-1.0, 0.0, 1.0, 2.0), 4)).permuted
+
+
+def test_where_no_number_of_seeds_is_enough_that_is_told():
+    many = concluded(*(run(lam / 10, seed) for lam in range(502) for seed in (0, 1)))
+    assert many.tested[1].endswith("No number of seeds is enough for so many settings.")
 
 
 def test_runs_without_a_value_are_left_out_and_counted():

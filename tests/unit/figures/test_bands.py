@@ -8,11 +8,11 @@ SWEEP = sweep(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1)))
 
 
 def lines_of(*curves):
-    return dict(zip(SWEEP.settings, map(bands.over_seeds, curves), strict=True))
+    return dict(zip(SWEEP.settings, map(bands.over_seeds, map(enumerate, curves)), strict=True))
 
 
 def test_a_mean_is_over_the_runs_that_have_a_value_at_a_step():
-    (first, second) = bands.over_seeds([[(10, 0.5), (20, 0.7)], [(10, 0.7)]])
+    (first, second) = bands.over_seeds([(0, [(10, 0.5), (20, 0.7)]), (1, [(10, 0.7)])])
     assert (first[0], first[1].mean, first[1].n) == (10, pytest.approx(0.6), 2)
     assert (second[0], second[1].mean, second[1].n, second[1].half_width) == (20, 0.7, 1, None)
 
@@ -42,3 +42,8 @@ def test_bands_are_for_several_seeds_of_a_few_settings():
     (pair, _) = lines.values()
     assert not bands.banded(dict.fromkeys(many.settings, pair))
     assert [trace.fill for trace in bands.traces(SWEEP, lines, bands=False)] == [None, None]
+
+
+def test_a_seed_that_was_run_twice_counts_once():
+    ((_, found),) = bands.over_seeds([(0, [(10, 0.5)]), (0, [(10, 0.7)]), (1, [(10, 0.8)])])
+    assert (found.mean, found.n) == (pytest.approx(0.7), 2)

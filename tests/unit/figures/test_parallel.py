@@ -63,6 +63,17 @@ def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
     assert axis.name == ""
 
 
+def test_what_a_script_did_not_say_is_unknown_and_what_means_nothing_has_no_value():
+    told = [run(0.0), run(1.0, zeta=0.2, batch_size=16), run(1.0, 1, zeta=0.5, batch_size=8)]
+    del told[0].config["batch_size"]
+    trace, axes = drawn(sweep(*told, batch_size=["unknown", 16, 8]))
+    table = parallel(sweep(*told, batch_size=["unknown", 16, 8]), "accuracy").table
+    assert [row[:3] for row in table.rows] == [[0.0, None, "unknown"], [1.0, 0.2, 16], [1.0, 0.5, 8]]
+    assert trace.meta["steps"][1:3] == [[None, 0.2, 0.5], [8, 16, "unknown"]]
+    assert list(axes["zeta"].ticktext) == ["–", "0.2", "0.5"]
+    assert "zeta" not in drawn(sweep(run(0.0, zeta=0.5), run(1.0, zeta=0.2)))[1]
+
+
 def test_runs_without_both_values_are_counted_and_not_drawn():
     waiting = run(1.0, status=RunStatus.QUEUED, performance=None)
     figure = parallel(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy")

@@ -60,6 +60,19 @@ def test_the_caption_prints_n_and_the_kind_of_interval():
     assert "95 %" in caption
 
 
+def test_runs_that_are_there_twice_are_means_of_two_seeds_with_the_same_interval():
+    once, twice = (isotropy_performance(sweep(*SWEEP * often), "accuracy") for often in (1, 2))
+    assert "means over seeds (n = 2)" in twice.caption
+    assert twice.table.rows == once.table.rows
+
+
+def test_the_table_tells_how_many_seeds_have_each_value():
+    figure = lambda_performance(sweep(run(0.0), run(0.0, 1), run(0.0, 2, isoscore_star=None)), "accuracy")
+    (row,) = figure.table.rows
+    told = dict(zip(figure.table.columns, row, strict=True))
+    assert (told["performance_seeds"], told["isoscore_star_seeds"]) == (3, 2)
+
+
 def test_seeds_are_drawn_and_tabled_on_demand():
     figure = isotropy_performance(sweep(*SWEEP), "accuracy", Look(seeds=True))
     runs = [trace for trace in figure.draw().data if trace.marker.size == RUN]

@@ -1,4 +1,6 @@
+import tracemalloc
 from itertools import permutations, product
+from time import process_time
 
 import numpy as np
 import pytest
@@ -117,7 +119,58 @@ def test_ranks_are_scipys(numbers):
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
 def test_a_rearrangement_leaves_every_value_in_its_block(blocks):
     found = rearrangements(blocks)
-    assert found.exact or len(found.orders) >= FEWEST_DRAWN
-    labels = np.array(blocks)
-    assert (labels[found.orders[:50]] == labels).all()
-    assert (np.sort(found.orders[:50], axis=1) == np.arange(len(blocks))).all()
+    assert found.exact or found.total >= FEWEST_DRAWN
+    labels, places = np.array(blocks), found.places
+    assert sorted(places) == [place for place, block in enumerate(blocks) if blocks.count(block) > 1]
+    orders = next(found.orders())
+    assert (labels[orders] == labels[places]).all()
+    assert (np.sort(orders, axis=1) == np.sort(places)).all()
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 500_000])
+def test_all_rearrangements_come_once_however_many_are_in_memory(at_once, monkeypatch):
+    monkeypatch.setattr("app.statistics.rearrangements.AT_ONCE", at_once)
+    found = rearrangements("aabbbc")
+    orders = [tuple(order) for some in found.orders() for order in some]
+    assert (found.total, found.exact) == (12, True)
+    assert set(orders) == {first + second for first in permutations((0, 1)) for second in permutations((2, 3, 4))}
+    assert len(orders) == 12
+
+
+def test_blocks_of_one_run_do_not_move_however_many_there_are():
+    random = np.random.default_rng(0)
+    x, y = random.random(70), random.random(70)
+    alone = together(x, y, seeds=range(70))
+    assert (alone.spearman.p, alone.permutations) == (None, 0)
+    pair = together(x, y, seeds=[*range(69), 0])
+    assert (pair.permutations, pair.exact, pair.smallest_p) == (2, True, 1)
+    three = together(x, y, seeds=[0, 0, 0, *range(1, 68)])
+    r = [stats.pearsonr(x, [*y[list(order)], *y[3:]]).statistic for order in permutations(range(3))]
+    upper, lower = (sum(keep) / 6 for keep in ([one >= r[0] for one in r], [one <= r[0] for one in r]))
+    assert three.pearson.p == pytest.approx(min(1, 2 * min(upper, lower)))
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1.0, 1e200])
+def test_values_of_any_size_have_the_same_p_which_is_never_nothing(factor):
+    x, y = [0.1, 0.2, 0.3, 0.12, 0.22, 0.32], [0.7, 0.75, 0.8, 0.72, 0.76, 0.83]
+    found = together(x, [one * factor for one in y], seeds=[0, 0, 0, 1, 1, 1])
+    assert found.pearson.p == found.smallest_p == 2 / 36
+    assert found.pearson.value == pytest.approx(stats.pearsonr(x, y).statistic)
+
+
+def test_the_greatest_and_the_least_of_numbers_have_a_p():
+    found = together([0.1, 0.2, 0.3], [1.7e308, -1.7e308, 1e308])
+    assert found.pearson.p >= found.smallest_p
+
+
+def test_ten_thousand_runs_are_correlated_in_a_second_and_little_memory():
+    random = np.random.default_rng(0)
+    x, y = random.random(10_000), random.random(10_000)
+    begun = process_time()
+    tracemalloc.start()
+    found = together(x, y, seeds=[i % 5 for i in range(10_000)])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert process_time() - begun < 2
+    assert peak < 50e6
+    assert (found.permutations, found.smallest_p) == (FEWEST_DRAWN, 2 / (FEWEST_DRAWN + 1))

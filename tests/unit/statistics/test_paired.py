@@ -42,7 +42,17 @@ def test_of_many_pairs_flips_are_drawn_and_the_p_value_is_near_the_exact_one():
     assert found.p == pytest.approx(known.pvalue, abs=0.02)
 
 
-@pytest.mark.parametrize(("comparisons", "n"), [(1, 6), (3, 7), (10, 9)])
+@pytest.mark.parametrize(("comparisons", "n"), [(1, 6), (3, 7), (10, 9), (204, 13), (205, 14), (500, 14)])
 def test_so_many_pairs_are_needed_that_the_smallest_p_value_passes_after_holm(comparisons, n):
     assert pairs_needed(0.05, comparisons) == n
-    assert comparisons * 2 / 2**n <= 0.05 < comparisons * 2 / 2 ** (n - 1)
+    assert comparisons * sign_flips([1.0] * n).smallest_p <= 0.05 < comparisons * sign_flips([1.0] * (n - 1)).smallest_p
+
+
+def test_of_more_comparisons_than_drawn_flips_can_tell_no_number_of_pairs_is_enough():
+    assert pairs_needed(0.05, 501) is None
+    assert 501 * sign_flips([1.0] * 100).p > 0.05
+
+
+@pytest.mark.parametrize("size", [1e-308, 1e308])
+def test_differences_of_any_size_keep_the_smallest_p_value(size):
+    assert sign_flips([size] * 5).p == 0.0625

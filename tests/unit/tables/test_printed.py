@@ -21,7 +21,8 @@ BY_LAMBDA = Summary(
     ["Runs in one mean differ in batch size too."],
 )
 CAPTION = (
-    "Mean ± standard deviation of each measure on CoLA over runs (n = 1 to 5). A single run has no standard deviation. "
+    "Mean ± standard deviation of each measure on CoLA over seeds (n = 5 unless a cell says otherwise). "
+    "A single seed has no standard deviation. "
     "Bold: the greatest mean of a column. Runs in one mean differ in batch size too."
 )
 
@@ -51,7 +52,7 @@ def test_latex_as_it_is_pasted():
         "    \\midrule\n"
         "    bert\\_base & $-$1 & $0.847 \\pm 0.012$ & $0.1234 \\pm 0.0012$ \\\\\n"
         "    bert\\_base & 0 & $\\mathbf{0.856 \\pm 0.008}$ & -- \\\\\n"
-        "    bert\\_base & 1 & $-0.002$ & $0.9000 \\pm 0.0000$ \\\\\n"
+        "    bert\\_base & 1 & $-0.002$ ($n$ = 1) & $0.9000 \\pm 0.0000$ \\\\\n"
         "    \\bottomrule\n"
         "  \\end{tabular}\n"
         "\\end{table}\n"
@@ -65,7 +66,7 @@ def test_markdown_as_it_is_pasted():
         "| :-- | :-- | --: | --: |\n"
         "| bert\\_base | −1 | 0.85 ± 0.01 | 0.12 ± 0.00 |\n"
         "| bert\\_base | 0 | 0.86 ± 0.01 | – |\n"
-        "| bert\\_base | 1 | 0.00 | 0.90 ± 0.00 |\n"
+        "| bert\\_base | 1 | 0.00 (n = 1) | 0.90 ± 0.00 |\n"
     )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def test_means_that_are_printed_alike_are_equally_good():
 def test_one_group_alone_is_not_the_best():
     table = printed(Summary(["Model"], [ACCURACY], [Row(["a"], [Moments(0.5, 0.1, 3)])], []), Style())
     assert not table.lines[0].cells[0].best
-    assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over runs (n = 3)."
+    assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over seeds (n = 3)."
     alike = [Row([name], [Moments(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
     table = printed(Summary(["Model"], [ACCURACY], alike, []), Style())
     assert [line.cells[0].best for line in table.lines] == [False, False]
@@ -101,7 +102,7 @@ def test_heads_say_what_differs_and_the_caption_the_rest():
 
 def test_single_runs_have_no_deviation_and_none_at_all_says_so():
     one = printed(Summary([], [ACCURACY], [Row([], [Moments(0.5, None, 1)])], []), Style())
-    assert one.caption == "Accuracy on CoLA of single runs (n = 1), which have no standard deviation."
+    assert one.caption == "Accuracy on CoLA of single seeds (n = 1), which have no standard deviation."
     none = printed(Summary(["λ"], [], [], ["Left out."]), Style())
     assert none.caption == "No finished run has a value. Left out."
     assert none.lines == []
@@ -115,30 +116,59 @@ def test_single_runs_have_no_deviation_and_none_at_all_says_so():
         ("[1] * <x> |y|", r"{[}1{]} {*} \textless{}x\textgreater{} \textbar{}y\textbar{}"),
         ("\\input{/etc/passwd}\n\n% gone", r"\textbackslash{}input\{/etc/passwd\} \% gone"),
         ("λ = −1, ζ, IsoScore★", r"$\lambda$ = $-$1, $\zeta$, IsoScore$^\star$"),
+        ('a "b" c', "a ''b'' c"),
+        ("a--b---c ,,d", "a-{}-b-{}-{}-c ,{},d"),
+        ("''a <<b>> ?`", r"'{}'a \textless{}\textless{}b\textgreater{}\textgreater{} ?\textasciigrave{}"),
     ],
 )
 def test_latex_special_characters_are_escaped(text, expected):
     assert latex.escaped(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "beyond"),
+    [("λ ± 1, ζ ★ − …", False), ("Müller, Łódź, naïve", False), ("→", True), ("Ж", True), ("漢", True), ("≥", True)],
+)
+def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_character(text, beyond):
+    table = printed(Summary(["Model"], [ACCURACY], [Row([text], [Moments(0.5, 0.1, 3)])], []), Style())
+    told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
+    assert (told in latex.latex(table)) == beyond
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://evil.example/x", "https:<!-- -->//evil.example/x"),
+        ("Www.evil.example", "Www<!-- -->.evil.example"),
+        (":tada: x", ":<!-- -->tada: x"),
+        ("@user a@b.c", r"\@<!-- -->user a\@<!-- -->b.c"),
+        ("issue #12", r"issue \#<!-- -->12"),
+        ("lam: 1, a:b", "lam: 1, a:b"),
+    ],
+)
+def test_github_makes_no_link_no_mention_and_no_emoji_of_a_name(text, expected):
+    assert markdown.escaped(text) == expected
+
+
 def test_markdown_special_characters_are_escaped():
     assert markdown.escaped("a|b_c*d`e<f>[g](h)\n\\ & ~") == r"a\|b\_c\*d\`e\<f\>\[g\](h) \\ \& \~"
 
 
-TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab')
+TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_latex(text):
     rest = latex.escaped(text)
-    for command in sorted(set(latex.COMMANDS.values()), key=len, reverse=True):
+    assert not re.search("--|,,", rest)
+    for command in sorted({*latex.COMMANDS.values(), "{}"}, key=len, reverse=True):
         rest = rest.replace(command, "")
     assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", rest)
 
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
-    rest = re.sub(r"\\[!-/:-@\[-`{-~]", "", markdown.escaped(text))
+    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", markdown.escaped(text))
     assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", rest)
 
 
@@ -147,6 +177,7 @@ def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, datas
     rows = [Row([model], [Moments(0.5, 0.1, 3)])] * 2
     table = printed(Summary(["Model"], [Column(dataset, "F1")], rows, []), Style())
     tex = latex.latex(table).splitlines()
+    tex = [line for line in tex if line != latex.OTHER_ENGINES]
     assert len(tex) == 13
     assert [len(re.findall(r"(?<!\\)&", line)) for line in tex if line.endswith(r" \\")] == [1, 1, 1]
     lines = markdown.markdown(table).splitlines()

@@ -76,7 +76,23 @@ def test_what_is_averaged_over_and_what_is_left_out_is_told():
         "Left out, because it has not finished: 1 run.",
         "Left out, because performance is undefined: 1 run.",
     ]
-    assert found.rows[0].cells[0].n == 2
+    assert found.rows[0].cells[0] == Moments(0.8, None, 1)
+
+
+def test_a_seed_that_was_run_twice_counts_once():
+    once = [run(0.0, seed, 0.5 + seed / 10) for seed in (0, 1)]
+    assert of(*experiment("a", *once, *once)).rows == of(*experiment("a", *once)).rows
+    assert of(*experiment("a", *once)).rows[0].cells[0].n == 2
+
+
+def test_of_each_metric_it_is_told_how_many_runs_have_none():
+    runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
+    metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
+    found = of(*runs, fields=(), shown=Shown.METRICS, metrics=metrics)
+    assert found.notes == [
+        "Left out, because there is no Accuracy: 1 run.",
+        "Left out, because there is no F1: 2 runs.",
+    ]
 
 
 def test_regularizers_stand_in_the_order_in_which_they_are_offered_and_lambda_by_its_size():

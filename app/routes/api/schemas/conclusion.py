@@ -12,7 +12,7 @@ class CoefficientOut(BaseModel):
     """A correlation of IsoScore* and performance over runs."""
 
     value: float | None
-    p: float | None = Field(description="Two-sided, by permutations of lambda within seed.")
+    p: float | None = Field(description="Two-sided, by permutations of settings within seed.")
     reason: str | None = Field(description="Why a value or its p is missing.")
 
     @classmethod
@@ -24,7 +24,7 @@ class CoefficientOut(BaseModel):
 class CorrelationOut(BaseModel):
     """Both coefficients and what their p-values rest on."""
 
-    n: int = Field(description="Runs that have both values.")
+    n: int = Field(description="Runs that have both values; those of one setting and seed count once, by their mean.")
     spearman: CoefficientOut
     pearson: CoefficientOut
     permutations: int = Field(description="How many; 0 where there is no p.")
@@ -44,7 +44,7 @@ class DifferenceOut(BaseModel):
     mean: float
     ci95_half_width: float | None = Field(description="By Student's t; null of one seed.")
     p: float = Field(description="Two-sided, by flips of the differences' signs.")
-    smallest_p: float = Field(description="What so few seeds cannot fall below: 2 / 2^n.")
+    smallest_p: float = Field(description="What so few seeds cannot fall below.")
     p_holm: float = Field(description="Corrected by Holm for all settings of the sweep.")
 
     @classmethod
