@@ -10,7 +10,7 @@ from app.errors import InvalidError
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 10
-MAX_VALUES = 5000
+MAX_VALUES = 2500
 MAX_DIGITS = 20
 GREATEST = 2**53
 """Integers beyond it are not the same to everyone who reads JSON."""
@@ -121,9 +121,7 @@ def _require_kept(value: Any) -> None:
     elif isinstance(value, int) and abs(value) > GREATEST:
         raise InvalidError(f"Expected integers of at most {GREATEST:,}, got {value:,}.", FIELD)
     elif isinstance(value, str) and any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value):
-        raise InvalidError(
-            "Expected text in YAML, got NUL or half of a surrogate pair, which are no characters.", FIELD
-        )
+        raise InvalidError("Expected text in YAML, got NUL or half of a surrogate pair, which is no text.", FIELD)
 
 
 def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:
