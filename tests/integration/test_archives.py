@@ -10,9 +10,11 @@ import pytest
 from sqlalchemy import func, select
 
 from app import VERSION
+from app.archive.reading import open_archive
 from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.routes.pages.sweep_figures import FIGURES
+from app.services import imports
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
@@ -180,3 +182,16 @@ def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, co
         assert client.get(f"/experiments/{row.id}/figures/{slug}.json").json()["data"] == []
         found = client.get(f"/api/experiments/{row.id}/figures/{slug}").json()
         assert (found["plot"], found["empty"] is not None) == (None, True)
+
+
+def test_rows_are_written_in_batches_of_so_many_bytes_of_their_lines(context, client, tmp_path, monkeypatch):
+    path = tmp_path / "sweep.zip"
+    path.write_bytes(exported(client, add_experiment(context)))
+    with open_archive(path) as archive:
+        whole = [len(batch) for batch in imports._batches(archive, archive.runs(), 5)]
+        longest = max(map(len, members(path.read_bytes())["runs.jsonl"].splitlines()))
+        monkeypatch.setattr(imports, "BYTES_AT_ONCE", 2 * longest)
+        bounded = [len(batch) for batch in imports._batches(archive, archive.runs(), 5)]
+    assert whole == [5, 5, 1]
+    assert sum(bounded) == 11
+    assert max(bounded) <= 3
