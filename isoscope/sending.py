@@ -210,8 +210,10 @@ class Sender:
 
     def _send_end(self, ending: Json) -> bool:
         """Send the end; whether it was taken. Of one that is refused for what it says another may come."""
-        lost = [f"{self.dropped} steps were not logged."] if self.dropped else []
-        told = {**ending, "notes": [*lost, *ending.get("notes", [])][:MAX_NOTES]}
+        told = ending
+        if self.dropped:
+            notes = [f"{self.dropped} steps were not logged.", *ending.get("notes", [])]
+            told = {**ending, "notes": notes[:MAX_NOTES]}
         try:
             self._post(f"/api/runs/{self._told['id']}/finish", told)
         except RefusedError as error:

@@ -171,7 +171,7 @@ class LoggedRun:
                 for measure, of in (by_layer or {}).items()
             },
             "results": {word_of(name): value for name, value in (results or {}).items()},
-            "notes": [note[:1000] for note in (*notes, *reasons)],
+            "notes": [note[:1000] for note in (*notes, *reasons)][:50],
         }
         return self._end(ending, timeout)
 

@@ -1,53 +1,16 @@
 """What a script's thread does with values of any kind, and with servers that are not a dashboard, or not now."""
 
-import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-import torch
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-from isoscope.callback import IsoscopeCallback
 from isoscope.track import log_run
+from tests.listening import Server
 from tests.ports import free_port
 from tests.waiting import wait_for
 
 TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
-
-
-class Server:
-    """Answers as ``answer(path, body)`` says, a status and a body; keeps what it was asked."""
-
-    def __init__(self):
-        self.asked = []
-        self.answer = lambda path, body: (200, {})
-        self.headers = {}
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                path = self.path.rsplit("/", 1)[-1]
-                owner.asked.append((path, body, self.headers["authorization"]))
-                status, said = owner.answer(path, body)
-                self.send_response(status)
-                for name, value in owner.headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(json.dumps(said).encode())
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def bodies(self, path):
-        return [body for asked, body, _ in self.asked if asked == path]
 
 
 @pytest.fixture
@@ -209,33 +172,3 @@ def test_a_run_that_the_dashboard_says_is_gone_is_refused(server, capsys):
     run = log_run("e", url=server.url, **TOLD)
     assert not run.finish({"accuracy": 1})
     assert capsys.readouterr().err == "isoscope: this run is not logged any more: There is no run.\n"
-
-
-def test_a_callback_that_sees_a_second_training_begins_a_second_run_with_nothing_of_the_first(server, tmp_path):
-    words = torch.randint(5, 100, (16, 8))
-    rows = [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[0] > 50)} for row in words]
-    config = BertConfig(
-        vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=2
-    )
-    callback = IsoscopeCallback("e", dataset="d", model="m", metric="accuracy", url=server.url)
-    runs = []
-    for seed, metric in ((0, {"accuracy": 0.25, "rougeL": 0.5}), (1, {"accuracy": 0.75})):
-        trainer = Trainer(
-            model=BertForSequenceClassification(config),
-            args=TrainingArguments(
-                output_dir=str(tmp_path), max_steps=2, eval_strategy="steps", eval_steps=2, logging_steps=1,
-                save_strategy="no", report_to=[], seed=seed, use_cpu=True, disable_tqdm=True,
-            ),
-            train_dataset=rows,
-            eval_dataset=rows,
-            compute_metrics=lambda _, metric=metric: metric,
-            callbacks=[callback],
-        )  # fmt: skip
-        trainer.train()
-        runs.append(callback.run)
-    assert runs[0].id != runs[1].id
-    assert [body["seed"] for body in server.bodies("runs")] == [0, 1]
-    assert [body["metrics"] for body in server.bodies("finish")] == [{"accuracy": 0.25}, {"accuracy": 0.75}]
-    assert "rouge_l" in server.bodies("finish")[0]["results"]
-    assert "rouge_l" not in server.bodies("finish")[1]["results"]
-    assert [one["step"] for body in server.bodies("steps") for one in body["steps"]] == [1, 2, 1, 2]
