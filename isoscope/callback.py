@@ -92,6 +92,7 @@ class IsoscopeCallback(TrainerCallback):
         self._settings = dict(settings or {})
         self._stop_when_cancelled = stop_when_cancelled
         self._batches: list[dict[str, Tensor]] = []
+        self._apart = 1
         self._last_look: LayerMeasures | None = None
         self._evaluated: dict[str, float] = {}
         self._evaluated_at = -1
@@ -103,9 +104,10 @@ class IsoscopeCallback(TrainerCallback):
         """Begin the run, and look at the model before its first step."""
         if not state.is_world_process_zero:
             return
+        self._forget()
         model = _bare(given["model"])
         self._batches = list(_batches(self._probe, given.get("processing_class"), args.per_device_eval_batch_size))
-        self._every = self._every or max(1, state.max_steps // LOOKS)
+        self._apart = self._every or max(1, state.max_steps // LOOKS)
         tokens = sum(int(batch["attention_mask"].sum()) for batch in self._batches)
         texts = sum(len(batch["attention_mask"]) for batch in self._batches)
         self.run = log_run(
@@ -134,9 +136,9 @@ class IsoscopeCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
         """Look at the layers if it is time."""
-        if self.run is None or self._every is None:
+        if self.run is None:
             return
-        if state.global_step % self._every == 0 or state.global_step == state.max_steps:
+        if state.global_step % self._apart == 0 or state.global_step == state.max_steps:
             self._look(_bare(given["model"]), state.global_step)
         if self._stop_when_cancelled and self.run.cancelled:
             control.should_training_stop = True
@@ -181,6 +183,15 @@ class IsoscopeCallback(TrainerCallback):
             by_layer_n={measure: found.n for measure, found in scores.items()},
             results=rest,
         )
+
+    def _forget(self) -> None:
+        """Leave what is known of a training before; its run ends here if it has not."""
+        if self.run is not None and self._trained:
+            self.finish()
+        elif self.run is not None:
+            self.run.fail("Another training began before this one had ended.")
+        self.run, self._last_look = None, None
+        self._evaluated, self._evaluated_at, self._trained = {}, -1, False
 
     def _look(self, model: PreTrainedModel, step: int) -> None:
         if self.run is None or not self._batches:

@@ -8,8 +8,10 @@ from http import HTTPStatus
 from threading import Condition, Thread
 from typing import Any
 
-from app.errors import UnavailableError
-from isoscope.remote.connection import Connection, Known, RefusedError, path_of
+import httpx2
+
+from app.errors import InvalidError
+from isoscope.address import is_away, open_client, own_words, read_address, said_by
 
 MAX_KEPT = 10_000
 """Steps that wait for a server that is away; of more the oldest are let go."""
@@ -18,36 +20,65 @@ BYTES_AT_ONCE = 400_000
 GATHER_SECONDS = 0.5
 BEAT_SECONDS = 60.0
 LONGEST_WAIT_SECONDS = 30.0
+ANSWER_SECONDS = 20.0
+MAX_NOTES = 50
+NEVER_ANSWERED_SECONDS = 5.0
+"""A script waits no longer at its end for a server that has never answered."""
+WRONG = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+"""What is refused for what it says: another body may be taken."""
 
 Json = dict[str, Any]
+
+
+class RefusedError(Exception):
+    """The server has understood, and says no; or nothing can be sent to it at all, which has no status."""
+
+    def __init__(self, detail: str, status: int = 0, *, own: bool = False) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.own = own
+        """Whether these are a dashboard's own words, not those of a proxy before it."""
 
 
 class Sender:
     """Announces a run, sends its steps in the order they were logged, then its end; says once what goes wrong.
 
-    A server that is away is asked again, at growing intervals. One that refuses a batch of steps gets the next; one
-    that refuses the run itself, because it was cancelled or its announcement is wrong, is left in peace.
+    A server that is away is asked again, at growing intervals. Of a batch that is refused the halves are sent, so that
+    one wrong step is let go and no other. One that refuses the run itself, because it was cancelled or its announcement
+    is wrong, is left in peace.
 
     Args:
-        dashboard: the connection to it, closed at the end.
-        told: the announcement, with the id of the run.
+        url: of the dashboard; else that of the environment.
+        token: its access token; else that of the environment.
+        told: the announcement in plain values, with the id of the run.
 
     """
 
-    def __init__(self, dashboard: Connection, told: Json) -> None:
+    def __init__(self, url: str | None, token: str | None, told: Json) -> None:
+        self.url = ""
+        """Of the dashboard, if there is one to be asked."""
         self.refusal: RefusedError | None = None
         """Why nothing more is sent."""
+        self.refused_end: str | None = None
+        """Why the end was not taken, if another one may be."""
         self.dropped = 0
         """Steps that were let go, because too many waited or because the server refused them."""
-        self._dashboard = dashboard
         self._told = told
         self._begun = False
+        self._heard = False
+        self._arrived = False
         self._steps: dict[int, Json] = {}
         self._ending: Json | None = None
         self._changed = Condition()
         self._said: set[str] = set()
-        self._thread = Thread(target=self._work, name="isoscope", daemon=True)
-        self._thread.start()
+        try:
+            address = read_address(url, token)
+            client = open_client(address, ANSWER_SECONDS)
+        except InvalidError as error:
+            self._give_up(RefusedError(str(error)))
+            return
+        self.url = address.url
+        Thread(target=self._work, args=(client,), name="isoscope", daemon=True).start()
 
     def put(self, step: int, values: Mapping[str, Any]) -> None:
         """Have values of a step sent; more of the same step are added to those that wait."""
@@ -65,14 +96,18 @@ class Sender:
     def end(self, ending: Json, seconds: float) -> bool:
         """Send the rest and the end, waiting at most so long; whether all of it has arrived."""
         with self._changed:
-            if self._ending is None:
-                self._ending = ending
-            self._changed.notify()
-        self._thread.join(seconds)
-        arrived = not self._thread.is_alive() and self.refusal is None
-        if self._thread.is_alive():
-            self.say(f"the dashboard has not answered for {seconds:g} s; {len(self._steps)} steps and the end are lost")
-        return arrived
+            if self._ending is None and self.refusal is None:
+                self._ending, self.refused_end = ending, None
+            self._changed.notify_all()
+            briefly = min(seconds, NEVER_ANSWERED_SECONDS)
+            over = self._changed.wait_for(self._is_over, briefly)
+            if not over and self._heard:
+                over = self._changed.wait_for(self._is_over, seconds - briefly)
+            if not over:
+                waited = seconds if self._heard else briefly
+                lost = f"{len(self._steps)} steps and the end are lost"
+                self.say(f"the dashboard has not answered for {waited:g} s; {lost}")
+            return self._arrived
 
     def say(self, sentence: str) -> None:
         """Tell the user, once."""
@@ -80,38 +115,56 @@ class Sender:
             self._said.add(sentence)
             sys.stderr.write(f"isoscope: {sentence}\n")
 
-    def _work(self) -> None:
-        with self._dashboard:
-            self._send_until_ended()
+    def _is_over(self) -> bool:
+        """Whether there is nothing to wait for any more."""
+        return self._arrived or self.refusal is not None or self.refused_end is not None
+
+    def _give_up(self, error: RefusedError) -> None:
+        self.say(f"this run is not logged any more: {error}")
+        with self._changed:
+            self.refusal = error
+            self._steps.clear()
+            self._changed.notify_all()
+
+    def _work(self, client: httpx2.Client) -> None:
+        try:
+            with client:
+                self._client = client
+                self._send_until_ended()
+            with self._changed:
+                self._arrived = True
+                self._changed.notify_all()
+        except RefusedError as error:
+            self._give_up(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script hears of it and trains on
+            self._give_up(RefusedError(f"{type(error).__name__}: {error}"))
 
     def _send_until_ended(self) -> None:
         wait = 0.0
         while True:
-            with self._changed:
-                if not self._steps and self._ending is None and self._begun:
-                    self._changed.wait(BEAT_SECONDS)
-                if self._ending is None:
-                    self._changed.wait_for(lambda: self._ending is not None, max(GATHER_SECONDS, wait))
-            if wait:
-                time.sleep(min(wait, 1.0))
+            self._rest(wait)
             try:
                 if self._send():
                     return
                 wait = 0.0
-            except RefusedError as error:
-                self.say(f"this run is not logged any more: {error}")
-                with self._changed:
-                    self.refusal = error
-                    self._steps.clear()
-                return
-            except UnavailableError as error:
-                self.say(f"the dashboard does not answer, and steps wait for it: {error}")
+            except httpx2.TransportError as error:
+                self.say(f"the dashboard at {self.url} does not answer ({error}); steps wait for it")
                 wait = min(max(1.0, 2 * wait), LONGEST_WAIT_SECONDS)
+
+    def _rest(self, wait: float) -> None:
+        """Wait until there is something to send, and after a failure so long; an end is sent sooner."""
+        with self._changed:
+            if not self._steps and self._ending is None and self._begun:
+                self._changed.wait(BEAT_SECONDS)
+            if self._ending is None:
+                self._changed.wait_for(lambda: self._ending is not None, max(GATHER_SECONDS, wait))
+        if wait:
+            time.sleep(min(wait, 1.0))
 
     def _send(self) -> bool:
         """Send what waits; whether that was the end."""
         if not self._begun:
-            self._post(self._told)
+            self._post("/api/runs", self._told)
             self._begun = True
         beat = True
         while batch := self._batch():
@@ -122,10 +175,7 @@ class Sender:
             if beat:
                 self._send_steps([])
             return False
-        if self.dropped:
-            ending = {**ending, "notes": [*ending.get("notes", []), f"{self.dropped} steps were not logged."]}
-        self._post(ending, self._told, "finish")
-        return True
+        return self._send_end(ending)
 
     def _batch(self) -> list[Json]:
         """The first steps that wait, as many as go into one request; they are let go when they have arrived."""
@@ -140,11 +190,17 @@ class Sender:
         return batch
 
     def _send_steps(self, batch: list[Json]) -> None:
+        """Send steps, and where they are refused each half of them, so that what is wrong is let go alone."""
         try:
-            self._post({"steps": batch}, self._told, "steps")
+            self._post(f"/api/runs/{self._told['id']}/steps", {"steps": batch})
         except RefusedError as error:
-            if error.status not in (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+            if error.status not in WRONG:
                 raise
+            full = error.own and error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            if len(batch) > 1 and not full:
+                self._send_steps(batch[: len(batch) // 2])
+                self._send_steps(batch[len(batch) // 2 :])
+                return
             self.say(f"steps were refused: {error}")
             self.dropped += len(batch)
         with self._changed:
@@ -152,10 +208,28 @@ class Sender:
                 if self._steps.get(sent["step"]) == sent:  # nothing was added to it meanwhile
                     del self._steps[sent["step"]]
 
-    def _post(self, body: Json, *of_runs: Known) -> None:
+    def _send_end(self, ending: Json) -> bool:
+        """Send the end; whether it was taken. Of one that is refused for what it says another may come."""
+        told = ending
+        if self.dropped:
+            notes = [f"{self.dropped} steps were not logged.", *ending.get("notes", [])]
+            told = {**ending, "notes": notes[:MAX_NOTES]}
         try:
-            self._dashboard.ask("POST", path_of("runs", *of_runs), json=body)
+            self._post(f"/api/runs/{self._told['id']}/finish", told)
         except RefusedError as error:
-            if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise UnavailableError(str(error)) from error
-            raise
+            if error.status not in WRONG or "error" in ending:
+                raise
+            self.say(f"what came out of this run was refused: {error}")
+            with self._changed:
+                self._ending, self.refused_end = None, str(error)
+                self._changed.notify_all()
+            return False
+        return True
+
+    def _post(self, path: str, body: Json) -> None:
+        answer = self._client.post(path, json=body)
+        if is_away(answer) or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise httpx2.TransportError(f"status {answer.status_code}")
+        self._heard = True
+        if not answer.is_success:
+            raise RefusedError(said_by(answer), answer.status_code, own=own_words(answer) is not None)

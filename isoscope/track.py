@@ -6,22 +6,19 @@
         run.step(step, task_loss=loss.item(), penalty=penalty.item())
     run.finish({"accuracy": 0.9})
 
-Nothing here waits for the server or raises because of it: see ``isoscope.sending``. Only an address that is none is
-refused at once.
+Nothing here waits for the server or raises because of it: see ``isoscope.sending``.
 """
 
 import atexit
-import math
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from isoscope.remote.connection import Connection
+from isoscope.plain import by_layer_of, number_of, plain, score_of, word_of
 from isoscope.sending import Sender
 
 ENDED_SILENTLY = "Its script ended before it finished this run."
-ANSWER_SECONDS = 20.0
 SECONDS_TO_FINISH = 30.0
 SECONDS_AT_EXIT = 5.0
 
@@ -80,26 +77,26 @@ def log_run(
         "lam": lam,
         "zeta": zeta,
         "seed": seed,
-        "settings": {name: _plain(value) for name, value in (settings or {}).items()},
-        "environment": {name: str(value) for name, value in (environment or {}).items()},
+        "settings": {word_of(name): value for name, value in (settings or {}).items()},
+        "environment": {word_of(name): str(value) for name, value in (environment or {}).items()},
         "total_steps": total_steps,
         "probe": None if probe is None else dict(probe),
     }
-    dashboard = Connection(url, token, timeout=ANSWER_SECONDS)
-    return LoggedRun(dashboard.url, told, Sender(dashboard, told))
+    told = plain(told)
+    return LoggedRun(told, Sender(url, token, told))
 
 
 class LoggedRun:
     """A run that this process logs. As a context it is finished by ``finish``, or failed by what is raised in it."""
 
-    def __init__(self, url: str, told: Mapping[str, Any], sender: Sender) -> None:
+    def __init__(self, told: Mapping[str, Any], sender: Sender) -> None:
         self.id = str(told["id"])
-        self.url = f"{url}/runs/{self.id}"
+        self.url = f"{sender.url}/runs/{self.id}"
         """Of its page."""
         self._sender = sender
         self._ended = False
-        self._at_exit: Callable[[], object] = lambda: self._end({"error": ENDED_SILENTLY}, SECONDS_AT_EXIT)
-        atexit.register(self._at_exit)
+        self._last: Callable[[], object] | None = None
+        atexit.register(self._leave)
 
     @property
     def cancelled(self) -> bool:
@@ -107,10 +104,8 @@ class LoggedRun:
         return self._sender.refusal is not None and "cancelled" in str(self._sender.refusal)
 
     def at_exit(self, end: Callable[[], object]) -> None:
-        """Have the end of the process call this, and nothing else of the kind, unless the run has ended before."""
-        atexit.unregister(self._at_exit)
-        self._at_exit = end
-        atexit.register(end)
+        """Have the end of the process call this first, unless the run has ended before."""
+        self._last = end
 
     def step(
         self,
@@ -125,12 +120,12 @@ class LoggedRun:
         reasons: list[str] = []
         for name, value in (("task_loss", task_loss), ("penalty", penalty)):
             if value is not None:
-                values[name] = _number(value, name, reasons)
+                values[name] = number_of(value, name, reasons)
         if layers is not None:
-            values["layers"] = {measure: _by_layer(measure, of, reasons) for measure, of in layers.items()}
+            values["layers"] = {measure: by_layer_of(measure, of, reasons) for measure, of in layers.items()}
         if reasons:
             values["reason"] = "; ".join(reasons)[:500]
-        self._sender.put(int(step), values)
+        self._sender.put(int(step), plain(values))
 
     def finish(
         self,
@@ -147,6 +142,9 @@ class LoggedRun:
     ) -> bool:
         """End the run with what came out of it, and wait for the dashboard; whether all has arrived there.
 
+        Where the dashboard refuses what came out it says why, and this may be called again with what it takes; a run
+        for which that does not happen has failed with that sentence when the script ends.
+
         Args:
             metrics: on the validation rows, by name; that of the experiment is the performance.
             isoscore_star: of the trained model, in [0, 1].
@@ -156,24 +154,24 @@ class LoggedRun:
             by_layer_n: points behind each of these measures.
             results: whatever else came out, by name.
             notes: what has to be known of the run.
-            timeout: seconds to wait at most.
+            timeout: seconds to wait at most; five for a dashboard that has never answered.
 
         """
         reasons: list[str] = []
-        numbers = {name: _number(value, name, reasons) for name, value in (metrics or {}).items()}
+        numbers = {word_of(name): number_of(value, name, reasons) for name, value in (metrics or {}).items()}
         undefined = {name: f"{name} is not a finite number" for name, value in numbers.items() if value is None}
         ending = {
             "metrics": numbers,
             "metric_reasons": undefined,
-            "isoscore_star": isoscore_star if isoscore_star is None else _number(isoscore_star, "IsoScore★", reasons),
+            "isoscore_star": score_of(isoscore_star, "IsoScore★", reasons),
             "isoscore_star_reason": isoscore_star_reason,
             "n_validation": n_validation,
             "by_layer": {
-                measure: {"values": _by_layer(measure, of, reasons), "n": (by_layer_n or {}).get(measure)}
+                measure: {"values": by_layer_of(measure, of, reasons), "n": (by_layer_n or {}).get(measure)}
                 for measure, of in (by_layer or {}).items()
             },
-            "results": {name: _plain(value) for name, value in (results or {}).items()},
-            "notes": [*notes, *reasons][:50],
+            "results": {word_of(name): value for name, value in (results or {}).items()},
+            "notes": [note[:1000] for note in (*notes, *reasons)][:50],
         }
         return self._end(ending, timeout)
 
@@ -191,31 +189,14 @@ class LoggedRun:
     def _end(self, ending: dict[str, Any], seconds: float) -> bool:
         if self._ended:
             return False
-        self._ended = True
-        atexit.unregister(self._at_exit)
-        return self._sender.end(ending, seconds)
+        arrived = self._sender.end(plain(ending), seconds)
+        if self._sender.refused_end is None:
+            self._ended = True
+            atexit.unregister(self._leave)
+        return arrived
 
-
-def _number(value: float | None, name: str, reasons: list[str]) -> float | None:
-    """A finite number, or None with the reason added."""
-    if value is None:
-        return None
-    number = float(value)
-    if math.isfinite(number):
-        return number
-    reasons.append(f"{name} is {'not a number' if math.isnan(number) else 'infinite'}")
-    return None
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: that of a tensor or an array of one element, and text for what else there is."""
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, str | bool | int | float) else str(value)
-
-
-def _by_layer(measure: str, values: Sequence[float | None], reasons: list[str]) -> list[float | None]:
-    return [_number(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
+    def _leave(self) -> None:
+        """End with the process what has not ended before."""
+        if self._last is not None:
+            self._last()
+        self._end({"error": (self._sender.refused_end or ENDED_SILENTLY)[:1000]}, SECONDS_AT_EXIT)

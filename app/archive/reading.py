@@ -83,6 +83,8 @@ class Archive:
 
     def __init__(self, opened: zipfile.ZipFile) -> None:
         self._zip = opened
+        self.passed = 0
+        """Bytes of all lines that were yielded so far."""
         _check_directory(opened.infolist())
         self.manifest = self._read_manifest()
         self._check_members()
@@ -186,7 +188,9 @@ class Archive:
             *whole, rest = (rest + block).split(b"\n")
             if max(map(len, (*whole, rest))) > MAX_LINE_BYTES:
                 raise TooLargeError(f"{name} has a line of more than {MAX_LINE_BYTES:,} bytes, the limit here.")
-            yield from whole
+            for line in whole:
+                self.passed += len(line)
+                yield line
         if rest:
             raise InvalidError(f"The last line of {name} is cut off. {ADVICE}")
 

@@ -1,5 +1,6 @@
 """A document in YAML: one mapping of plain values, as JSON could hold it; no anchors, no tags, nothing twice."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,10 @@ from app.errors import InvalidError
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 10
+MAX_VALUES = 2500
+MAX_DIGITS = 20
+GREATEST = 2**53
+"""Integers beyond it are not the same to everyone who reads JSON."""
 FIELD = "yaml"
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
@@ -46,7 +51,9 @@ def read_yaml(text: str) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
             raise InvalidError("Expected YAML with a setting a line, such as lambdas: [-1, 1].", FIELD)
         _require_each_once(node)
+        _require_finite(node)
         document: dict[str, Any] = loader.construct_document(node)
+        _require_kept(document)
     except yaml.MarkedYAMLError as error:
         where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidError(f"This is not YAML{where}: {error.problem}.", FIELD) from error
@@ -57,11 +64,14 @@ def read_yaml(text: str) -> dict[str, Any]:
 
 def _require_plain(text: str) -> None:
     """Look at the events alone, before anything is built of them."""
-    depth = 0
+    depth = values = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
             raise InvalidError(f"Expected plain values in YAML, got an anchor, alias or tag in line {line}.", FIELD)
+        values += isinstance(event, yaml.NodeEvent)
+        if values > MAX_VALUES:
+            raise InvalidError(f"Expected at most {MAX_VALUES:,} values in YAML, got more in line {line}.", FIELD)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise InvalidError(f"Expected YAML at most {MAX_DEPTH} levels deep, got more in line {line}.", FIELD)
@@ -81,6 +91,37 @@ def _require_each_once(node: yaml.Node) -> None:
                 raise InvalidError(f"Expected each setting once, got {key.value} again in line {line}.", FIELD)
             seen.add(key.value)
             _require_each_once(value)
+
+
+def _require_finite(node: yaml.Node) -> None:
+    """Look at the numbers as they are written: some are long to read and nothing when read."""
+    if isinstance(node, yaml.ScalarNode):
+        line = node.start_mark.line + 1
+        if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MAX_DIGITS:
+            raise InvalidError(f"Expected integers of up to {MAX_DIGITS} digits, got more in line {line}.", FIELD)
+        if node.tag == "tag:yaml.org,2002:float" and len(node.value) > MAX_CHARACTERS // 64:
+            raise InvalidError(f"Expected a number in line {line}, got one of {len(node.value):,} characters.", FIELD)
+    elif isinstance(node, yaml.CollectionNode):
+        for item in node.value:
+            for one in item if isinstance(item, tuple) else (item,):
+                _require_finite(one)
+
+
+def _require_kept(value: Any) -> None:
+    """Refuse values that JSON or a database would not give back as they are."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            _require_kept(name)
+            _require_kept(one)
+    elif isinstance(value, list):
+        for one in value:
+            _require_kept(one)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidError(f"Expected finite numbers, got {value}.", FIELD)
+    elif isinstance(value, int) and abs(value) > GREATEST:
+        raise InvalidError(f"Expected integers of at most {GREATEST:,}, got {value:,}.", FIELD)
+    elif isinstance(value, str) and any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value):
+        raise InvalidError("Expected text in YAML, got NUL or half of a surrogate pair, which is no text.", FIELD)
 
 
 def write_yaml(document: Mapping[str, Any], comments: Mapping[str, str]) -> str:

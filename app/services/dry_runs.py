@@ -48,11 +48,8 @@ def request_dry_run(context: Context, plan: SweepPlan, *, again: bool = False) -
     Failed ones are tried again in any case. Raises ConflictError where too many wait.
     """
     found = find_dry_run(context, plan)
-    if found is not None and found.status is ResultStatus.READY and again:
-        delete_dry_run(context, found.id)
-        found = None
-    if found is None:
-        _add(context, plan)
+    if found is None or (again and found.status is ResultStatus.READY):
+        _add(context, plan, instead_of=found)
     elif found.status is ResultStatus.FAILED:
         _repeat(context, found.id)
     if (asked := find_dry_run(context, plan)) is None:
@@ -103,13 +100,16 @@ def _repeat(context: Context, dry_run_id: str) -> None:
         context.queue.restart(Job(JobKind.DRY_RUN, dry_run_id))
 
 
-def _add(context: Context, plan: SweepPlan) -> None:
+def _add(context: Context, plan: SweepPlan, instead_of: DryRun | None) -> None:
+    """Ask for a dry run; the one in whose place it comes goes only where there is room for it."""
     configs = [run.model_dump(mode="json") for run in _kinds(plan.runs)]
     asked = DryRun(dataset_id=plan.dataset.id, key=_key_of(plan), configs=configs)
     newest = select(DryRun.id).order_by(DryRun.created_at.desc(), DryRun.id).limit(KEPT)
     try:
         with context.sessions.begin() as session:
             _require_room(session)
+            if instead_of is not None:
+                session.execute(delete(DryRun).where(DryRun.id == instead_of.id))
             session.add(asked)
             session.flush()
             kept = list(session.scalars(newest))

@@ -2,7 +2,6 @@
 
 import tempfile
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +27,8 @@ STEPS_AT_ONCE = 5000
 RUNS_AT_ONCE = 50
 MAX_STEPS_ON_SQLITE = 2_000_000
 """Of one transaction, so that nothing is ever half here; these are written in less time than other writers wait."""
+BYTES_AT_ONCE = 2**21
+"""Of lines: as objects and as rows they take some twenty times as much memory."""
 
 
 def import_experiment(context: Context, stream: BinaryIO, filename: str) -> Experiment:
@@ -114,12 +115,12 @@ def _write(session: Session, archive: Archive, found: Found) -> str:
     session.add(experiment)
     session.flush()
     ids: dict[str, str] = {}
-    for runs in _batches(archive.runs(), RUNS_AT_ONCE):
+    for runs in _batches(archive, archive.runs(), RUNS_AT_ONCE):
         ids |= {run.id: new_id() for run in runs}
         session.execute(insert(Run), [_run(run) | {"id": ids[run.id], "experiment_id": experiment.id} for run in runs])
-    for steps in _batches(archive.steps(), STEPS_AT_ONCE):
+    for steps in _batches(archive, archive.steps(), STEPS_AT_ONCE):
         session.execute(insert(Step), [_of_run(step.model_dump(), ids) for step in steps])
-    for figures in _batches(archive.run_figures(), RUNS_AT_ONCE):
+    for figures in _batches(archive, archive.run_figures(), RUNS_AT_ONCE):
         session.execute(insert(RunFigure), [_of_run(figure.model_dump(), ids) for figure in figures])
     return experiment.id
 
@@ -187,6 +188,14 @@ def _of_run(columns: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
     return {"run_id": ids[columns.pop("run")], **columns}
 
 
-def _batches(rows: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    while batch := list(islice(rows, size)):
+def _batches(archive: Archive, rows: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """Some rows at a time, of at most so many bytes in the archive but for the last of them."""
+    batch: list[Any] = []
+    begun = archive.passed
+    for row in rows:
+        batch.append(row)
+        if len(batch) == size or archive.passed - begun >= BYTES_AT_ONCE:
+            yield batch
+            batch, begun = [], archive.passed
+    if batch:
         yield batch

@@ -21,6 +21,7 @@ from app.db.models import (
     RunStatus,
 )
 from app.db.models.runs import IN_TURN
+from app.queue import MODEL_KINDS
 from app.services.workers import WorkerState
 
 BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
@@ -95,9 +96,12 @@ def obstacle(context: Context, workers: Sequence[WorkerState]) -> str | None:
     alive = [worker for worker in workers if worker.alive]
     if not alive:
         return "No worker is running, so it waits until one is back."
-    busy = {run.worker for run in list_running(context)}
-    if any(worker.slot not in busy for worker in alive):
+    training = {run.worker for run in list_running(context)}
+    at_work = {worker.slot for worker in alive if any(job.kind in MODEL_KINDS for job in worker.jobs)}
+    if any(worker.slot not in training | at_work for worker in alive):
         return None
+    if any(worker.slot not in training for worker in alive):
+        return "Every worker is at a run, an encoding or another dry run, and ends that first. The queue shows which."
     return (
         "Every worker trains a run at the moment, and ends that first. The queue shows how far it is; paused, the run "
         "makes room and goes on later from its last checkpoint."

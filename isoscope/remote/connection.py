@@ -1,6 +1,5 @@
 """Requests to a dashboard, whose refusals are exceptions that say its sentence."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from urllib.parse import quote
 import httpx2
 
 from app.errors import InvalidError, IsoscopeError, UnavailableError
+from isoscope.address import TOKEN, URL, is_away, open_client, own_words, read_address, said_by
 
-HERE = "http://127.0.0.1:8000"
-URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
 # The server describes a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
 NOT_SIGNED_IN = 401
@@ -44,18 +42,10 @@ class RefusedError(IsoscopeError):
 class Connection:
     """Where a dashboard is, and the token that it asks for."""
 
-    def __init__(
-        self, url: str | None = None, token: str | None = None, *, timeout: float | httpx2.Timeout = TIMEOUT
-    ) -> None:
-        self.url = (url or os.environ.get(URL) or HERE).rstrip("/")
-        if not self.url.startswith(("http://", "https://")):
-            raise InvalidError(f"Expected the address of a dashboard such as {HERE}, got {self.url!r}.", "url")
-        token = token or os.environ.get(TOKEN)
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        try:
-            self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=timeout)
-        except (httpx2.InvalidURL, UnicodeEncodeError) as error:
-            raise InvalidError(f"The address or the token of the dashboard cannot be used: {error}.", "url") from error
+    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+        address = read_address(url, token)
+        self.url = address.url
+        self._client = open_client(address, TIMEOUT)
 
     def __enter__(self) -> Self:
         return self
@@ -94,13 +84,13 @@ class Connection:
             with self._client.stream("GET", path, **arguments) as answer:
                 if not answer.is_success:
                     answer.read()
-                    raise _refusal(answer)
+                    raise self._refusal(answer)
                 with unfinished.open("wb") as file:
                     for part in answer.iter_bytes():
                         file.write(part)
             unfinished.replace(target)
         except httpx2.TransportError as error:
-            raise self._away(error) from error
+            raise self._away(str(error) or type(error).__name__) from error
         except OSError as error:
             raise InvalidError(f"{target} cannot be written: {error.strerror}.") from error
         finally:
@@ -125,11 +115,11 @@ class Connection:
         try:
             return self._client.request(method, path, **arguments)
         except httpx2.TransportError as error:
-            raise self._away(error) from error
+            raise self._away(str(error) or type(error).__name__) from error
 
     def _read(self, answer: httpx2.Response) -> Any:
         if not answer.is_success:
-            raise _refusal(answer)
+            raise self._refusal(answer)
         if not answer.content:
             return None
         try:
@@ -137,10 +127,18 @@ class Connection:
         except ValueError as error:
             raise RefusedError(f"What answers at {self.url} is no Isoscope.", status=answer.status_code) from error
 
-    def _away(self, error: httpx2.TransportError) -> UnavailableError:
+    def _refusal(self, answer: httpx2.Response) -> IsoscopeError:
+        """Return what the server said; of what is not its own words the status."""
+        status, words = answer.status_code, own_words(answer)
+        if words is None and is_away(answer):
+            return self._away(f"status {status}")
+        sentence = f"{said_by(answer)} It is read from {TOKEN}." if status == NOT_SIGNED_IN else said_by(answer)
+        return RefusedError(sentence, words[1] if words else None, status)
+
+    def _away(self, why: str) -> UnavailableError:
         return UnavailableError(
-            f"No Isoscope answers at {self.url} ({str(error) or type(error).__name__}). Start it with isoscope serve, "
-            f"or name another by --url or {URL}."
+            f"No Isoscope answers at {self.url} ({why}). Start it with isoscope serve, or name another by --url or "
+            f"{URL}."
         )
 
 
@@ -156,19 +154,6 @@ def path_of(*parts: Known | int) -> str:
 def id_of(known: Known | int) -> str:
     """Return the id of something, given as such or as the server told of it."""
     return str(known["id"]) if isinstance(known, Mapping) else str(known)
-
-
-def _refusal(answer: httpx2.Response) -> RefusedError:
-    """Return what the server said; of what is not its own words the status."""
-    status = answer.status_code
-    try:
-        problem = answer.json()
-        sentence, field = str(problem["detail"]), problem.get("field")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        sentence, field = f"{answer.request.method} {answer.request.url} answered {status}.", None
-    if status == NOT_SIGNED_IN:
-        sentence = f"{sentence} It is read from {TOKEN}."
-    return RefusedError(sentence, field, status)
 
 
 def _open(file: str | Path, progress: Progress | None) -> IO[bytes]:

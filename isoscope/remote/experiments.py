@@ -1,19 +1,23 @@
 """Sweeps and their experiments over the API."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.errors import InvalidError
+from app.errors import InvalidError, UnavailableError
 from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
-from isoscope.remote.connection import Known, Row, path_of
+from isoscope.address import LATER
+from isoscope.remote.connection import Known, RefusedError, Row, path_of
 from isoscope.remote.datasets import Datasets
 
 MOVING = ("queued", "running", "streaming")
 """States of a run that are going to change by themselves; a paused one waits for a person."""
 LOOK_EVERY_SECONDS = 5.0
 DRY_RUN_SECONDS = 1.0
+PATIENCE_SECONDS = 600.0
+"""So long a server that was there may be away while its experiment is waited for: it is started anew."""
 
 Request = Mapping[str, Any] | str | Path
 """A sweep: its settings, or the path of a YAML file of them."""
@@ -103,18 +107,36 @@ class Experiments(Datasets):
     def wait(self, experiment: Known, told: Callable[[Row], object] | None = None) -> Row:
         """Return an experiment once its runs have ended or are paused; ``told`` is called with it when one has changed.
 
+        A search between two trials goes on. A server that is away, as while it is started anew, is waited for minutes.
+
         >>> isoscope.wait(isoscope.sweep("sweep.yaml"))["status"]
         'finished'
         """
         before: list[str] = []
+        found = self.experiment(experiment)
         while True:
-            found = self.experiment(experiment)
             now = [run["status"] for run in found["runs"]]
             if told is not None and now != before:
                 told(found)
-            if not set(now).intersection(MOVING):
+            if found["status"] not in MOVING and not set(now).intersection(MOVING):
                 return found
             before = now
+            time.sleep(LOOK_EVERY_SECONDS)
+            found = self._patiently(experiment)
+
+    def _patiently(self, experiment: Known) -> Row:
+        """Return an experiment, of a server that is away once it is back."""
+        until, said = time.monotonic() + PATIENCE_SECONDS, False
+        while True:
+            try:
+                return self.experiment(experiment)
+            except (UnavailableError, RefusedError) as error:
+                away = isinstance(error, UnavailableError) or error.status in LATER
+                if not away or time.monotonic() > until:
+                    raise
+                if not said:
+                    sys.stderr.write(f"isoscope: {error} It is waited for.\n")
+                said = True
             time.sleep(LOOK_EVERY_SECONDS)
 
     def results(self, experiment: Known) -> list[Row]:

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from app import VERSION
+from app.archive.reading import open_archive
 from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
@@ -276,3 +277,16 @@ def test_a_search_that_goes_on_where_it_came_from_asks_for_nothing_here(client, 
     assert imported["study"]["why"] == "It goes on where it came from."
     advance_searches(elsewhere.rows)
     assert wanted(elsewhere.rows) == []
+
+
+def test_rows_are_written_in_batches_of_so_many_bytes_of_their_lines(context, client, tmp_path, monkeypatch):
+    path = tmp_path / "sweep.zip"
+    path.write_bytes(exported(client, add_experiment(context)))
+    with open_archive(path) as archive:
+        whole = [len(batch) for batch in imports._batches(archive, archive.runs(), 5)]
+        longest = max(map(len, members(path.read_bytes())["runs.jsonl"].splitlines()))
+        monkeypatch.setattr(imports, "BYTES_AT_ONCE", 2 * longest)
+        bounded = [len(batch) for batch in imports._batches(archive, archive.runs(), 5)]
+    assert whole == [5, 5, 1]
+    assert sum(bounded) == 11
+    assert max(bounded) <= 3

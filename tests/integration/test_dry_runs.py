@@ -9,6 +9,7 @@ import pytest
 
 from app.db.config import Checkpoint, RunConfig
 from app.db.models import Dataset, DryRun, ResultStatus, Run, RunStatus, Worker
+from app.db.types import utcnow
 from app.errors import ConflictError, InvalidError
 from app.queue import Job, JobKind
 from app.services import dry_runs
@@ -214,6 +215,22 @@ def test_an_answer_can_be_had_while_others_wait_and_another_one_after_it_was_del
     assert (again["status"], again["id"] != first) == ("queued", True)
 
 
+def test_one_that_is_asked_for_again_in_vain_is_kept(client, context, sweep, work):
+    sweep = sweep | {"regularizers": []}
+    first = ask(client, sweep)["dry_run"]["id"]
+    work()
+    for size in range(1, 6):
+        ask(client, sweep | {"batch_size": size})
+    plan = plan_sweep(context, SweepRequest.model_validate(sweep))
+    with pytest.raises(ConflictError, match=r"^5 dry runs wait"):
+        dry_runs.request_dry_run(context, plan, again=True)
+    kept = dry_runs.find_dry_run(context, plan)
+    assert (kept.id, kept.status) == (first, ResultStatus.READY)
+    work()
+    again = dry_runs.request_dry_run(context, plan, again=True)
+    assert (again.status, again.id != first) == (ResultStatus.QUEUED, True)
+
+
 def test_a_data_set_that_is_deleted_at_this_moment_is_told(client, context, sweep):
     plan = plan_sweep(context, SweepRequest.model_validate(sweep))
     client.delete(f"/api/datasets/{sweep['dataset_id']}")
@@ -299,6 +316,14 @@ def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
     with context.sessions.begin() as session:
         session.add(Worker(slot="here/cpu", device="cpu", pid=1))
     assert "waits" not in client.get(waiting).text.partition('id="dry-run"')[2].partition("</section>")[0]
+    with context.sessions.begin() as session:
+        told = {"since": utcnow().isoformat(), "memory_bytes": None, "peak_bytes": None}
+        worker = session.query(Worker).one()
+        worker.jobs = [{"id": f"encode-{'1' * 32}", **told}]
+    assert "Every worker is at a run, an encoding or another dry run" in client.get(waiting).text
+    with context.sessions.begin() as session:
+        session.query(Worker).one().jobs = [{"id": f"measure-{'1' * 32}", **told}]
+    assert "Every worker" not in client.get(waiting).text
     client.post("/api/experiments", json=sweep)
     with context.sessions.begin() as session:
         run = session.query(Run).first()

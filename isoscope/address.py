@@ -1,0 +1,103 @@
+"""Where a dashboard is, what it asks for, and what it says: the same for the client and for a script's own loop."""
+
+import os
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import NamedTuple
+
+import httpx2
+
+from app.errors import InvalidError
+
+HERE = "http://127.0.0.1:8000"
+URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"
+LATER = {
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_EARLY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+}
+"""What says that the same may work in a while."""
+
+
+class Address(NamedTuple):
+    """A dashboard, and what it is asked with."""
+
+    url: str
+    """Without a password, so that it may be shown."""
+    token: str | None
+    login: tuple[str, str] | None
+    """User and password for a proxy before it, where the address had them."""
+
+
+def read_address(url: str | None = None, token: str | None = None) -> Address:
+    """Return the dashboard that is named, or that of the environment, or port 8000 of this machine.
+
+    Raises InvalidError for an address or a token with which no request can be made.
+    """
+    given = (url or os.environ.get(URL) or HERE).strip().rstrip("/")
+    token = token or os.environ.get(TOKEN) or None
+    try:
+        parsed = httpx2.URL(given)
+    except (httpx2.InvalidURL, UnicodeError):
+        parsed = httpx2.URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InvalidError(f"Expected the address of a dashboard such as {HERE}, got {_harmless(given)!r}.", "url")
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise InvalidError(f"The token of the dashboard cannot be used: {TOKEN} takes plain ASCII characters.", "token")
+    login = (parsed.username, parsed.password) if parsed.userinfo else None
+    return Address(str(parsed.copy_with(username=None, password=None)).rstrip("/"), token, login)
+
+
+def open_client(address: Address, timeout: float | httpx2.Timeout) -> httpx2.Client:
+    """Return a client of a dashboard; to this machine it goes straight, whatever proxy the environment names."""
+    headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
+    return httpx2.Client(
+        base_url=address.url,
+        headers=headers,
+        auth=address.login,
+        timeout=timeout,
+        trust_env=not _is_here(httpx2.URL(address.url).host),
+    )
+
+
+def own_words(answer: httpx2.Response) -> tuple[str, str | None] | None:
+    """Return the sentence of a refusal and the field at fault; None where another than a dashboard answers."""
+    try:
+        problem = answer.json()
+        return str(problem["detail"]), problem["field"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def said_by(answer: httpx2.Response) -> str:
+    """Return what a refusal says; of what is not a dashboard's own words the status, or where it is sent on to."""
+    if words := own_words(answer):
+        return words[0]
+    status = f"{answer.request.method} {answer.request.url} answered {answer.status_code}"
+    if answer.has_redirect_location:
+        elsewhere = _harmless(str(answer.url.join(answer.headers["location"])))
+        return f"{status} and names {elsewhere}. Give the address that the dashboard really has."
+    return f"{status}."
+
+
+def is_away(answer: httpx2.Response) -> bool:
+    """Whether it is not the dashboard that answers, or not now: the same request may work in a while."""
+    lost = answer.status_code == HTTPStatus.NOT_FOUND and own_words(answer) is None
+    return lost or answer.status_code in LATER
+
+
+def _harmless(url: str) -> str:
+    """The text of an address without what stands before its @."""
+    scheme, slashes, rest = url.rpartition("://")
+    return f"{scheme}{slashes}{rest.rpartition('@')[2]}"
+
+
+def _is_here(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified

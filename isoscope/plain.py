@@ -1,0 +1,82 @@
+"""What a script tells of its run as JSON can hold it: nothing here raises, whatever a value is."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ROUNDING = 1e-5
+"""By so much a score in single precision may lie outside its range."""
+LONGEST_WORD = 64
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: that of a tensor or an array of one element, and text for what else there is.
+
+    Halves of surrogate pairs and NUL are written as they are escaped, since no database keeps them.
+    """
+    if isinstance(value, Mapping):
+        return {_text(name): plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    value = _item(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return _text(value)
+
+
+def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
+    """Return a finite number, or None with the reason added."""
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    reasons.append(f"{name} is {'not a number' if math.isnan(number) else 'infinite'}")
+    return None
+
+
+def score_of(value: Any, name: str, reasons: list[str]) -> float | None:
+    """Return a number, which rounding alone has carried out of [0, 1] at its bound."""
+    number = number_of(value, name, reasons)
+    if number is None or not -ROUNDING <= number <= 1 + ROUNDING:
+        return number
+    return min(max(number, 0.0), 1.0)
+
+
+def by_layer_of(measure: str, values: Sequence[Any], reasons: list[str]) -> list[float | None]:
+    """Return numbers by layer, with a reason for each that is none."""
+    return [number_of(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
+
+
+def word_of(name: object) -> str:
+    """Return a name as the dashboard writes names.
+
+    >>> word_of("rougeL")
+    'rouge_l'
+    """
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name))
+    word = re.sub(r"[^a-z0-9]+", "_", apart.lower()).strip("_")
+    return (word if word[:1].isalpha() else f"n_{word}")[:LONGEST_WORD]
+
+
+def _item(value: Any) -> Any:
+    try:
+        return value.item() if hasattr(value, "item") else value
+    except Exception:  # noqa: BLE001 - of an array of several elements each library raises its own
+        return str(value)
+
+
+def _text(value: Any) -> str:
+    try:
+        text = str(value)
+    except Exception as error:  # noqa: BLE001 - a stranger's __str__
+        text = f"<{type(value).__name__}: {type(error).__name__}>"
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

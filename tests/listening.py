@@ -1,0 +1,37 @@
+"""A server that keeps what it is asked, and answers as a test says."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Server:
+    """Answers as ``answer(path, body)`` says, a status and a body; keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+        self.answer = lambda path, body: (200, {})
+        self.headers = {}
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                path = self.path.rsplit("/", 1)[-1]
+                owner.asked.append((path, body, self.headers["authorization"]))
+                status, said = owner.answer(path, body)
+                self.send_response(status)
+                for name, value in owner.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(json.dumps(said).encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def bodies(self, path):
+        return [body for asked, body, _ in self.asked if asked == path]

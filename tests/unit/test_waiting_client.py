@@ -1,0 +1,47 @@
+"""Waiting for an experiment goes by its own state, and outlives a server that is started anew."""
+
+import pytest
+
+from app.errors import UnavailableError
+from isoscope.remote import experiments
+from isoscope.remote.connection import RefusedError
+from isoscope.remote.experiments import Experiments
+
+
+def row(status, *runs):
+    return {"status": status, "runs": [{"status": run} for run in runs]}
+
+
+def waiting(answers, monkeypatch):
+    """A client that is answered so, one after the other; what is an exception is raised."""
+    left = iter(answers)
+
+    def answer(*_):
+        one = next(left)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(experiments, "LOOK_EVERY_SECONDS", 0)
+    monkeypatch.setattr(Experiments, "experiment", answer)
+    return Experiments("http://127.0.0.1:1")
+
+
+def test_a_search_between_two_trials_is_waited_for(monkeypatch):
+    ended = row("finished", "finished", "pruned")
+    client = waiting([row("running", "finished"), row("running", "finished", "queued"), ended], monkeypatch)
+    assert client.wait("x") == ended
+
+
+def test_a_server_that_is_started_anew_is_waited_for_and_said_once(monkeypatch, capsys):
+    ended = row("finished", "finished")
+    away = [UnavailableError("No Isoscope answers."), RefusedError("Bad gateway.", status=502)]
+    assert waiting([row("running", "running"), *away, ended], monkeypatch).wait("x") == ended
+    assert capsys.readouterr().err == "isoscope: No Isoscope answers. It is waited for.\n"
+
+
+@pytest.mark.parametrize("answers", [[], [row("running", "running")]])
+def test_what_is_refused_and_a_server_that_was_never_there_are_said_at_once(monkeypatch, answers):
+    first = UnavailableError("No Isoscope answers.") if not answers else RefusedError("It is gone.", status=404)
+    with pytest.raises(type(first)):
+        waiting([*answers, first], monkeypatch).wait("x")
