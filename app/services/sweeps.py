@@ -35,16 +35,33 @@ LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
 class SweepRequest(TrainingOptions):
     """A configuration, and the values that the runs differ in."""
 
-    name: str | None = Field(None, max_length=200)
-    dataset_id: RowId
+    name: str | None = Field(
+        None, max_length=200, description="What the experiment is called; without a name, after model and data set."
+    )
+    dataset_id: RowId = Field(description="The data set: its train rows are trained on, its validation rows judge.")
     regularizers: list[Regularizer] = Field(
         [Regularizer.ISTAR],
         max_length=20,
-        description="Each is swept over all lambdas on its own; none, or an empty list: the baseline alone.",
+        description="Each is swept over all λ on its own; none, or an empty list: the baseline alone.",
     )
-    lambdas: list[FiniteFloat] = Field([-1.0, 0.0, 1.0], min_length=1, max_length=100)
-    zetas: list[Zeta] = Field([0.2], min_length=1, max_length=50, description="Of I-STAR alone.")
-    seeds: list[Seed] = Field([0], min_length=1, max_length=100)
+    lambdas: list[FiniteFloat] = Field(
+        [-1.0, 0.0, 1.0],
+        min_length=1,
+        max_length=100,
+        description="How strongly a regularizer acts: below 0 it takes isotropy away, above 0 it adds it.",
+    )
+    zetas: list[Zeta] = Field(
+        [0.2],
+        min_length=1,
+        max_length=50,
+        description="Of I-STAR: how far a batch’s covariance is shrunk to that of many more tokens. 0: not at all.",
+    )
+    seeds: list[Seed] = Field(
+        [0],
+        min_length=1,
+        max_length=100,
+        description="Every setting is trained once with each: new weights, dropout and order of the rows.",
+    )
     grid: Grid = Field(
         default_factory=dict,
         description="Values by the name of a training option: every combination is a setting, with a baseline of its "

@@ -9,6 +9,7 @@ from app.context import Context
 from app.db.models import Dataset, DryRun
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
+from app.help import REGULARIZERS, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
 from app.routes.pages.answers import see
@@ -126,6 +127,7 @@ def form_page(
     """The form with these texts; and the sentence at the field that is wrong, be it of a file in YAML."""
     datasets, workers = list_trainable(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
+    preview = _preview(context, values) if dataset else None
     shown: dict[str, Any] = {
         "datasets": datasets,
         "dataset": dataset,
@@ -141,8 +143,11 @@ def form_page(
         "preset": preset_of(values),
         "has_gpu": has_gpu(workers),
         "obstacle": obstacle(context, workers),
-        "preview": _preview(context, values) if dataset else None,
+        "preview": preview,
         "problem": problem,
+        "told": problem or (preview.problem if preview else None),
+        "help": SWEEP,
+        "methods_help": REGULARIZERS,
         "yaml": yaml,
         "ways": _ways(request, context, values, dataset),
     }
