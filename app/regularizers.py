@@ -23,8 +23,8 @@ METHODS = {
         "I-STAR",
         "λ (1 − IsoScore★)",
         "of the batches",
-        "Makes the variance of all layers’ tokens more even over directions. A batch has few tokens, so their covariance "
-        "is shrunk by ζ to that of many more.",
+        "Makes the variance of all layers’ tokens more even over directions. A batch has few tokens, so their "
+        "covariance is shrunk by ζ to that of many more.",
         "Rudman and Eickhoff 2024",
     ),
     Regularizer.UNBIASED: Method(

@@ -59,6 +59,8 @@ class Selection(StrEnum):
     HELD_OUT = "held_out"
 
 
+HELD_OUT_PART = 10
+"""One in so many training rows chooses the weights, where that is asked of training rows."""
 LOOKS_PER_RUN = 12
 """About so many, where ``probe_every`` is null and they do not take more than their share of the time."""
 
@@ -85,7 +87,9 @@ class TrainingOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str = Field(description="A model on this machine, or a name of the Hugging Face Hub where that can be reached.")
+    model: str = Field(
+        description="A model on this machine, or a name of the Hugging Face Hub where that can be reached."
+    )
     task: TaskKind = Field(
         TaskKind.CLASSIFICATION, description="What the model learns to give: a class, a number, or an answer in a text."
     )
@@ -128,7 +132,8 @@ class TrainingOptions(BaseModel):
         0.99, ge=0, lt=1, description="Part of the old covariance that each step keeps, for the moving average."
     )
     entropy_bars: Bars = Field(
-        Bars.PROMINENT, description="Bars of the barcode whose entropy is raised: those between separate groups, or all."
+        Bars.PROMINENT,
+        description="Bars of the barcode whose entropy is raised: those between separate groups, or all.",
     )
     entropy_by_label: bool = Field(
         True, description="A barcode for each class of a batch, so that classes are not moved towards one another."
@@ -137,7 +142,8 @@ class TrainingOptions(BaseModel):
         0.0,
         ge=0,
         le=1e6,
-        description="Weight of the mean length of the other bars, which it shortens; 0, as in the paper, leaves it out.",
+        description="Weight of the mean length of the other bars, which it shortens; 0, as in the paper, leaves "
+        "it out.",
     )
     beside: Weights = Field(
         default_factory=dict,
@@ -211,9 +217,7 @@ class TrainingOptions(BaseModel):
         le=1000,
         description="Stop a run after so many evaluations without a better one; without a value never.",
     )
-    export: bool = Field(
-        False, description="Keep each trained model for download, as safetensors with a model card."
-    )
+    export: bool = Field(False, description="Keep each trained model for download, as safetensors with a model card.")
 
     @field_validator("max_steps")
     @classmethod
@@ -255,6 +259,11 @@ class RunConfig(TrainingConfig):
     def weights(self) -> dict[Regularizer, float]:
         """Lambda of every regularizer that this run adds to its loss; empty for plain training."""
         return added(self.regularizer, self.lam, self.beside)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it is evaluated while it trains, to choose its weights or to stop it early."""
+        return self.checkpoint is Checkpoint.BEST or self.patience is not None
 
     def reads(self, field: str) -> bool:
         """Whether anything in this run depends on a setting."""

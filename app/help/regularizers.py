@@ -10,8 +10,8 @@ BEHIND = {
     Regularizer.ISTAR: Help(
         formula="loss + λ (1 − IsoScore★), IsoScore★ = (tr(S)² / tr(S S) − 1) / (d − 1), S = (1 − ζ) S_X + ζ S_S; "
         "S_X is the covariance of the batch’s tokens, S_S the shrinkage covariance",
-        more="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 where all d directions have the same variance and "
-        "0 where one has all of it.",
+        more="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 where all d directions have the same variance "
+        "and 0 where one has all of it.",
         source=RUDMAN_2024,
         measures=("isoscore_star",),
     ),
@@ -32,9 +32,9 @@ BEHIND = {
     ),
     Regularizer.ENTROPY: Help(
         formula="loss − λ H, H = −Σ p log p, p = length of a bar / sum of the lengths",
-        more="Bars are the edges of the shortest tree that joins all vectors of a batch. H is greatest where the chosen "
-        "ones have one length, so λ > 0 makes gaps even. It grows with the batch and with the number of classes: keep "
-        "both when you compare λ.",
+        more="Bars are the edges of the shortest tree that joins all vectors of a batch. H is greatest where the "
+        "chosen ones have one length, so λ > 0 makes gaps even. It grows with the batch and with the number of "
+        "classes: keep both when you compare λ.",
         source=f"{KUDRIASHOV_2025} Which bars: {ATIENZA_2019}",
         measures=("persistent_entropy", "barcode"),
     ),

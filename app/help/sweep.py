@@ -8,8 +8,8 @@ from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 TASK_AND_MODEL = {
     "dataset_id": Help(more="Upload one on the page of data sets, or name a task of the Hub there."),
     "task": Help(
-        more="Classification: one of a few classes, by cross-entropy. Regression: a number, by the squared error. Span: "
-        "where in the context the answer begins and ends, as in SQuAD.",
+        more="Classification: one of a few classes, by cross-entropy. Regression: a number, by the squared error. "
+        "Span: where in the context the answer begins and ends, as in SQuAD.",
         source=sources.SQUAD,
     ),
     "text_columns": Help(more="A pair is read as one input, with the model’s separator between the two texts."),
@@ -18,9 +18,9 @@ TASK_AND_MODEL = {
         'every row. Answers: text and where it begins, as {"text": ["in 1976"], "answer_start": [42]}.'
     ),
     "metric": Help(
-        formula="accuracy = right / all. F1 = 2 P R / (P + R), of the second of two classes, of more the mean over them. "
-        "Matthews = (TP TN − FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)). Exact match and F1 of the words: the "
-        "answer beside the best of the right ones",
+        formula="accuracy = right / all. F1 = 2 P R / (P + R), of the second of two classes, of more the mean over "
+        "them. Matthews = (TP TN − FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)). Exact match and F1 of the words: "
+        "the answer beside the best of the right ones",
         more="Matthews correlation is 0 for a model that always says one class, however good its accuracy looks. It is "
         "undefined where all validation rows have one label.",
         source=f"{sources.MATTHEWS} Answers: {sources.SQUAD}",
@@ -47,9 +47,9 @@ PENALTY = {
     ),
     "zetas": Help(
         formula="S = (1 − ζ) S_X + ζ S_S, S_X of the batch, S_S the shrinkage covariance",
-        more="A batch has too few tokens to tell its covariance, so its score is noisy; S_S is of very many and steady. "
-        "The gradient passes through S_X alone and shrinks by 1 − ζ: compare λ at one ζ only. The paper tries 0.2 to "
-        "0.8; its section 3 exchanges the weights, its algorithm and code are followed here.",
+        more="A batch has too few tokens to tell its covariance, so its score is noisy; S_S is of very many and "
+        "steady. The gradient passes through S_X alone and shrinks by 1 − ζ: compare λ at one ζ only. The paper tries "
+        "0.2 to 0.8; its section 3 exchanges the weights, its algorithm and code are followed here.",
         source=f"{RUDMAN_2024} Algorithm 1.",
         measures=("isoscore_star",),
     ),
@@ -122,8 +122,8 @@ OPTIMIZATION = {
     ),
     "accumulation": Help(
         formula="gradient = mean over the batches of (loss + λ × penalty of that batch)",
-        more="So the task learns as from a batch of all rows, but a penalty still sees the rows of one batch at a time: "
-        "2 batches of 16 are not 1 batch of 32 for it.",
+        more="So the task learns as from a batch of all rows, but a penalty still sees the rows of one batch at a "
+        "time: 2 batches of 16 are not 1 batch of 32 for it.",
     ),
     "optimizer": Help(source=f"{sources.ADAM} {sources.ADAMW}"),
     "learning_rate": Help(more="1e-5 to 5e-5 are usual for fine-tunes of BERT; I-STAR’s paper tries these."),
@@ -137,8 +137,8 @@ OPTIMIZATION = {
     ),
     "gradient_checkpointing": Help(source=sources.CHECKPOINTING),
     "processes": Help(
-        more="A penalty is that of all processes’ rows as one cloud. A step reads batch size × accumulation × processes "
-        "rows."
+        more="A penalty is that of all processes’ rows as one cloud. A step reads batch size × accumulation × "
+        "processes rows."
     ),
     "max_length": Help(more="The time of a step grows with it. A dry run tells how many rows are cut."),
     "stride": Help(more="So that an answer at the end of one window stands whole in another. It is below the window."),
@@ -161,15 +161,15 @@ WATCHING = {
     ),
     "checkpoint": Help(more="The best is that of the best metric on the selection rows below."),
     "selection": Help(
-        more="Rows that choose flatter what they choose: on the validation rows the reported performance is optimistic. "
-        "Of the training rows a tenth, the same in every run, is then not trained on.",
+        more="Rows that choose flatter what they choose: on the validation rows the reported performance is "
+        "optimistic. Of the training rows a tenth, the same in every run, is then not trained on.",
     ),
     "evaluate_every": Help(more="Read only where weights are chosen or runs are stopped early."),
     "patience": Help(source=sources.PRECHELT),
     "export": Help(more="In float32 that is four bytes for every weight of every run; a dry run tells how much."),
     "grid": Help(
-        more="The values here stand in for the setting’s own field above. A regularizer’s own settings are tried in its "
-        "runs alone, all others in the baseline too.",
+        more="The values here stand in for the setting’s own field above. A regularizer’s own settings are tried in "
+        "its runs alone, all others in the baseline too.",
     ),
 }
 

@@ -13,8 +13,8 @@ ENCODING = described(
         ),
         "poolings": Help(
             formula="first: h_1; mean: Σ h_i / n; last: h_n, h_i the vector of the i-th of n tokens",
-            more="The geometry differs with it: a first token’s vector is a summary only where the model was trained to "
-            "make it one.",
+            more="The geometry differs with it: a first token’s vector is a summary only where the model was trained "
+            "to make it one.",
         ),
         "layers": Help(
             more="Written 0, 6, 12. Anisotropy grows with the layer in many models.",
@@ -37,8 +37,8 @@ UPLOADS = {
     ),
     "validation": Help(
         "The rows that judge, none of which is trained on: a file with the same columns",
-        more="Its labels have to be those of the train file. Texts that stand in both files flatter every run; the page "
-        "of the data set counts them.",
+        more="Its labels have to be those of the train file. Texts that stand in both files flatter every run; the "
+        "page of the data set counts them.",
     ),
     "dataset_name": Help("If empty, the train file’s name is used."),
     "hub_name": Help(

@@ -13,7 +13,6 @@ from app.db.penalty import Regularizer
 from app.db.types import RowId
 from app.errors import InvalidError
 from app.formats.columns import Column
-from app.numerals import count, plural
 from app.services.columns import check_columns
 from app.services.datasets import find_dataset
 from app.services.grid import GRID_FIELDS, ZETA, Grid
@@ -26,6 +25,7 @@ from app.services.sweep_checks import (
     check_precision,
     check_run,
 )
+from app.services.sweep_notes import Asked, notes_of, notes_of_rows
 from app.services.workers import list_workers
 
 MAX_RUNS = 500
@@ -90,6 +90,11 @@ class SweepPlan(NamedTuple):
     runs: list[RunConfig]
     notes: list[str]
 
+    @property
+    def words(self) -> str:
+        """How the number of runs comes about."""
+        return self.product.words(self.product.total - len(self.runs))
+
 
 def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
     """Check a request against its data set and models, and list its runs.
@@ -118,7 +123,9 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         check_run(run, models[run.model], grid)
     check_precision(runs, list_workers(context), grid)
     different = _different(runs)
-    return SweepPlan(dataset, config, grid, factors, different, _notes(request, factors, len(different)))
+    asked = Asked(request.lambdas, request.zetas, request.seeds, request.grid)
+    notes = [*notes_of(asked, factors, factors.total - len(different)), *notes_of_rows(dataset, runs)]
+    return SweepPlan(dataset, config, grid, factors, different, notes)
 
 
 def _product(request: SweepRequest, grid: Mapping[str, list[Any]]) -> Product:
@@ -171,18 +178,3 @@ def _different(runs: Sequence[RunConfig]) -> list[RunConfig]:
         read = {field: value for field, value in run.model_dump(mode="json").items() if run.reads(field)}
         first.setdefault(json.dumps(read, sort_keys=True), run)
     return list(first.values())
-
-
-def _notes(request: SweepRequest, factors: Product, n_different: int) -> list[str]:
-    if not factors.methods or not factors.lambdas:
-        notes = ["There is no regularizer to sweep, so these are baselines alone."]
-    elif 0.0 not in request.lambdas:
-        notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
-    else:
-        notes = []
-    if again := factors.total - n_different:
-        notes.append(
-            f"{count(again)} of them would repeat another, because nothing in it reads what they differ in, and "
-            f"{'is' if again == 1 else 'are'} left out: {plural(n_different, 'run')} in all."
-        )
-    return notes

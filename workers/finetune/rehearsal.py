@@ -26,7 +26,7 @@ from workers.finetune.order import batches_of
 from workers.finetune.penalties import Penalties, make_penalties
 from workers.finetune.ranks import devices_of
 from workers.finetune.rows import Rows
-from workers.finetune.selection import divide, selects
+from workers.finetune.selection import divide
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
 from workers.finetune.together import sharing_cores
@@ -53,7 +53,7 @@ class Rehearsal:
             devices_of(config, device)
         self.columns, validation = load_columns(dataset, config, settings)
         self.n = n_rows(self.columns)
-        if selects(config):
+        if config.selects:
             self.columns, _ = divide(self.columns, validation, config)
         self.model, self.tokenizer = load_model(find_source(config.model, settings), self.task)
         self.max_length = longest_input(self.model, self.tokenizer, config.max_length)

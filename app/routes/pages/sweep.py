@@ -176,4 +176,4 @@ def _preview(context: Context, values: Values) -> Preview:
         return Preview(0, "", [], error)
     dry_run = find_dry_run(context, plan)
     told = estimate(plan, dry_run) if dry_run else None
-    return Preview(len(plan.runs), plan.product.words(), plan.notes, dry_run=dry_run, estimate=told)
+    return Preview(len(plan.runs), plan.words, plan.notes, dry_run=dry_run, estimate=told)
