@@ -33,7 +33,7 @@ from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
 from app.services.experiments import create_experiment
 from app.services.models import list_models
-from app.services.presets import PRESETS
+from app.services.presets import PRESETS, unfit
 from app.services.proposal import propose_for
 from app.services.sweeps import plan_sweep
 from app.services.waiting import obstacle
@@ -127,6 +127,7 @@ def form_page(
     """The form with these texts; and the sentence at the field that is wrong, be it of a file in YAML."""
     datasets, workers = list_trainable(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
+    preset = preset_of(values)
     preview = _preview(context, values) if dataset else None
     shown: dict[str, Any] = {
         "datasets": datasets,
@@ -140,7 +141,8 @@ def form_page(
         "active": active_methods(values),
         "grid_groups": GRID_GROUPS,
         "presets": PRESETS,
-        "preset": preset_of(values),
+        "preset": preset,
+        "unfit": unfit(preset, values["task"]) if preset else None,
         "has_gpu": has_gpu(workers),
         "obstacle": obstacle(context, workers),
         "preview": preview,
