@@ -51,11 +51,11 @@ def _given_twice(asked: Asked) -> list[str]:
     named: list[tuple[str, Sequence[Any]]] = [
         ("λ", asked.lambdas),
         ("ζ", asked.zetas),
-        ("seed", asked.seeds),
-        *((name.replace("_", " "), values) for name, values in asked.grid.items()),
+        ("Seed", asked.seeds),
+        *((name.replace("_", " ").capitalize(), values) for name, values in asked.grid.items()),
     ]
     return [
-        f"{name[:1].upper()}{name[1:]} {_shown(again)} is given more than once and counts once."
+        f"{name} {_shown(again)} is given more than once and counts once."
         for name, values in named
         if (again := next((one for place, one in enumerate(values) if one in values[:place]), None)) is not None
     ]
