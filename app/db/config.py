@@ -172,7 +172,7 @@ class TrainingOptions(BaseModel):
         0.0, ge=0, le=1, description="How strongly weights are pulled to 0 at each step; 0 in I-STAR’s paper."
     )
     precision: Precision = Field(
-        Precision.FP32, description="What the model computes in; weights and penalties stay in float32."
+        Precision.FP32, description="Numbers that the model computes in; weights and penalties stay in float32."
     )
     gradient_checkpointing: bool = Field(
         False, description="Compute activations twice instead of keeping them: less memory for more time."
