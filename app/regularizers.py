@@ -23,35 +23,38 @@ METHODS = {
         "I-STAR",
         "λ (1 − IsoScore★)",
         "of the batches",
-        "Of the tokens of all layers, their covariance drawn by ζ to one of many more tokens.",
+        "Makes the variance of all layers’ tokens more even over directions. A batch has few tokens, so their "
+        "covariance is shrunk by ζ to that of many more.",
         "Rudman and Eickhoff 2024",
     ),
     Regularizer.UNBIASED: Method(
         "bias-corrected I-STAR",
         "λ (1 − bias-corrected IsoScore)",
         "of the batches, averaged over layers",
-        "Of one vector for each text and layer, averaged over layers; no ζ and no shrinkage covariance.",
+        "The same of one vector for each text, layer by layer, with a score that few rows do not bias. It has no ζ.",
         "in neither paper",
     ),
     Regularizer.COSREG: Method(
         "CosReg",
         "λ · mean cosine",
         "of the batches",
-        "Of the tokens of the last layer. It moves their mean more than their covariance.",
+        "Lowers the cosines between the last layer’s tokens. That moves their mean to 0 more than it evens out their "
+        "variance.",
         "Gao et al. 2019, on the tokens of a batch as in Rudman and Eickhoff 2024",
     ),
     Regularizer.ENTROPY: Method(
         "persistent entropy",
         "−λ · H of the bars",
         "of the batches",
-        "Of the last layer’s text vectors in a batch: groups of them are drawn to equal distances.",
+        "Makes the gaps between the texts of a batch, each one vector of the last layer, as even as it can.",
         "Kudriashov et al. 2025",
     ),
     Regularizer.SPECTRUM: Method(
         "spectrum control",
         "λ (1 − evenness of the singular values)",
         "of the input embedding matrix",
-        "Of the input embedding matrix, whatever the texts. The paper trains factors of it instead.",
+        "Evens out the singular values of the input embeddings, whatever the texts. The paper trains factors of that "
+        "matrix instead.",
         "after Wang et al. 2020",
     ),
 }

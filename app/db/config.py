@@ -59,6 +59,8 @@ class Selection(StrEnum):
     HELD_OUT = "held_out"
 
 
+HELD_OUT_PART = 10
+"""One in so many training rows chooses the weights, where that is asked of training rows."""
 LOOKS_PER_RUN = 12
 """About so many, where ``probe_every`` is null and they do not take more than their share of the time."""
 
@@ -85,75 +87,137 @@ class TrainingOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str
-    task: TaskKind = TaskKind.CLASSIFICATION
-    text_columns: list[str] = Field(min_length=1, max_length=2)
-    label_column: str
-    metric: Metric = Field(Metric.ACCURACY, validate_default=True)
+    model: str = Field(
+        description="A model on this machine, or a name of the Hugging Face Hub where that can be reached."
+    )
+    task: TaskKind = Field(
+        TaskKind.CLASSIFICATION, description="What the model learns to give: a class, a number, or an answer in a text."
+    )
+    text_columns: list[str] = Field(
+        min_length=1,
+        max_length=2,
+        description="What the model reads: one column of texts, or two as a pair; for answers question and context.",
+    )
+    label_column: str = Field(description="What is to be learned: a class, a number, or the answers.")
+    metric: Metric = Field(
+        Metric.ACCURACY, validate_default=True, description="How well a run does, counted on the validation rows."
+    )
 
     layers: LayerNumbers | Layers | None = Field(
-        None, description="Layers that a regularizer sees, from 1; null means those of its paper."
+        None, description="Layers that a regularizer sees: numbers from 1, all or last; without a value, its paper’s."
     )
     points: Points | None = Field(
-        None, description="Which vectors of a layer a regularizer sees; null means those of its paper."
+        None, description="Which vectors of a layer a regularizer sees; without a value, its paper’s."
     )
     token_fraction: FiniteFloat = Field(
-        1.0, gt=0, le=1, description="Part of a batch's tokens that regularizers of tokens see, drawn anew each step."
+        1.0,
+        gt=0,
+        le=1,
+        description="Part of a batch’s tokens that regularizers of tokens see, drawn anew for each batch.",
     )
     include_padding: bool = Field(
-        False, description="Padding counts among the tokens a regularizer sees, as in I-STAR's code; to reproduce it."
+        False, description="Padding counts among the tokens a regularizer sees, as in I-STAR’s code; to reproduce it."
     )
-    shrinkage_points: int = Field(250_000, ge=2, lt=2**31, description="Layer-tokens behind the shrinkage covariance.")
+    shrinkage_points: int = Field(
+        250_000,
+        ge=2,
+        lt=2**31,
+        description="Tokens, counted once for each layer, from which the shrinkage covariance is estimated.",
+    )
     shrinkage_refresh: Refresh = Field(Refresh.EPOCH, description="When the shrinkage covariance is estimated anew.")
-    shrinkage_every: int = Field(500, ge=1, le=10_000_000, description="Steps between two estimates, for 'steps'.")
-    shrinkage_momentum: FiniteFloat = Field(
-        0.99, ge=0, lt=1, description="Weight of the past in the moving average, for 'average'."
+    shrinkage_every: int = Field(
+        500, ge=1, le=10_000_000, description="From one estimate to the next, where there is one every so many steps."
     )
-    entropy_bars: Bars = Field(Bars.PROMINENT, description="Bars whose entropy is raised.")
-    entropy_by_label: bool = Field(True, description="Within each class, so that classes are not drawn together.")
+    shrinkage_momentum: FiniteFloat = Field(
+        0.99, ge=0, lt=1, description="Part of the old covariance that each step keeps, for the moving average."
+    )
+    entropy_bars: Bars = Field(
+        Bars.PROMINENT,
+        description="Bars of the barcode whose entropy is raised: those between separate groups, or all.",
+    )
+    entropy_by_label: bool = Field(
+        True, description="A barcode for each class of a batch, so that classes are not moved towards one another."
+    )
     entropy_cluster_weight: FiniteFloat = Field(
         0.0,
         ge=0,
         le=1e6,
-        description="Weight of the mean length of the other bars, which it shortens.",
+        description="Weight of the mean length of the other bars, which it shortens; 0, as in the paper, leaves "
+        "it out.",
     )
     beside: Weights = Field(
-        default_factory=dict, description="Further regularizers, each added to every run with this lambda."
+        default_factory=dict,
+        description="Further regularizers, each added to every run, the baseline too, with this λ of its own.",
     )
 
-    epochs: int | None = Field(3, ge=1, le=1000)
-    max_steps: int | None = Field(None, ge=1, le=10_000_000, validate_default=True)
-    batch_size: int = Field(16, ge=1, le=4096, description="Rows of a forward pass, in each process.")
-    accumulation: int = Field(1, ge=1, le=1024, description="Batches whose gradients are averaged into one step.")
-    optimizer: Optimizer = Optimizer.ADAMW
-    learning_rate: FiniteFloat = Field(3e-5, gt=0, le=1)
-    warmup: FiniteFloat = Field(0.0, ge=0, lt=1, description="Part of the steps in which the rate rises from 0.")
-    schedule: Schedule = Schedule.CONSTANT
-    weight_decay: FiniteFloat = Field(0.0, ge=0, le=1)
-    precision: Precision = Precision.FP32
-    gradient_checkpointing: bool = Field(False, description="Less memory for more time.")
+    epochs: int | None = Field(3, ge=1, le=1000, description="How often all training rows are gone through.")
+    max_steps: int | None = Field(
+        None, ge=1, le=10_000_000, validate_default=True, description="Steps of the optimizer, in place of epochs."
+    )
+    batch_size: int = Field(
+        16, ge=1, le=4096, description="Rows of a forward pass in each process; of these a penalty is taken."
+    )
+    accumulation: int = Field(
+        1, ge=1, le=1024, description="Batches whose gradients are averaged into one step, each with its own penalty."
+    )
+    optimizer: Optimizer = Field(
+        Optimizer.ADAMW, description="AdamW keeps weight decay apart from the gradient, Adam adds it to that."
+    )
+    learning_rate: FiniteFloat = Field(3e-5, gt=0, le=1, description="The optimizer’s rate, once the warm-up is over.")
+    warmup: FiniteFloat = Field(
+        0.0, ge=0, lt=1, description="Part of the steps in which the rate rises from 0: 0.1 is a tenth."
+    )
+    schedule: Schedule = Field(Schedule.CONSTANT, description="How the rate goes on after the warm-up.")
+    weight_decay: FiniteFloat = Field(
+        0.0, ge=0, le=1, description="How strongly weights are pulled to 0 at each step; 0 in I-STAR’s paper."
+    )
+    precision: Precision = Field(
+        Precision.FP32, description="Numbers that the model computes in; weights and penalties stay in float32."
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="Compute activations twice instead of keeping them: less memory for more time."
+    )
     processes: int = Field(1, ge=1, le=64, description="Processes that train one run together, each on its device.")
 
     max_length: int = Field(
-        128, ge=8, le=4096, description="Tokens; longer texts are cut, or for spans read in windows."
+        128, ge=8, le=4096, description="Tokens read at once; longer texts are cut, or for spans read in windows."
     )
     stride: int = Field(64, ge=0, le=2048, description="Tokens that two windows of a long text share, for spans.")
-    train_rows: int | None = Field(None, ge=2, description="Train on this many rows, drawn by a fixed seed.")
-    validation_rows: int | None = Field(None, ge=2)
+    train_rows: int | None = Field(
+        None, ge=2, description="Train on so many rows, drawn by a fixed seed; without a value on all."
+    )
+    validation_rows: int | None = Field(
+        None, ge=2, description="Validate on so many rows, drawn by a fixed seed; without a value on all."
+    )
 
     probe_every: int | None = Field(
-        None, ge=1, le=10_000_000, description="Steps between two looks at the layers; null means about twelve in all."
+        None,
+        ge=1,
+        le=10_000_000,
+        description="From one look at the layers’ isotropy to the next; without a value about twelve looks in all.",
     )
-    evaluation_zeta: FiniteFloat = Field(0.0, ge=0, le=1, description="Zeta of the reported IsoScore*.")
-    checkpoint: Checkpoint = Checkpoint.LAST
-    selection: Selection = Selection.HELD_OUT
+    evaluation_zeta: FiniteFloat = Field(
+        0.0, ge=0, le=1, description="ζ of the IsoScore★ that is reported, the same for all runs."
+    )
+    checkpoint: Checkpoint = Field(
+        Checkpoint.LAST, description="Which weights of a run are evaluated, and kept where models are kept."
+    )
+    selection: Selection = Field(
+        Selection.HELD_OUT, description="The rows by which the best weights are chosen and a run is stopped early."
+    )
     evaluate_every: int | None = Field(
-        None, ge=1, le=10_000_000, description="Steps between two evaluations on the selection rows; null: each epoch."
+        None,
+        ge=1,
+        le=10_000_000,
+        description="From one evaluation on the selection rows to the next; without a value once an epoch.",
     )
     patience: int | None = Field(
-        None, ge=1, le=1000, description="Stop after so many evaluations that are not the best; null: never."
+        None,
+        ge=1,
+        le=1000,
+        description="Stop a run after so many evaluations without a better one; without a value never.",
     )
-    export: bool = Field(False, description="Keep the trained model for download.")
+    export: bool = Field(False, description="Keep each trained model for download, as safetensors with a model card.")
 
     @field_validator("max_steps")
     @classmethod
@@ -195,6 +259,11 @@ class RunConfig(TrainingConfig):
     def weights(self) -> dict[Regularizer, float]:
         """Lambda of every regularizer that this run adds to its loss; empty for plain training."""
         return added(self.regularizer, self.lam, self.beside)
+
+    @property
+    def selects(self) -> bool:
+        """Whether it is evaluated while it trains, to choose its weights or to stop it early."""
+        return self.checkpoint is Checkpoint.BEST or self.patience is not None
 
     def reads(self, field: str) -> bool:
         """Whether anything in this run depends on a setting."""

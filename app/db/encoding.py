@@ -23,21 +23,28 @@ class EncodingConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str = Field(max_length=200)
-    text_columns: list[str] = Field(min_length=1, max_length=2, description="Two are read by the model as a pair.")
-    label_column: str | None = Field(None, description="Labels of the rows, for measures by class.")
+    model: str = Field(
+        max_length=200,
+        description="Encoder or causal: one on this machine, or a name of the Hugging Face Hub where that is reached.",
+    )
+    text_columns: list[str] = Field(
+        min_length=1, max_length=2, description="The column of texts; of two, the model reads each row as a pair."
+    )
+    label_column: str | None = Field(None, description="Labels of the rows, for colours and for measures by class.")
     poolings: list[Pooling] = Field(
         [Pooling.MEAN],
         min_length=1,
-        description="Which vector of a layer stands for a text: of its first token, the mean of all, of its last.",
+        description="Which vector of a layer stands for a text. Each makes an embedding of every layer.",
     )
     layers: list[StateNumber] | None = Field(
-        None, min_length=1, description="0 is the embedding layer; null means all."
+        None, min_length=1, description="Layers to keep, 0 being the input embeddings; without a value all."
     )
-    max_rows: int | None = Field(2000, ge=2, le=2**31, description="So many texts, drawn by the seed; null means all.")
-    max_length: int = Field(128, ge=8, le=4096, description="Tokens; longer texts are cut.")
-    batch_size: int = Field(32, ge=1, le=4096)
-    seed: Seed = 0
+    max_rows: int | None = Field(
+        2000, ge=2, le=2**31, description="At most so many texts, drawn by the seed; without a value all."
+    )
+    max_length: int = Field(128, ge=8, le=4096, description="In tokens; longer texts are cut.")
+    batch_size: int = Field(32, ge=1, le=4096, description="Texts at once; halved if memory runs out.")
+    seed: Seed = Field(0, description="Of the rows that are drawn.")
 
     @field_validator("poolings")
     @classmethod

@@ -26,24 +26,24 @@ class Search(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    regularizer: Regularizer = Regularizer.ISTAR
-    lam_low: Weight = -1.0
-    lam_high: Weight = 1.0
+    regularizer: Regularizer = Field(Regularizer.ISTAR, description="Whose λ is searched.")
+    lam_low: Weight = Field(-1.0, description="The least λ that is tried: below 0 isotropy is taken away.")
+    lam_high: Weight = Field(1.0, description="The greatest λ that is tried: above 0 isotropy is added.")
     least_size: float | None = Field(
         None,
         gt=0,
         le=1e6,
-        description="Search the logarithm of lambda's size from this one on, on both sides of 0; null: lambda itself.",
+        description="Search the logarithm of λ’s size from this one on, on both sides of 0; without a value λ itself.",
     )
-    zeta_low: Zeta = 0.2
-    zeta_high: Zeta = 0.2
-    trials: int = Field(20, ge=1, le=200, description="Pairs of lambda and zeta, each trained with every seed.")
-    at_once: int = Field(1, ge=1, le=32, description="Trials that wait or run at the same time.")
-    objective: Objective = Objective.PERFORMANCE
+    zeta_low: Zeta = Field(0.2, description="The least ζ that is tried, 0 to 1; only I-STAR has one.")
+    zeta_high: Zeta = Field(0.2, description="The greatest ζ that is tried; if it is the least, ζ is not searched.")
+    trials: int = Field(20, ge=1, le=200, description="Pairs of λ and ζ that are tried, each trained with every seed.")
+    at_once: int = Field(1, ge=1, le=32, description="Trials that wait or run at the same time: one for each worker.")
+    objective: Objective = Field(Objective.PERFORMANCE, description="What the search makes as great as it can.")
     prune: bool = Field(
         False, description="Give a run up whose metric on the selection rows is below the median of others at its step."
     )
-    seed: int = Field(0, ge=0, lt=2**31, description="Of the sampler: with one worker the same trials again.")
+    seed: int = Field(0, ge=0, lt=2**31, description="Of the search itself: with one worker the same trials again.")
     over: bool = Field(False, description="No further trial is asked for.")
     why: str | None = Field(None, max_length=200, description="Why it is over before all trials were asked for.")
 

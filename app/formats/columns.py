@@ -34,3 +34,7 @@ class Column(BaseModel):
     """A value, cut short, of either file that is no finite number; null where all are."""
     n_missing_train: int
     n_missing_validation: int
+    n_unseen: int = 0
+    """Rows of the validation file with a value that the train file lacks; counted only if ``values``."""
+    n_also_train: int = 0
+    """Rows of the validation file with a text that the train file has too; counted only of texts."""

@@ -1,6 +1,6 @@
 """Files of texts, alone or as the train and validation files of a data set: what columns hold, and their values."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -9,6 +9,7 @@ from app.errors import InvalidError
 from app.formats.columns import Column, ColumnKind
 from app.formats.detect import TABLE_FORMATS, TEXTS_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
+from app.formats.leaks import count_leaks
 from app.formats.profile import Profile
 from app.formats.table_file import Scalar, TableFile, read_lines, read_text_table
 from app.formats.wording import blaming, listed, shown
@@ -60,7 +61,12 @@ def describe_pair(
         n_train, train = _profile(train_path, train_filename)
     with blaming(validation_filename, "validation"):
         n_validation, validation = _profile(validation_path, validation_filename)
-    columns = [_column(name, profile, validation[name]) for name, profile in train.items() if name in validation]
+    shared = [_column(name, profile, validation[name]) for name, profile in train.items() if name in validation]
+    columns = count_leaks(
+        shared,
+        lambda: _rows_of(train_path, train_filename, shared),
+        lambda: _rows_of(validation_path, validation_filename, shared),
+    )
     if not columns:
         raise InvalidError(
             f"The two files have no column in common: the train file has {listed(train)}, the validation file "
@@ -84,6 +90,14 @@ def read_columns(
         for place, column in zip(places, values, strict=True):
             column.append(row[place])
     return dict(zip(columns, values, strict=True))
+
+
+def _rows_of(path: Path, filename: str, columns: Sequence[Column]) -> Iterator[list[Scalar | None]]:
+    """The rows of a file, of these columns in their order."""
+    table = _open_table(path, filename, TABLE_FORMATS)
+    places = [table.columns.index(column.name) for column in columns]
+    for row in table.rows():
+        yield [row[place] for place in places]
 
 
 def _open_table(path: Path, filename: str, accepted: Collection[Format]) -> TableFile:

@@ -4,7 +4,7 @@ import json
 import math
 from typing import NamedTuple
 
-from app.db.config import LOOKS_PER_RUN, RunConfig
+from app.db.config import HELD_OUT_PART, LOOKS_PER_RUN, RunConfig, Selection
 from app.db.models import DryRun
 from app.db.penalty import Refresh
 from app.services.sweeps import SweepPlan
@@ -93,8 +93,11 @@ def _rows(wanted: int | None, there: int | None) -> int:
 
 
 def _inputs(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> float:
-    """What is trained on: rows of the file, or windows, several of a row."""
-    return _rows(run.train_rows, plan.dataset.n_train) * kind["inputs_per_row"]
+    """What is trained on: rows of the file, or windows, several of a row; without those held out to choose by."""
+    rows = _rows(run.train_rows, plan.dataset.n_train)
+    if run.selects and run.selection is Selection.HELD_OUT:
+        rows -= math.ceil(rows / HELD_OUT_PART)
+    return rows * kind["inputs_per_row"]
 
 
 def _epoch_steps(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> int:

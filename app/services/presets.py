@@ -7,6 +7,8 @@ Klyshinsky 2025, arXiv:2501.05502. Where text and code disagree, ``differs`` say
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from app.db.task import TaskKind
+
 ISTAR_PAPER = "Rudman and Eickhoff 2024, Stable Anisotropic Regularization (I-STAR)"
 SHRINK_PAPER = "Kudriashov, Karpik and Klyshinsky 2025, Shrink the longest"
 
@@ -91,6 +93,16 @@ def _shrink(task: str, rate: float, decay: float) -> Preset:
         _SHRINK | {"learning_rate": rate, "weight_decay": decay},
         SHRINK_MODELS,
         _SHRINK_DIFFERS,
+    )
+
+
+def unfit(preset: Preset, task: str) -> str | None:
+    """What of a preset is done otherwise on a task of this kind, in a sentence; None where nothing is."""
+    if task == TaskKind.CLASSIFICATION or not preset.settings.get("entropy_by_label"):
+        return None
+    return (
+        f"The paper takes a barcode of each class, and {task} has no classes: here it is of the whole batch, which is "
+        "not what the paper did. For its results choose a data set for classification."
     )
 
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from app.db.penalty import READERS, Regularizer
-from app.numerals import plural
+from app.numerals import count, plural
 from app.regularizers import METHODS
 from app.services.grid import NOUNS
 
@@ -39,8 +39,11 @@ class Product(NamedTuple):
                 for own, lam in product(_points(ranges), self.lambdas):
                     yield setting | own | {"regularizer": regularizer, "lam": lam, "seed": seed}
 
-    def words(self) -> str:
-        """The count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs."""
+    def words(self, repeated: int = 0) -> str:
+        """The count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs.
+
+        Less those that would repeat another.
+        """
         terms = ["1 baseline"]
         by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factors(item[1]))
         for own, group in by_size:
@@ -49,7 +52,8 @@ class Product(NamedTuple):
             terms.append(" × ".join([who, f"{len(self.lambdas)} λ", *own]))
         runs = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
         factors = [*_factors(self.settings), runs, plural(len(self.seeds), "seed")]
-        return f"{' × '.join(factors)} = {plural(self.total, 'run')}"
+        less = f" − {count(repeated)} repeated" if repeated else ""
+        return f"{' × '.join(factors)}{less} = {plural(self.total - repeated, 'run')}"
 
 
 def product_of(

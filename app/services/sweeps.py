@@ -13,7 +13,6 @@ from app.db.penalty import Regularizer
 from app.db.types import RowId
 from app.errors import InvalidError
 from app.formats.columns import Column
-from app.numerals import count, plural
 from app.services.columns import check_columns
 from app.services.datasets import find_dataset
 from app.services.grid import GRID_FIELDS, ZETA, Grid
@@ -26,6 +25,7 @@ from app.services.sweep_checks import (
     check_precision,
     check_run,
 )
+from app.services.sweep_notes import Asked, notes_of, notes_of_rows
 from app.services.workers import list_workers
 
 MAX_RUNS = 500
@@ -35,16 +35,33 @@ LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
 class SweepRequest(TrainingOptions):
     """A configuration, and the values that the runs differ in."""
 
-    name: str | None = Field(None, max_length=200)
-    dataset_id: RowId
+    name: str | None = Field(
+        None, max_length=200, description="What the experiment is called; without a name, after model and data set."
+    )
+    dataset_id: RowId = Field(description="The data set: its train rows are trained on, its validation rows judge.")
     regularizers: list[Regularizer] = Field(
         [Regularizer.ISTAR],
         max_length=20,
-        description="Each is swept over all lambdas on its own; none, or an empty list: the baseline alone.",
+        description="Each is swept over all λ on its own; none, or an empty list: the baseline alone.",
     )
-    lambdas: list[FiniteFloat] = Field([-1.0, 0.0, 1.0], min_length=1, max_length=100)
-    zetas: list[Zeta] = Field([0.2], min_length=1, max_length=50, description="Of I-STAR alone.")
-    seeds: list[Seed] = Field([0], min_length=1, max_length=100)
+    lambdas: list[FiniteFloat] = Field(
+        [-1.0, 0.0, 1.0],
+        min_length=1,
+        max_length=100,
+        description="How strongly a regularizer acts: below 0 it takes isotropy away, above 0 it adds it.",
+    )
+    zetas: list[Zeta] = Field(
+        [0.2],
+        min_length=1,
+        max_length=50,
+        description="Of I-STAR: how far a batch’s covariance is shrunk to that of many more tokens. 0: not at all.",
+    )
+    seeds: list[Seed] = Field(
+        [0],
+        min_length=1,
+        max_length=100,
+        description="Every setting is trained once with each: new weights, dropout and order of the rows.",
+    )
     grid: Grid = Field(
         default_factory=dict,
         description="Values by the name of a training option: every combination is a setting, with a baseline of its "
@@ -72,6 +89,11 @@ class SweepPlan(NamedTuple):
     product: Product
     runs: list[RunConfig]
     notes: list[str]
+
+    @property
+    def words(self) -> str:
+        """How the number of runs comes about."""
+        return self.product.words(self.product.total - len(self.runs))
 
 
 def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True) -> SweepPlan:
@@ -101,7 +123,9 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
         check_run(run, models[run.model], grid)
     check_precision(runs, list_workers(context), grid)
     different = _different(runs)
-    return SweepPlan(dataset, config, grid, factors, different, _notes(request, factors, len(different)))
+    asked = Asked(request.lambdas, request.zetas, request.seeds, request.grid)
+    notes = [*notes_of(asked, factors, factors.total - len(different)), *notes_of_rows(dataset, runs)]
+    return SweepPlan(dataset, config, grid, factors, different, notes)
 
 
 def _product(request: SweepRequest, grid: Mapping[str, list[Any]]) -> Product:
@@ -154,18 +178,3 @@ def _different(runs: Sequence[RunConfig]) -> list[RunConfig]:
         read = {field: value for field, value in run.model_dump(mode="json").items() if run.reads(field)}
         first.setdefault(json.dumps(read, sort_keys=True), run)
     return list(first.values())
-
-
-def _notes(request: SweepRequest, factors: Product, n_different: int) -> list[str]:
-    if not factors.methods or not factors.lambdas:
-        notes = ["There is no regularizer to sweep, so these are baselines alone."]
-    elif 0.0 not in request.lambdas:
-        notes = ["The λ = 0 baseline was added, one run for each seed and setting."]
-    else:
-        notes = []
-    if again := factors.total - n_different:
-        notes.append(
-            f"{count(again)} of them would repeat another, because nothing in it reads what they differ in, and "
-            f"{'is' if again == 1 else 'are'} left out: {plural(n_different, 'run')} in all."
-        )
-    return notes

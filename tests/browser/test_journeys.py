@@ -148,7 +148,7 @@ def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(serving, p
     server.post("/api/datasets", files=files)
     page.goto(f"{server.url}/experiments/new")
     page.get_by_role("checkbox", name="Persistent entropy").check()
-    page.get_by_text("Its settings: prominent bars").click()
+    page.get_by_text("Barcode: prominent bars").click()
     page.get_by_label("Bars", exact=True).select_option("all")
     page.get_by_label("Setting", exact=True).last.select_option("batch_size")
     expect(page.get_by_label("Setting", exact=True)).to_have_count(2)

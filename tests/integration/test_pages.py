@@ -298,7 +298,7 @@ def test_of_the_grid_only_the_row_that_is_wrong_is_marked(client, dataset):
 def test_what_is_wrong_of_the_whole_grid_is_told_at_all_of_it(client, dataset, field, values):
     answer = client.post("/experiments", data=sweep(dataset, grid_field=field, grid_values=values))
     assert answer.status_code == 422
-    assert '<fieldset id="grid" aria-invalid="true" aria-describedby="grid-error">' in answer.text
+    assert '<fieldset id="grid" aria-describedby="grid-help grid-error" aria-invalid="true">' in answer.text
     assert answer.text.count("aria-invalid") == 1
 
 

@@ -15,6 +15,7 @@ from transformers import PrinterCallback, TrainerCallback, TrainerControl, Train
 from app.db.config import RunConfig
 from app.db.models import Dataset
 from app.db.penalty import Regularizer
+from app.formats.span import read_span
 from app.settings import Settings
 from workers.device import device_name
 from workers.finetune.columns import Columns, n_rows, rows_of
@@ -26,7 +27,7 @@ from workers.finetune.order import batches_of
 from workers.finetune.penalties import Penalties, make_penalties
 from workers.finetune.ranks import devices_of
 from workers.finetune.rows import Rows
-from workers.finetune.selection import divide, selects
+from workers.finetune.selection import divide
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
 from workers.finetune.together import sharing_cores
@@ -35,6 +36,8 @@ from workers.hidden_states import depth, looking_at, width
 from workers.models import find_source, longest_input
 
 ROWS_SHOWN = 8
+LONGEST_LABEL = 60
+"""Characters of a label that is shown."""
 TIMED_STEPS = 3
 """After a first one, in which memory is sought."""
 DRAW_SEED = 0
@@ -53,7 +56,7 @@ class Rehearsal:
             devices_of(config, device)
         self.columns, validation = load_columns(dataset, config, settings)
         self.n = n_rows(self.columns)
-        if selects(config):
+        if config.selects:
             self.columns, _ = divide(self.columns, validation, config)
         self.model, self.tokenizer = load_model(find_source(config.model, settings), self.task)
         self.max_length = longest_input(self.model, self.tokenizer, config.max_length)
@@ -73,7 +76,7 @@ class Rehearsal:
             batch = next(rows.batches(range(len(rows)), len(rows), self.model.device))
             loss = float(self.model(**batch)["loss"])
         special = set(self.tokenizer.all_special_ids)
-        labels = [None if value is None else str(value) for value in first[self.config.label_column]]
+        labels = [None if value is None else _short(str(value)) for value in first[self.config.label_column]]
         return {
             "rows": [
                 {
@@ -191,3 +194,10 @@ def _draw(columns: Columns, wanted: int) -> Columns:
     n = n_rows(columns)
     places = np.random.default_rng(DRAW_SEED).choice(n, min(n, wanted), replace=False)
     return rows_of(columns, places.tolist())
+
+
+def _short(label: str) -> str:
+    """A label as it is shown beside its row; of answers the text of the first."""
+    span = read_span(label)
+    text = span.texts[0] if span else label
+    return text if len(text) <= LONGEST_LABEL else f"{text[:LONGEST_LABEL]}…"

@@ -11,7 +11,7 @@ from safetensors.torch import load_model as load_weights
 from safetensors.torch import save_model as save_weights
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from app.db.config import Checkpoint, RunConfig, Selection
+from app.db.config import HELD_OUT_PART, Checkpoint, RunConfig, Selection
 from app.db.models import Phase
 from app.errors import InvalidError
 from workers.finetune.columns import Columns, n_rows, rows_of
@@ -26,17 +26,11 @@ from workers.search.pruning import prune
 HISTORY_FILE = "selection.json"
 HELD_OUT_SEED = 0
 """Of the rows held out: the same in every run of every experiment."""
-HELD_OUT_PART = 10
-
-
-def selects(config: RunConfig) -> bool:
-    """Whether a run is evaluated while it trains, to choose its weights or to stop it early."""
-    return config.checkpoint is Checkpoint.BEST or config.patience is not None
 
 
 def is_due(config: RunConfig, state: TrainerState) -> bool:
     """Whether a run is evaluated at the step that it has just made: the last, and each of a number or of an epoch."""
-    if not selects(config):
+    if not config.selects:
         return False
     every = config.evaluate_every
     due = float(state.epoch).is_integer() if every is None else state.global_step % every == 0

@@ -28,7 +28,7 @@ from workers.finetune.order import Order, batches_of
 from workers.finetune.penalties import make_penalties
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
-from workers.finetune.selection import SelectionCallback, divide, selects
+from workers.finetune.selection import SelectionCallback, divide
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS, Task
@@ -134,7 +134,7 @@ def _load(order: Order, settings: Settings) -> Loaded:
     model, tokenizer = load_model(source, task)
     max_length = longest_input(model, tokenizer, config.max_length)
     selection = None
-    if selects(config):
+    if config.selects:
         columns, chosen_by = divide(columns, validation_columns, config)
         selection = task.encode(chosen_by, tokenizer, max_length)
     rows = task.encode(columns, tokenizer, max_length, training=True)

@@ -21,7 +21,7 @@ def request_dry_run(context: ContextDep, request: SweepRequest) -> DryRunAnswer:
     return DryRunAnswer(
         dry_run=DryRunOut.model_validate(asked),
         runs=len(plan.runs),
-        words=plan.product.words(),
+        words=plan.words,
         notes=plan.notes,
         estimate=None if told is None else EstimateOut(**told._asdict()),
     )

@@ -14,6 +14,7 @@ from app.db.penalty import Regularizer
 from app.db.study import Objective, Search
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
+from app.help import SEARCH, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
 from app.routes.pages.answers import see
@@ -106,6 +107,8 @@ def _page(
         "search": dict.fromkeys(FIELDS, "") | dict(searched),
         "regularizers": METHODS,
         "objectives": OBJECTIVES,
+        "help": SEARCH,
+        "seeds_help": SWEEP["seeds"],
         "problem": problem,
         "fields": [*(f"{PREFIX}{name}" for name in FIELDS), "seeds"],
     }

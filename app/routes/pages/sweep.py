@@ -9,6 +9,7 @@ from app.context import Context
 from app.db.models import Dataset, DryRun
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
+from app.help import REGULARIZERS, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
 from app.routes.pages.answers import see
@@ -32,7 +33,7 @@ from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
 from app.services.experiments import create_experiment
 from app.services.models import list_models
-from app.services.presets import PRESETS
+from app.services.presets import PRESETS, unfit
 from app.services.proposal import propose_for
 from app.services.sweeps import plan_sweep
 from app.services.waiting import obstacle
@@ -126,6 +127,8 @@ def form_page(
     """The form with these texts; and the sentence at the field that is wrong, be it of a file in YAML."""
     datasets, workers = list_trainable(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
+    preset = preset_of(values)
+    preview = _preview(context, values) if dataset else None
     shown: dict[str, Any] = {
         "datasets": datasets,
         "dataset": dataset,
@@ -138,11 +141,15 @@ def form_page(
         "active": active_methods(values),
         "grid_groups": GRID_GROUPS,
         "presets": PRESETS,
-        "preset": preset_of(values),
+        "preset": preset,
+        "unfit": unfit(preset, values["task"]) if preset else None,
         "has_gpu": has_gpu(workers),
         "obstacle": obstacle(context, workers),
-        "preview": _preview(context, values) if dataset else None,
+        "preview": preview,
         "problem": problem,
+        "told": problem or (preview.problem if preview else None),
+        "help": SWEEP,
+        "methods_help": REGULARIZERS,
         "yaml": yaml,
         "ways": _ways(request, context, values, dataset),
     }
@@ -171,4 +178,4 @@ def _preview(context: Context, values: Values) -> Preview:
         return Preview(0, "", [], error)
     dry_run = find_dry_run(context, plan)
     told = estimate(plan, dry_run) if dry_run else None
-    return Preview(len(plan.runs), plan.product.words(), plan.notes, dry_run=dry_run, estimate=told)
+    return Preview(len(plan.runs), plan.words, plan.notes, dry_run=dry_run, estimate=told)

@@ -1,0 +1,57 @@
+"""What is behind the fields of uploads and encodings."""
+
+from app.db.encoding import EncodingConfig
+from app.help.help import Help, described
+from isotropy.catalog.sources import ETHAYARAJH_2019
+
+ENCODING = described(
+    EncodingConfig,
+    {
+        "text_columns": Help(more="Rows without a text are left out and counted."),
+        "label_column": Help(
+            more="As of a data set: classes, at most 200 for colours.", measures=("silhouette", "isoscore_by_label")
+        ),
+        "poolings": Help(
+            formula="first: h_1; mean: Σ h_i / n; last: h_n, h_i the vector of the i-th of n tokens",
+            more="The geometry differs with it: a first token’s vector is a summary only where the model was trained "
+            "to make it one.",
+        ),
+        "layers": Help(
+            more="Written 0, 6, 12. Anisotropy grows with the layer in many models.",
+            source=ETHAYARAJH_2019,
+            measures=("mean_cosine", "isoscore"),
+        ),
+        "max_rows": Help(
+            more="Scores of n rows in d dimensions are biased while n is not many times d: the report shows how far.",
+            measures=("isoscore", "isoscore_unbiased"),
+        ),
+        "max_length": Help(more="At most what the model can read; how many texts were cut is told afterwards."),
+    },
+)
+
+UPLOADS = {
+    "train": Help(
+        "The rows to learn from: .tsv, .csv or .jsonl, gzipped or not, or .parquet",
+        more="A line of column names, then a row a line: one or two columns of text, and one of classes, scores or "
+        "answers.",
+    ),
+    "validation": Help(
+        "The rows that judge, none of which is trained on: a file with the same columns",
+        more="Its labels have to be those of the train file. Texts that stand in both files flatter every run; the "
+        "page of the data set counts them.",
+    ),
+    "dataset_name": Help("If empty, the train file’s name is used."),
+    "hub_name": Help(
+        "A worker fetches it from the Hub, which it has to be able to reach.",
+        more="Tasks of GLUE and SQuAD, at a fixed revision.",
+        source="Wang, Singh, Michael, Hill, Levy & Bowman (2019). GLUE. ICLR 2019.",
+    ),
+    "texts": Help(more="A .txt file has one text a line. Of a table the columns are chosen next."),
+    "vectors": Help(
+        more="A matrix of n rows and d columns. What the file holds is shown before anything is measured.",
+        measures=("isoscore",),
+    ),
+    "annotations": Help(more="Names say which row is which; labels group rows.", measures=("silhouette",)),
+    "file_name": Help("If empty, the file’s name is used."),
+    "split": Help("Which of the two files of the data set."),
+}

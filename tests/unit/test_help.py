@@ -1,0 +1,74 @@
+"""Every field of every form has help that is a sentence, and what it links to is there."""
+
+import re
+
+import pytest
+
+from app.db.penalty import Regularizer
+from app.db.study import Search
+from app.help import ENCODING, REGULARIZERS, SEARCH, SWEEP, UPLOADS
+from app.help.help import Help
+from app.regularizers import METHODS
+from app.routes.pages.encoding_form import EXPECTED
+from app.routes.pages.study_form import FIELDS
+from app.routes.pages.sweep_choices import LABELS
+from app.services.sweeps import SweepRequest
+from app.templating import FRONTEND, templates
+from isotropy.catalog import MEASURES
+
+TEMPLATES = {path.name: path.read_text() for path in (FRONTEND / "templates").glob("*.html")}
+ALL = {f"{form}.{name}": one for form, many in {"sweep": SWEEP, "search": SEARCH, "encoding": ENCODING,
+       "upload": UPLOADS, "method": REGULARIZERS}.items() for name, one in many.items()}  # fmt: skip
+
+
+def test_every_setting_of_every_form_has_help():
+    assert set(LABELS) <= set(SWEEP) == set(SweepRequest.model_fields)
+    assert set(FIELDS) <= set(SEARCH)
+    assert set(EXPECTED) <= set(ENCODING)
+    assert set(REGULARIZERS) == set(METHODS)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ALL if name not in ("upload.texts", "upload.vectors", "upload.annotations")]
+)
+def test_help_is_a_sentence_and_its_measures_are_in_the_catalogue(name):
+    told = ALL[name]
+    assert len(told.text) > 15
+    assert set(told.measures) <= set(MEASURES)
+
+
+def test_what_changes_the_loss_has_its_formula_and_its_paper():
+    for name in ("lambdas", "zetas", "shrinkage_points", "entropy_bars", "evaluation_zeta", "metric"):
+        assert SWEEP[name].formula
+        assert re.search(r"\((19|20)\d\d\)", SWEEP[name].source), name
+    for name in set(Regularizer) - {Regularizer.NONE}:
+        assert REGULARIZERS[name].formula.startswith("loss ")
+    assert "loss + λ (1 − IsoScore★)" in SWEEP["lambdas"].formula
+    assert "(1 − ζ) S_X + ζ S_S" in SWEEP["zetas"].formula
+
+
+def test_one_sentence_stands_in_the_form_the_api_and_the_yaml():
+    described = SweepRequest.model_json_schema()["properties"]
+    assert all(described[name]["description"] == one.text for name, one in SWEEP.items())
+    assert SEARCH["trials"].text == Search.model_fields["trials"].description
+
+
+def test_every_field_of_every_template_is_given_help():
+    calls = [(name, call) for name, text in TEMPLATES.items() for call in re.findall(r"field\(([^\n]*)\) %}", text)]
+    assert len(calls) > 20
+    assert [
+        (name, call)
+        for name, call in calls
+        if name != "_field.html" and re.match(r'[^,]+, [^,]+(, "")?(,|$)(?! *\S)', call)
+    ] == []
+    assert [(name, call) for name, call in calls if ', "",' in call] == []
+
+
+def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
+    macros = templates.env.get_template("_field.html").module
+    shown = macros.explained("zetas", SWEEP["zetas"], "Shrinkage ζ")
+    assert f'<small id="zetas-help">{SWEEP["zetas"].text}</small>' in shown
+    assert '<span class="sr"> More on Shrinkage ζ</span>' in shown
+    assert "S<sub>X</sub>" in shown
+    assert 'href="/measures#isoscore_star"' in shown
+    assert macros.explained("name", Help("Only this."), "Name").strip() == '<small id="name-help">Only this.</small>'

@@ -1,0 +1,62 @@
+"""What is said beside the number of runs: values given twice, rows that are not there, runs that repeat another."""
+
+import pytest
+
+from app.db.config import RunConfig
+from app.db.models import Dataset
+from app.db.penalty import Regularizer
+from app.services.presets import PRESETS, unfit
+from app.services.product import product_of
+from app.services.sweep_notes import Asked, notes_of, notes_of_rows
+
+
+def told(repeated=0, **changed):
+    asked = Asked(**({"lambdas": [0.0, 1.0], "zetas": [0.2], "seeds": [0], "grid": {}} | changed))
+    factors = product_of({}, [Regularizer.ISTAR], frozenset(), asked.lambdas, asked.seeds)
+    return notes_of(asked, factors, repeated)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"seeds": [0, 1, 0]}, "Seed 0 is given more than once and counts once."),
+        ({"lambdas": [0.0, 1.0, 1.0]}, "λ 1 is given more than once and counts once."),
+        ({"zetas": [0.2, 0.2]}, "ζ 0.2 is given more than once and counts once."),
+        ({"grid": {"batch_size": [8, 8]}}, "Batch size 8 is given more than once and counts once."),
+        ({"lambdas": [1.0]}, "The λ = 0 baseline was added, one run for each seed and setting."),
+        ({"lambdas": [0.0]}, "There is no regularizer to sweep, so these are baselines alone."),
+        ({"repeated": 1}, "1 would repeat another, because nothing in it reads what they differ in, and is left out."),
+        (
+            {"repeated": 3},
+            "3 would repeat another, because nothing in them reads what they differ in, and are left out.",
+        ),
+    ],
+)
+def test_each_is_said_once(changed, sentence):
+    assert told(**changed) == [sentence]
+
+
+def test_nothing_is_said_where_nothing_is_strange():
+    assert told() == []
+
+
+def test_the_words_count_what_is_left():
+    factors = product_of({}, [Regularizer.ISTAR], frozenset(), [-1, 1], [0])
+    assert factors.words(1) == "(1 baseline + I-STAR × 2 λ) × 1 seed − 1 repeated = 2 runs"
+
+
+def test_rows_that_are_not_there_are_told_and_others_are_not():
+    values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
+    run = RunConfig.model_validate(
+        values | {"regularizer": "none", "lam": 0, "train_rows": 500, "validation_rows": 100}
+    )
+    assert notes_of_rows(Dataset(n_train=300, n_validation=100), [run]) == [
+        "500 train rows are asked for and there are 300: all are taken."
+    ]
+    assert notes_of_rows(Dataset(n_train=None, n_validation=None), [run]) == []
+
+
+def test_a_preset_says_what_a_task_without_classes_leaves_of_it():
+    assert "span has no classes" in (unfit(PRESETS["shrink-mrpc"], "span") or "")
+    assert unfit(PRESETS["shrink-mrpc"], "classification") is None
+    assert unfit(PRESETS["istar-3-seeds"], "span") is None
