@@ -57,7 +57,11 @@ def _curve(
         caption=caption,
         table=Table(["step", slug], [[step, value] for step, value in known]),
         draw=partial(_draw_curve, known, title, colour),
-        empty=None if known else NONE_LOGGED if ended else "The curve begins here when the run has trained a few steps.",
+        empty=None
+        if known
+        else NONE_LOGGED
+        if ended
+        else "The curve begins here when the run has trained a few steps.",
     )
 
 
