@@ -60,7 +60,7 @@ def test_pictures_are_small_few_and_all_shown():
 
 def test_every_picture_has_words_for_those_who_do_not_see_it():
     described = [re.findall(r"!\[([^\]]*)\]", prose(document)) for document in DOCUMENTS]
-    assert all(len(words) > 20 for words in sum(described, []))
+    assert all(len(words) > 20 for found in described for words in found)
 
 
 def test_every_page_that_the_tutorial_links_answers(client):
