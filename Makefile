@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test faults lint format bench clean
+.PHONY: help run test faults lint format bench screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,6 +42,9 @@ bench: $(VENV)/.test ## Run every benchmark
 	  echo "== Benchmark $$name"; \
 	  $(BIN)/python -m "benchmarks.$$name" || exit 1; \
 	done
+
+screenshots: $(VENV)/.test ## Take the pictures of the documents, of sweeps that it trains in build/screenshots
+	@$(BIN)/python -m docs.screenshots build/screenshots
 
 clean: ## Remove the virtual environment and caches; your data stays
 	@echo "== Removing $(VENV) and caches"

@@ -10,7 +10,7 @@ from app.db.config import TrainingOptions
 from app.db.models import Run, RunStatus
 from app.db.penalty import Regularizer
 from app.figures.figure import Cell
-from app.figures.setting import setting_of
+from app.figures.setting import UNKNOWN, setting_of
 from app.figures.sweep import Sweep
 from app.regularizers import NAMES
 
@@ -97,7 +97,15 @@ class Gathered:
 
     @cached_property
     def varying(self) -> list[str]:
-        """Those of them that make groups unless others are asked for; λ alone tells one regularizer from none."""
+        """Those of them that make groups unless others are asked for; λ alone tells one regularizer from none.
+
+        What scripts of users' own do not say is no value to tell runs apart by.
+        """
+        return [field for field in self._told_of if len(self._told(field) - {UNKNOWN}) > 1]
+
+    @cached_property
+    def _told_of(self) -> list[str]:
+        """The fields in which runs of one group may differ, to be told of."""
         methods = self._told(REGULARIZER) - {NAMES[Regularizer.NONE]}
         left_out = NOT_BY_ITSELF if len(methods) > 1 else NOT_BY_ITSELF | {REGULARIZER}
         return [field for field in self.differing if field not in left_out]
@@ -107,7 +115,7 @@ class Gathered:
         groups: dict[tuple[Cell, ...], list[Run]] = {}
         for run in self.runs:
             groups.setdefault(tuple(self.value(run, field) for field in fields), []).append(run)
-        others = [field for field in self.varying if field not in fields]
+        others = [field for field in self._told_of if field not in fields]
         return [field for field in others if any(len(self.part(alike)._told(field)) > 1 for alike in groups.values())]
 
     def sweep(self, fields: Iterable[str]) -> Sweep:

@@ -13,6 +13,7 @@ from app.figures.figure import Figure, Table, plot
 from app.figures.methods import penalty_words
 
 AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"
+NONE_LOGGED = "The run ended before it logged a step."
 LOSSES = {
     TaskKind.CLASSIFICATION: "Cross-entropy",
     TaskKind.REGRESSION: "Squared error",
@@ -30,6 +31,7 @@ def loss(run: Run) -> Figure:
         title="Task loss",
         caption=f"{'As its script logged it' if stated.logged else launched}: no smoothing.",
         colour=palette.of_lambda(run.lam),
+        ended=run.status.final,
     )
 
 
@@ -41,10 +43,13 @@ def penalty(run: Run) -> Figure:
         title="Penalty",
         caption=f"{penalty_words(Stated.of(run))}, as added to the task loss.",
         colour=palette.of_lambda(run.lam),
+        ended=run.status.final,
     )
 
 
-def _curve(points: list[tuple[int, float | None]], *, slug: str, title: str, caption: str, colour: str) -> Figure:
+def _curve(
+    points: list[tuple[int, float | None]], *, slug: str, title: str, caption: str, colour: str, ended: bool
+) -> Figure:
     known = [(step, value) for step, value in points if value is not None]
     return Figure(
         slug=slug,
@@ -52,7 +57,11 @@ def _curve(points: list[tuple[int, float | None]], *, slug: str, title: str, cap
         caption=caption,
         table=Table(["step", slug], [[step, value] for step, value in known]),
         draw=partial(_draw_curve, known, title, colour),
-        empty=None if known else "The curve begins here when the run has trained a few steps.",
+        empty=None
+        if known
+        else NONE_LOGGED
+        if ended
+        else "The curve begins here when the run has trained a few steps.",
     )
 
 

@@ -116,7 +116,7 @@ class Sweep:
     def _rest(self, zeta: float | None, values: tuple[Cell, ...]) -> list[str]:
         shrunk = [f"ζ = {short(zeta)}"] if zeta is not None and len(self.zetas) > 1 else []
         named = zip(self.fields, values, strict=True)
-        return [*shrunk, *(f"{field.replace('_', ' ')} {words(value)}" for field, value in named if value is not None)]
+        return [*shrunk, *(_named(field, value) for field, value in named if value is not None)]
 
     def _order(self, setting: Setting) -> tuple[Any, ...]:
         return (setting.lam, *self._by_family(setting))
@@ -128,3 +128,8 @@ class Sweep:
         ]
         zeta = -1.0 if setting.zeta is None else setting.zeta
         return (list(Regularizer).index(setting.regularizer), places, zeta)
+
+
+def _named(field: str, value: Cell) -> str:
+    """A value with the name of its setting; that of a model says by itself what it is."""
+    return words(value) if field == "model" else f"{field.replace('_', ' ')} {words(value)}"

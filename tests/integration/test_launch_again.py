@@ -134,7 +134,7 @@ def test_a_run_and_an_experiment_link_to_the_form(client, launch):
         (f"/runs/{run_id}", f"run={run_id}"),
         (f"/experiments/{experiment_id}", f"experiment={experiment_id}"),
     ):
-        assert f'href="/experiments/new?{query}">Launch again with these settings</a>' in client.get(page).text
+        assert f'href="/experiments/new?{query}">Launch again</a>' in client.get(page).text
         form = client.get(f"/experiments/new?{query}").text
         assert value_of(form, "epochs") == "4"
         assert 'role="alert"' not in form

@@ -1,5 +1,6 @@
 import pytest
 
+from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from app.figures import learning
 from tests.unit.figures.rows import run, step
@@ -19,7 +20,12 @@ def test_the_curves_of_a_run_leave_out_steps_without_a_value():
 
 @pytest.mark.parametrize("make", [learning.loss, learning.penalty])
 def test_a_run_that_has_not_begun_says_what_will_appear(make):
-    assert "here" in make(run()).empty
+    assert "here" in make(run(status=RunStatus.RUNNING)).empty
+
+
+@pytest.mark.parametrize("make", [learning.loss, learning.penalty])
+def test_a_run_that_ended_without_a_step_says_so(make):
+    assert make(run(status=RunStatus.FAILED)).empty == "The run ended before it logged a step."
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_points_are_coloured_by_what_was_chosen_and_by_the_usual_where_that_does
     runs = sweep(*(run(lam, model=model) for lam in (0.0, 1.0) for model in models), model=models)
     plot = isotropy_performance(runs, "accuracy", Look(colour="model")).draw()
     assert [trace.marker.color for trace in markers_of(plot)] == [*SERIES[:2]]
-    assert [trace.name for trace in plot.data if trace.showlegend] == ["model tiny-bert", "model tiny-gpt"]
+    assert [trace.name for trace in plot.data if trace.showlegend] == ["tiny-bert", "tiny-gpt"]
     usual = isotropy_performance(runs, "accuracy", Look(colour="zeta")).draw()
     assert [trace.marker.color for trace in markers_of(usual)] == [of_lambda(0), of_lambda(1)]
 

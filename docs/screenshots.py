@@ -1,0 +1,201 @@
+"""The pictures of the documents, taken of a dashboard that does what docs/tutorial.md tells: it really trains.
+
+Run: python -m docs.screenshots FOLDER [--url URL]
+"""
+
+import argparse
+import csv
+import io
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
+
+from isoscope.client import Isoscope
+from tests.ports import free_port
+from tests.serving import Serving
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs/images"
+SAMPLE = ROOT / "samples/agreement"
+DATASET = "Agreement"
+FORM = {"lambdas": "-1, 1, 3", "seeds": "0, 1, 2", "epochs": "", "max_steps": "120", "learning_rate": "1e-4"}
+FORM |= {"max_length": "32", "shrinkage_points": "50000", "name": "I-STAR on agreement"}
+BOTH = '"on agreement"'
+SECOND = ROOT / "docs/cosreg.yaml"
+WIDTH = 1180
+COLOURS = 96
+PATIENCE_MILLISECONDS = 120_000
+LONG_MILLISECONDS = 900_000
+"""For a dry run, which waits for the run before it."""
+PATIENCE_SECONDS = 3 * 3600
+ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+
+
+class Tour:
+    """A browser that walks through a dashboard and takes a picture now and then."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.client = Isoscope(url)
+
+    def open(self, path: str) -> None:
+        """Go to a page."""
+        self.page.goto(self.url + path)
+
+    def picture(self, name: str, height: int, top: str | None = None) -> None:
+        """Save so much of the page as docs/images/NAME.png, from the element that is found by ``top`` on."""
+        self.page.set_viewport_size({"width": WIDTH, "height": height})
+        place = "(found) => window.scrollTo(0, found.getBoundingClientRect().top + scrollY - 16)"
+        if top:
+            self.page.locator(top).evaluate(place)
+        for plot in self.page.locator(".plot[data-figure]:visible").all():
+            if (box := plot.bounding_box()) and 0 <= box["y"] < height:
+                expect(plot.locator(".main-svg").first).to_be_visible()
+        self.page.wait_for_timeout(500)
+        shot = Image.open(io.BytesIO(self.page.screenshot(animations="disabled"))).convert("RGB")
+        shot.quantize(COLOURS, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+        print(f"{name}.png  {(IMAGES / f'{name}.png').stat().st_size // 1000} kB", flush=True)
+
+
+def write_vectors(folder: Path) -> tuple[Path, Path]:
+    """Four groups of invented words in 64 dimensions, one of which carries too much; a label for each."""
+    draw = np.random.default_rng(0)
+    topics = ("animals", "colours", "places", "tools")
+    scale = np.linspace(1.0, 0.2, 64)
+    labels = draw.integers(0, len(topics), 1200)
+    vectors = (draw.normal(size=(1200, 64)) + 1.4 * draw.normal(size=(len(topics), 64))[labels]) * scale
+    vectors[:, 7] = 4 * vectors[:, 7] + 6
+    np.save(folder / "words.npy", vectors.astype(np.float32))
+    with (folder / "words.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["word", "topic"])
+        rows.writerows([f"{topics[label]} {row}", topics[label]] for row, label in enumerate(labels))
+    return folder / "words.npy", folder / "words.csv"
+
+
+def show_embeddings(tour: Tour, folder: Path) -> None:
+    """Upload, look inside, measure, read."""
+    vectors, names = write_vectors(folder)
+    tour.open("/embeddings")
+    page = tour.page
+    page.get_by_label("A file of vectors").set_input_files(vectors)
+    page.get_by_label("Names and labels, if they are in a file of their own").set_input_files(names)
+    page.get_by_role("button", name="Upload and look inside").click()
+    expect(page.get_by_role("button", name="Measure these embeddings")).to_be_visible()
+    tour.picture("upload", 760)
+    page.get_by_role("button", name="Measure these embeddings").click()
+    expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()
+    tour.picture("report", 1050)
+
+
+def upload_dataset(tour: Tour) -> None:
+    """The data set of the tutorial, unless it is there."""
+    if any(one["name"] == DATASET for one in tour.client.datasets()):
+        return
+    page = tour.page
+    tour.open("/datasets")
+    for label, name in (("Train file", "train.tsv"), ("Validation file", "validation.tsv")):
+        page.get_by_label(label).set_input_files(SAMPLE / name)
+    page.get_by_label("Name", exact=True).fill(DATASET)
+    page.get_by_role("button", name="Upload both").click()
+    expect(page.get_by_role("heading", name=DATASET)).to_be_visible()
+
+
+def launch(tour: Tour) -> str:
+    """Try the sweep on eight rows and launch it, and the second one by its file; the first one's id."""
+    page = tour.page
+    [dataset] = [one["id"] for one in tour.client.datasets() if one["name"] == DATASET]
+    tour.open(f"/experiments/new?{urlencode({'dataset_id': dataset, **FORM})}")
+    page.get_by_role("button", name="Try eight rows").click()
+    expect(page.locator("#dry-run")).to_contain_text("one run at a time", timeout=LONG_MILLISECONDS)
+    tour.picture("dry-run", 760, "h2:has-text('λ, ζ and seeds')")
+    there = {one["name"]: one["id"] for one in tour.client.experiments()}
+    if FORM["name"] not in there:
+        page.get_by_role("button", name="Launch", exact=True).click()
+        expect(page.get_by_role("heading", name=FORM["name"])).to_be_visible()
+    if "CosReg on agreement" not in there:
+        tour.client.sweep(SECOND, dataset=DATASET)
+    return next(one["id"] for one in tour.client.experiments() if one["name"] == FORM["name"])
+
+
+def show_experiment(tour: Tour, experiment: str) -> None:
+    """While it trains, when it has ended, and its means for a paper."""
+    page = tour.page
+    finished = wait(tour, experiment, 4)
+    if finished < len(tour.client.experiment(experiment)["runs"]):
+        tour.open(f"/experiments/{experiment}")
+        tour.picture("watching", 720)
+    wait(tour, experiment)
+    tour.open(f"/experiments/{experiment}")
+    tour.picture("experiment", 1220)
+    tour.open(f"/experiments/{experiment}#runs")
+    page.locator("#means").scroll_into_view_if_needed()
+    page.locator("#means summary", has_text="LaTeX").click()
+    tour.picture("means", 760, "#means")
+
+
+def show_across(tour: Tour, experiment: str) -> None:
+    """Both sweeps in one figure."""
+    for one in tour.client.experiments():
+        if one["name"].endswith("on agreement"):
+            wait(tour, one["id"])
+    tour.open(f"/compare/runs?{urlencode({'q': BOTH, 'group': ['regularizer', 'lam']}, doseq=True)}")
+    tour.picture("across", 1000)
+
+
+def wait(tour: Tour, experiment: str, runs: int | None = None) -> int:
+    """Until so many runs have finished, or all have ended; how many have finished."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        found = tour.client.experiment(experiment)["runs"]
+        finished = sum(run["status"] == "finished" for run in found)
+        if finished == (runs or len(found)) or all(run["status"] in ("finished", "failed") for run in found):
+            return finished
+        time.sleep(5)
+    raise TimeoutError(f"the runs of {experiment} did not end within {PATIENCE_SECONDS} s")
+
+
+@contextmanager
+def dashboard(folder: Path, url: str | None) -> Iterator[str]:
+    """The address of the one that runs already, or of one that keeps its data in the folder."""
+    if url:
+        yield url
+        return
+    server = Serving(folder / "data", free_port(), {})
+    try:
+        yield server.url
+    finally:
+        server.stop()
+
+
+def main() -> None:
+    """Walk through the tutorial; what a folder holds already is not trained again."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the dashboard keeps its data")
+    parser.add_argument("--url", help="of a dashboard that runs already")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    with dashboard(asked.folder.resolve(), asked.url) as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
+        page.set_default_timeout(PATIENCE_MILLISECONDS)
+        expect.set_options(timeout=PATIENCE_MILLISECONDS)
+        tour = Tour(page, url)
+        show_embeddings(tour, asked.folder)
+        upload_dataset(tour)
+        experiment = launch(tour)
+        show_experiment(tour, experiment)
+        show_across(tour, experiment)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""What the documents name is there: files, headings, pictures, pages, commands, and the words of the pages."""
+
+import re
+import shlex
+from functools import cache
+from html import unescape
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from app.templating import FRONTEND
+from isoscope.__main__ import _parser
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+MOST_BYTES = 150_000
+
+
+@cache
+def prose(path: Path) -> str:
+    """A document without its code."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]+`", "", text)
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """The headings of a document as GitHub names them, and what it names itself."""
+    text = path.read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    named = set(re.findall(r"<a id=\"(\w+)\"", text))
+    return named | {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def links(path: Path) -> list[str]:
+    """What a document leads to, and the pictures in it, but for other sites."""
+    found = re.findall(r"\]\(([^)\s]+)\)", prose(path))
+    return [link for link in found if not re.match(r"\w+:", link)]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_and_pictures_lead_to_files_and_headings_that_exist(document):
+    for link in links(document):
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name).resolve() if name else document
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_pictures_are_small_few_and_all_shown():
+    shown = {(document.parent / link).resolve() for document in DOCUMENTS for link in links(document)}
+    for picture in (ROOT / "docs/images").iterdir():
+        assert picture in shown
+        assert picture.stat().st_size < MOST_BYTES
+        with Image.open(picture) as image:
+            assert image.mode == "P"
+
+
+def test_every_picture_has_words_for_those_who_do_not_see_it():
+    described = [re.findall(r"!\[([^\]]*)\]", prose(document)) for document in DOCUMENTS]
+    assert all(len(words) > 20 for found in described for words in found)
+
+
+def test_every_page_that_the_tutorial_links_answers(client):
+    pages = re.findall(r"<?http://127\.0\.0\.1:8000(/?[\w/]*)", TUTORIAL)
+    assert {"", "/playground"} <= set(pages)
+    for page in pages:
+        if page != "/api/datasets":
+            assert client.get(page or "/").status_code == 200
+
+
+def test_every_command_of_the_tutorial_is_one():
+    commands = [line for line in TUTORIAL.splitlines() if line.startswith("isoscope ")]
+    assert len(commands) >= 6
+    for command in commands:
+        _parser().parse_args(shlex.split(command)[1:])
+
+
+def test_every_make_target_that_documents_name_exists():
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = {name for path in DOCUMENTS for name in re.findall(r"`make (\w+)", path.read_text(encoding="utf-8"))}
+    assert {"run", "test", "screenshots"} <= named <= targets
+
+
+def test_what_the_tutorial_prints_bold_stands_on_a_page():
+    sources = [*(FRONTEND / "templates").iterdir(), *(ROOT / "app").rglob("*.py")]
+    pages = unescape("\n".join(source.read_text(encoding="utf-8") for source in sources))
+    bold = {" ".join(words.split()) for words in re.findall(r"\*\*([^*]+)\*\*", TUTORIAL)}
+    assert len(bold) > 20
+    assert [words for words in bold if words not in pages] == []
