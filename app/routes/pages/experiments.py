@@ -85,7 +85,7 @@ def show_experiment(
         "scatters": [read_figure(context, experiment, slug, query) for slug in query.scatters],
         "errors": Error,
         "choices": choices(sweep),
-        "coloured": colouring.key,
+        "colouring": colouring,
         "conclusion": Conclusion(sweep),
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.methods],
