@@ -14,7 +14,7 @@ from tests.serving import Serving
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
-PATIENCE_MILLISECONDS = 20_000
+PATIENCE_MILLISECONDS = 60_000
 SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
 # The processor draws what graphics would.
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]

@@ -127,13 +127,13 @@ def looked_at(page: Page) -> dict[tuple[str, int], list[str]]:
 @pytest.mark.parametrize("path", MEASURED)
 def test_axe_finds_nothing_grave_where_something_is_measured(dashboard, measured, looking, path):
     looking.goto(dashboard.url + path.format(**measured))
-    assert looked_at(looking) == dict.fromkeys(LOOKS, [])
+    assert looked_at(looking) == {look: [] for look in LOOKS}
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_axe_finds_nothing_grave(filled, ids, looking, path):
     looking.goto(filled.url + path.format(**ids))
-    assert looked_at(looking) == dict.fromkeys(LOOKS, [])
+    assert looked_at(looking) == {look: [] for look in LOOKS}
 
 
 def test_axe_would_complain_of_an_image_without_words_and_of_faint_ones(filled, looking):

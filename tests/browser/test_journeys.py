@@ -128,7 +128,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     drawn(page, "isotropy")
     found = numbers(page, "isotropy")
     assert [float(row["lambda"]) for row in found] == [-1, 0, 1]
-    page.get_by_label("Scatters").select_option("by λ")
+    page.get_by_role("combobox", name="Scatters").select_option("by λ")
     drawn(page, "lambda")
 
     table = page.locator("#means")

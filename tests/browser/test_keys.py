@@ -79,6 +79,10 @@ def test_a_button_of_the_queue_keeps_the_focus_when_its_run_moves(filled, page):
     page.keyboard.press("Enter")
     expect(place).to_have_text(str(before + 2))
     expect(down).to_be_focused()
+    tab_to(page, row.get_by_role("button", name="Last"))
+    page.keyboard.press("Enter")
+    expect(down).to_have_count(0)
+    expect(row.get_by_role("link").first).to_be_focused()
 
 
 def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):

@@ -68,7 +68,7 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
 def test_a_view_that_is_saved_shows_another_browser_the_same(filled, open_page):
     page = open_page()
     page.goto(f"{filled.url}/experiments/{filled.finished}")
-    page.get_by_label("Scatters").select_option("by λ")
+    page.get_by_role("combobox", name="Scatters").select_option("by λ")
     page.get_by_label("Error bars").select_option("ci")
     expect(page).to_have_url(re.compile("error=ci"))
     page.get_by_label("Search runs").fill("lam>0 seed:0,1")

@@ -3,8 +3,6 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.db.models import RunStatus
-
 PATHS = ("/", "/embeddings", "/encodings", "/datasets", "/trash", "/compare", "/compare/runs", "/views", "/experiments",
          "/measures", "/queue", "/playground")  # fmt: skip
 
@@ -15,8 +13,9 @@ def plain(open_page) -> Page:
 
 
 def queued(page: Page) -> list[str]:
-    """Runs in the order in which they are taken."""
-    return page.get_by_role("region", name="Waiting runs").get_by_role("rowheader").all_inner_texts()
+    """Ids of the rows of what waits, in the order in which it is taken."""
+    rows = page.get_by_role("region", name="Waiting runs").locator("tbody tr")
+    return rows.evaluate_all("rows => rows.map(row => row.id)")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -67,7 +66,7 @@ def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
 
 def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_their_own(filled, plain):
     plain.goto(f"{filled.url}/experiments/{filled.finished}")
-    plain.get_by_label("Scatters").select_option("by λ")
+    plain.get_by_role("combobox", name="Scatters").select_option("by λ")
     plain.get_by_role("button", name="Show").first.click()
     plain.locator("#figure-lambda").get_by_text("Numbers", exact=True).click()
     expect(plain.locator("#numbers-lambda tbody tr")).to_have_count(10)
@@ -90,14 +89,14 @@ def test_an_experiment_leaves_and_comes_in(filled, plain, tmp_path):
 def test_runs_change_their_turn_are_put_aside_and_resumed(filled, plain):
     plain.goto(f"{filled.url}/queue")
     first, second, *others = queued(plain)
-    waiting = plain.get_by_role("region", name="Waiting runs")
-    waiting.get_by_role("row", name=first).get_by_role("button", name="Down").click()
+    row = plain.locator(f"#{first}")
+    row.get_by_role("button", name="Down").click()
     assert queued(plain) == [second, first, *others]
-    waiting.get_by_role("row", name=first).get_by_role("button", name="Last").click()
+    row.get_by_role("button", name="Last").click()
     assert queued(plain) == [second, *others, first]
-    waiting.get_by_role("row", name=first).get_by_role("button", name="Pause").click()
+    row.get_by_role("button", name="Pause").click()
     assert queued(plain) == [second, *others]
 
-    plain.goto(f"{filled.url}/runs/{filled.run(filled.waiting, RunStatus.PAUSED)}")
+    plain.goto(f"{filled.url}/runs/{first.removeprefix('run-')}")
     plain.get_by_role("button", name="Resume").click()
     expect(plain.get_by_role("status")).to_have_text("queued")
