@@ -69,8 +69,8 @@ def test_a_view_that_is_saved_shows_another_browser_the_same(filled, open_page):
     page = open_page()
     page.goto(f"{filled.url}/experiments/{filled.finished}")
     page.get_by_role("combobox", name="Scatters").select_option("by λ")
-    page.get_by_label("Error bars").select_option("ci")
-    expect(page).to_have_url(re.compile("error=ci"))
+    page.get_by_label("Error bars").select_option("se")
+    expect(page).to_have_url(re.compile("error=se"))
     page.get_by_label("Search runs").fill("lam>0 seed:0,1")
     expect(page.locator("#found-runs-status")).to_contain_text("12 runs")
     page.get_by_role("columnheader", name="IsoScore★").get_by_role("link").click()
@@ -87,7 +87,7 @@ def test_a_view_that_is_saved_shows_another_browser_the_same(filled, open_page):
 
     other = open_page()
     other.goto(address)
-    expect(other.get_by_label("Error bars")).to_have_value("ci")
+    expect(other.get_by_label("Error bars")).to_have_value("se")
     expect(other.get_by_label("Search runs")).to_have_value("lam>0 seed:0,1")
     assert figures(other) == drawn
     page.goto(address)
