@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 from app.db.models import RunStatus
 from app.services.views import create_view
+from tests.drawing import draw_all
 from tests.filled import Filled
 from tests.serving import Serving
 
@@ -50,7 +51,6 @@ LOOKS = (("light", 1280), ("dark", 390))
 """Colours do not depend on the width, nor what is where on the colours: two looks see all four."""
 OPTIONS = {"resultTypes": ["violations"]}
 """What is in order is not told at length, which takes longer than to find it."""
-LATE = "[id^=late-]:has(.coming)"
 
 
 @pytest.fixture(scope="module")
@@ -111,10 +111,7 @@ def complaints(page: Page) -> list[str]:
 
 def looked_at(page: Page) -> dict[tuple[str, int], list[str]]:
     """What is grave by theme and width, with all folds open and all figures drawn."""
-    while (late := page.locator(LATE)).count():
-        late.first.scroll_into_view_if_needed()
-        expect(late.first.locator(".coming")).to_have_count(0, timeout=30_000)
-    expect(page.locator("[data-figure]:not(:has(.js-plotly-plot))")).to_have_count(0, timeout=30_000)
+    draw_all(page)
     page.locator("main details").evaluate_all("all => all.forEach(one => (one.open = true))")
     found = {}
     for scheme, width in LOOKS:

@@ -39,7 +39,7 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
     page.keyboard.press("Enter")
-    tab_to(page, page.get_by_role("link", name="Launch a sweep"))
+    tab_to(page, page.get_by_role("button", name="Launch a sweep"))
     page.keyboard.press("Enter")
 
     lambdas = page.get_by_label("Tuning parameters λ")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.drawing import draw_all
 from tests.filled import empty_dashboard
-
-LATE = "[id^=late-]:has(.coming)"
 
 
 @pytest.fixture
@@ -21,10 +20,7 @@ def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
 
 def figures(page: Page) -> dict[str, str]:
     """What plotly was told to draw, of every figure of a page by its name, those further down included."""
-    while (late := page.locator(LATE)).count():
-        late.first.scroll_into_view_if_needed()
-        expect(late.first.locator(".coming")).to_have_count(0)
-    expect(page.locator("[data-figure]:not(:has(.main-svg))")).to_have_count(0)
+    draw_all(page)
     return page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll("figure:has([data-figure])")].map((figure) =>
              [figure.id, JSON.stringify(figure.querySelector(".js-plotly-plot").data)]))"""
