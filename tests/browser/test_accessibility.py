@@ -1,11 +1,11 @@
 """Pages as axe sees them, in both themes and at two widths: nothing serious, nothing critical."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from app.db.models import RunStatus
 from app.services.views import create_view
@@ -92,10 +92,8 @@ def ids(filled: Filled) -> dict[str, str]:
 
 
 @pytest.fixture
-def looking(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(reduced_motion="reduce")
-    yield context.new_page()
-    context.close()
+def looking(open_page: Callable[..., Page]) -> Page:
+    return open_page(reduced_motion="reduce")
 
 
 def complaints(page: Page) -> list[str]:
