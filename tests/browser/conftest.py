@@ -1,17 +1,21 @@
 """Real Chromium on the real thing: every message of its console is a failure."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from tests.filled import Filled, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
 PATIENCE_MILLISECONDS = 60_000
+SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
 # The processor draws what graphics would.
 ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 ARGUMENTS += ["--disable-background-networking", "--no-first-run", "--disable-sync"]
@@ -28,12 +32,20 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
-def serving_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """One dashboard for the tests of a module, each of which looks at what it made itself or only looks."""
-    server = Serving(tmp_path_factory.mktemp("module") / "data", free_port(), {})
+@pytest.fixture(scope="session")
+def dashboard(tmp_path_factory: pytest.TempPathFactory, models_dir: Path) -> Iterator[Serving]:
+    """A dashboard with a worker and tiny models. Every test that needs work done looks at what it made itself."""
+    data_dir = tmp_path_factory.mktemp("dashboard") / "data"
+    server = Serving(data_dir, free_port(), {"ISOSCOPE_MODELS_DIR": str(models_dir)})
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]) -> Iterator[Filled]:
+    """A dashboard full of experiments without a worker: what waits there keeps waiting."""
+    with fill_dashboard(tmp_path_factory.mktemp("filled") / "data", empty_databases) as filled:
+        yield filled
 
 
 HARMLESS = (
@@ -52,14 +64,26 @@ def is_complaint(said: ConsoleMessage) -> bool:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    page = context.new_page()
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open a page of a browser that knows nothing of the others, with options of `Browser.new_context`."""
+    contexts: list[BrowserContext] = []
     complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.set_default_timeout(PATIENCE_MILLISECONDS)
     expect.set_options(timeout=PATIENCE_MILLISECONDS)
-    yield page
-    context.close()
+
+    def open_page(**options: Any) -> Page:
+        contexts.append(browser.new_context(**SCREEN | options))
+        page = contexts[-1].new_page()
+        page.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.set_default_timeout(PATIENCE_MILLISECONDS)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Page]) -> Page:
+    return open_page()

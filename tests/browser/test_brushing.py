@@ -2,50 +2,19 @@
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
 
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
-
-OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
-LAMBDAS = (-1.0, 0.0, 1.0)
-
-
-def finished_run(position: int, lam: float, seed: int) -> Run:
-    regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
-    config = RunConfig(**OPTIONS, regularizer=regularizer, lam=lam, seed=seed)
-    return Run(
-        position=position,
-        config=config.model_dump(mode="json"),
-        regularizer=regularizer,
-        lam=lam,
-        zeta=config.zeta,
-        seed=seed,
-        status=RunStatus.FINISHED,
-        performance=0.5 + 0.1 * seed,
-        isoscore_star=0.3 + 0.1 * lam + 0.01 * seed,
-    )
+from tests.run_rows import add_experiment, run_row
 
 
 @pytest.fixture
-def experiment(serving_module) -> str:
+def experiment(filled) -> str:
     """The address of an experiment of three λ and two seeds, which have finished."""
-    runs = [finished_run(2 * place + seed, lam, seed) for place, lam in enumerate(LAMBDAS) for seed in (0, 1)]
-    written = Experiment(
-        name="brushed",
-        dataset=Dataset(name="Tiny", origin=DatasetOrigin.UPLOAD, columns=[]),
-        config=TrainingConfig(**OPTIONS).model_dump(mode="json"),
-        runs=runs,
-    )
-    engine = create_engine(f"sqlite:///{serving_module.data_dir / 'isoscope.sqlite'}")
-    with Session(engine) as session, session.begin():
-        session.add(written)
-        session.flush()
-        address = f"{serving_module.url}/experiments/{written.id}"
-    engine.dispose()
-    return address
+    runs = [
+        run_row(lam, seed, performance=0.5 + 0.1 * seed, isoscore_star=0.3 + 0.1 * lam + 0.01 * seed)
+        for lam in (-1.0, 0.0, 1.0)
+        for seed in (0, 1)
+    ]
+    return f"{filled.url}/experiments/{add_experiment(filled.context, *runs, name='brushed')}"
 
 
 def drag(page: Page, axis: Locator, start: float, end: float) -> None:

@@ -7,10 +7,9 @@ from playwright.sync_api import expect
 from tests.tiny import make_table
 
 
-def test_texts_are_uploaded_encoded_and_read_layer_by_layer(serving, page, tmp_path, models_dir):
-    server = serving(ISOSCOPE_MODELS_DIR=str(models_dir))
+def test_texts_are_uploaded_encoded_and_read_layer_by_layer(dashboard, page, tmp_path):
     (texts := tmp_path / "reviews.tsv").write_bytes(make_table(40, 1))
-    page.goto(f"{server.url}/embeddings")
+    page.goto(f"{dashboard.url}/embeddings")
     page.get_by_role("link", name="Encodings").click()
     page.get_by_label("A file of texts").set_input_files(texts)
     page.get_by_role("button", name="Upload and choose a model").click()

@@ -5,13 +5,15 @@ import io
 import os
 import re
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.filled import ROWS
+
 WORD2VEC = Path(os.environ.get("ISOSCOPE_BENCH_DATA", "")) / "embeddings" / "word2vec_googlenews_300d_8k.npz"
-ROWS = "sentence\tlabel\n" + "".join(f"the {'good' if i % 2 else 'bad'} film {i}\t{i % 2}\n" for i in range(120))
 
 
 @pytest.fixture
@@ -51,9 +53,8 @@ def numbers(page: Page, slug: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(page.request.get(link).text())))
 
 
-def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(serving, page, vectors, cloud):
-    server = serving()
-    page.goto(f"{server.url}/embeddings")
+def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, page, vectors):
+    page.goto(f"{dashboard.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(vectors)
     page.get_by_role("button", name="Upload and look inside").click()
     expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
@@ -87,26 +88,31 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(serving, pag
             page.locator(f"[data-export={button}]").first.click()
         assert Path(download.value.path()).stat().st_size > 1000
 
+    name = page.get_by_role("heading", level=1).inner_text()
     page.get_by_role("button", name="Move to the trash").click()
-    expect(page.get_by_text("Nothing uploaded yet")).to_be_visible()
+    expect(page.get_by_role("link", name=name, exact=True)).to_have_count(0)
     page.get_by_role("link", name="trash", exact=True).click()
     page.get_by_role("button", name="Delete all for good").click()
     page.get_by_role("button", name="Delete for good").click()
     expect(page.get_by_text("The trash is empty")).to_be_visible()
 
 
-def test_a_file_that_cannot_be_read_leaves_its_sentence_at_the_field(serving, page, tmp_path):
-    server = serving()
+def test_a_file_that_cannot_be_read_leaves_its_sentence_at_the_field(dashboard, page, tmp_path):
     (tmp_path / "model.pt").write_bytes(b"PK\x03\x04" + bytes(100))
-    page.goto(f"{server.url}/embeddings")
+    page.goto(f"{dashboard.url}/embeddings")
     page.get_by_label("A file of vectors").set_input_files(tmp_path / "model.pt")
     page.get_by_role("button", name="Upload and look inside").click()
     expect(page.get_by_text("safetensors.torch.save_file")).to_be_visible()
 
 
-def test_a_sweep_is_launched_from_the_form_and_watched_to_its_scatter(serving, page, rows, models_dir):
-    server = serving(ISOSCOPE_MODELS_DIR=str(models_dir))
-    page.goto(f"{server.url}/datasets")
+def means(latex: str) -> dict[float, tuple[float, int]]:
+    """Mean performance and its decimals by λ, as a table in LaTeX has them."""
+    lines = re.findall(r"^ +(?:.* & )?(\S+) & \$(?:\\mathbf\{)?([-.\d]+) \\pm", latex, re.MULTILINE)
+    return {float(lam.replace("$-$", "-")): (float(mean), len(mean.partition(".")[2])) for lam, mean in lines}
+
+
+def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashboard, page, rows):
+    page.goto(f"{dashboard.url}/datasets")
     page.get_by_label("Train file").set_input_files(rows[0])
     page.get_by_label("Validation file").set_input_files(rows[1])
     page.get_by_role("button", name="Upload both").click()
@@ -114,26 +120,39 @@ def test_a_sweep_is_launched_from_the_form_and_watched_to_its_scatter(serving, p
 
     page.get_by_label("Model", exact=True).fill("tiny-bert")
     page.get_by_label("Seeds", exact=True).fill("0, 1")
-    page.get_by_label("Or steps").fill("20")
+    page.get_by_label("Or steps").fill("4")
     expect(page.locator("#plan strong")).to_have_text("6 runs")
-    page.get_by_role("button", name="Launch").click()
+    page.get_by_role("button", name="Launch", exact=True).click()
 
-    expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=120_000)
+    expect(page.get_by_text("6 of 6 runs finished")).to_be_visible(timeout=240_000)
     drawn(page, "isotropy")
     found = numbers(page, "isotropy")
     assert [float(row["lambda"]) for row in found] == [-1, 0, 1]
-    page.get_by_role("link", name="by λ", exact=True).click()
+    page.get_by_role("combobox", name="Scatters").select_option("by λ")
     drawn(page, "lambda")
+
+    table = page.locator("#means")
+    table.scroll_into_view_if_needed()
+    table.locator("summary", has_text="LaTeX").click()
+    latex = table.get_by_role("region", name="The table in LaTeX").inner_text()
+    assert latex.rstrip().endswith("\\end{table}")
+    runs = dashboard.get(f"/api/experiments/{page.url.rpartition('/')[2].partition('?')[0]}")["runs"]
+    printed = means(latex)
+    assert printed.keys() == {-1, 0, 1}
+    for lam, (mean, decimals) in printed.items():
+        exact = fmean(run["performance"] for run in runs if run["lam"] == lam)
+        assert mean == pytest.approx(exact, abs=0.5001 * 10**-decimals)
+    with page.expect_download() as download:
+        table.get_by_role("link", name="Download LaTeX").click()
+    assert Path(download.value.path()).read_text().strip() == latex.strip()
+
     page.get_by_role("link", name="Details").first.click()
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("seed 0")
     expect(page.locator(".js-plotly-plot")).to_have_count(page.locator("[data-figure]").count())
 
 
-def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(serving, page, rows):
-    server = serving()
-    files = {name: (f"{name}.tsv", path.read_bytes()) for name, path in zip(("train", "validation"), rows, strict=True)}
-    server.post("/api/datasets", files=files)
-    page.goto(f"{server.url}/experiments/new")
+def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled, page):
+    page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_label("Tuning parameters λ").fill("abc")
     expect(page.locator("#plan")).to_contain_text("Expected numbers separated by commas")
     page.get_by_role("button", name="Launch").click()
@@ -142,11 +161,8 @@ def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(servin
     expect(field).to_have_attribute("aria-invalid", "true")
 
 
-def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(serving, page, rows):
-    server = serving()
-    files = {name: (f"{name}.tsv", path.read_bytes()) for name, path in zip(("train", "validation"), rows, strict=True)}
-    server.post("/api/datasets", files=files)
-    page.goto(f"{server.url}/experiments/new")
+def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, page):
+    page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_role("checkbox", name="Persistent entropy").check()
     page.get_by_text("Barcode: prominent bars").click()
     page.get_by_label("Bars", exact=True).select_option("all")
@@ -163,41 +179,27 @@ def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(serving, p
 
 
 @pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
-def test_the_reference_word2vec_matrix_is_uploaded_and_read(serving, page):
-    server = serving()
-    upload(page, server.url, WORD2VEC)
+def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
+    upload(page, dashboard.url, WORD2VEC)
     expect(page.get_by_text("8,000").first).to_be_visible()
-    (embedding,) = server.get("/api/embeddings")
-    report = server.get(f"/api/embeddings/{embedding['id']}")
+    (embedding,) = dashboard.get("/api/embeddings")
+    report = dashboard.get(f"/api/embeddings/{embedding['id']}")
     measured = {one["measure"]: one["value"] for one in report["measurements"]}
     assert measured["isoscore"] == pytest.approx(0.609295545, abs=1e-6)
     assert measured["mean_cosine"] == pytest.approx(0.0640, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/measures", "/queue"]
-)
-def test_pages_need_no_javascript(serving_once, browser, path):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    assert page.goto(serving_once.url + path).status == 200
-    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
-    expect(page.get_by_role("heading", level=1)).to_be_visible()
-    context.close()
-
-
-def test_at_phone_width_no_report_scrolls_sideways(serving, page, vectors):
-    server = serving()
+def test_at_phone_width_no_report_scrolls_sideways(dashboard, page, vectors):
     page.set_viewport_size({"width": 390, "height": 800})
-    upload(page, server.url, vectors)
+    upload(page, dashboard.url, vectors)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     tables = page.locator("#all-measures > .table")
     assert tables.count() > 1
     assert tables.evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)")
 
 
-def test_the_theme_is_chosen_and_kept(serving_once, page):
-    page.goto(serving_once.url)
+def test_the_theme_is_chosen_and_kept(filled, page):
+    page.goto(filled.url)
     page.get_by_label("Theme").select_option("dark")
     dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     page.reload()
@@ -209,7 +211,7 @@ def test_the_theme_is_chosen_and_kept(serving_once, page):
 @pytest.mark.parametrize(
     "path", ["/", "/embeddings", "/datasets", "/trash", "/compare", "/experiments", "/measures", "/queue"]
 )
-def test_at_phone_width_no_page_scrolls_sideways(serving_once, page, path):
+def test_at_phone_width_no_page_scrolls_sideways(filled, page, path):
     page.set_viewport_size({"width": 390, "height": 800})
-    page.goto(serving_once.url + path)
+    page.goto(filled.url + path)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -10,15 +10,14 @@ from tests.waiting import wait_for
 
 
 @pytest.fixture
-def lab(serving_module, cloud):
+def lab(dashboard, cloud):
     """The address of the lab of a measured embedding of 400 named points."""
-    server = serving_module
     lines = [",".join([f"word{i}", *map(str, row)]) for i, row in enumerate(cloud.round(4))]
     content = "\n".join([",".join(["name", *(f"x{i}" for i in range(8))]), *lines]).encode()
-    created = server.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", content)})
+    created = dashboard.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", content)})
     address = f"/api/embeddings/{created['id']}"
-    wait_for(lambda: server.get(address)["status"] == "ready", 120)
-    return f"{server.url}/embeddings/{created['id']}/lab"
+    wait_for(lambda: dashboard.get(address)["status"] == "ready", 120)
+    return f"{dashboard.url}/embeddings/{created['id']}/lab"
 
 
 def test_a_slider_is_moved_to_a_result_and_a_new_embedding_made_of_it(lab, page):

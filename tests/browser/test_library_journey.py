@@ -4,8 +4,9 @@ import io
 import re
 
 import numpy as np
-import pytest
 from playwright.sync_api import Page, expect
+
+from tests.serving import Serving
 
 
 def npy(matrix: np.ndarray) -> bytes:
@@ -14,24 +15,24 @@ def npy(matrix: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-@pytest.fixture
-def library(serving, page: Page, cloud: np.ndarray):
-    """A dashboard with two measured embeddings, its library open."""
-    server = serving()
-    for name, matrix in {"stretched": cloud, "round": cloud / cloud.std(0)}.items():
+def measured(dashboard: Serving, clouds: dict[str, np.ndarray]) -> list[str]:
+    """The ids of these embeddings, once they are measured."""
+    ids = []
+    for name, matrix in clouds.items():
         files = {"file": ("cloud.npy", npy(matrix))}
-        server.post("/api/embeddings?commit=auto", files=files, data={"name": name})
-    listed = "/api/embeddings?sort=name"
-    server.wait_for(lambda: {one["status"] for one in server.get(listed)} == {"ready"}, "the measurements")
-    page.goto(f"{server.url}/embeddings")
-    return server
+        ids.append(dashboard.post("/api/embeddings?commit=auto", files=files, data={"name": name})["id"])
+    for one in ids:
+        dashboard.wait_for(lambda one=one: dashboard.get(f"/api/embeddings/{one}")["status"] == "ready", "measurements")
+    return ids
 
 
 def row(page: Page, name: str):
     return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
 
 
-def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(library, page):
+def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(dashboard, page, cloud):
+    _, round_id = measured(dashboard, {"stretched": cloud, "round": cloud / cloud.std(0)})
+    page.goto(f"{dashboard.url}/embeddings")
     page.get_by_role("link", name="round", exact=True).click()
     page.get_by_text("Name, tags and notes").click()
     page.get_by_label("Tags").fill("Whitened, control")
@@ -73,24 +74,25 @@ def test_two_are_tagged_found_compared_thrown_away_restored_and_purged(library, 
     expect(page.get_by_role("heading", name="round")).to_be_visible()
     page.get_by_role("button", name="Move to the trash").click()
     page.get_by_role("link", name="Trash", exact=True).click()
-    page.get_by_role("button", name="Delete all for good").click()
+    page.get_by_role("link", name="Delete round for good").click()
     expect(page.get_by_text("25.7 kB of the storage are freed")).to_be_visible()
     page.get_by_role("button", name="Delete for good").click()
     expect(page).to_have_url(re.compile("/trash$"))
     expect(row(page, "round")).to_have_count(0)
-    assert [one["name"] for one in library.get("/api/embeddings")] == ["stretched"]
+    listed = [one["id"] for one in dashboard.get("/api/embeddings")]
+    assert round_id not in listed
 
 
-def test_at_phone_width_library_trash_and_comparison_do_not_scroll_sideways(library, page):
+def test_at_phone_width_library_trash_and_comparison_do_not_scroll_sideways(dashboard, page, cloud):
+    first, second = measured(dashboard, {"moved": cloud + 1, "turned": cloud[:, ::-1]})
     page.set_viewport_size({"width": 390, "height": 800})
-    first, second = (one["id"] for one in library.get("/api/embeddings"))
     paths = ["/", "/embeddings?sort=-isoscore", f"/compare?id={first}&id={second}", f"/embeddings/{first}/description"]
     for path in paths:
-        page.goto(library.url + path)
+        page.goto(dashboard.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
         tables = page.locator(".table:has(.stacked, .compared)")
         assert tables.evaluate_all("boxes => boxes.every(box => box.scrollWidth <= box.clientWidth)"), path
-    page.request.delete(f"{library.url}/api/embeddings/{first}")
-    page.goto(f"{library.url}/trash")
+    page.request.delete(f"{dashboard.url}/api/embeddings/{first}")
+    page.goto(f"{dashboard.url}/trash")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    expect(page.get_by_role("cell", name="25.7 kB")).to_be_visible()
+    expect(row(page, "moved").get_by_role("cell", name="25.7 kB")).to_be_visible()

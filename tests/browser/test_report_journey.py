@@ -14,16 +14,15 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def report(serving_module, tmp_path_factory):
+def report(dashboard, tmp_path_factory):
     """The URL of a measured embedding with neighbours."""
-    server = serving_module
     cloud = np.random.default_rng(0).normal(size=(400, 8)) * np.arange(1, 9)
     path = tmp_path_factory.mktemp("cloud") / "cloud.npz"
     np.savez(path, vectors=cloud, words=np.array([f"word{i}" for i in range(len(cloud))]))
     files = {"file": ("cloud.npz", path.read_bytes())}
-    created = server.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
+    created = dashboard.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
     path = f"/api/embeddings/{created['id']}"
-    server.wait_for(lambda: server.get(path)["status"] == "ready", "the report")
+    dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "the report")
     data = {
         "k": 1,
         "rows": 400,
@@ -34,10 +33,10 @@ def report(serving_module, tmp_path_factory):
             for name in ("first", HOSTILE)
         ],
     }
-    with sqlite3.connect(server.data_dir / "isoscope.sqlite", timeout=30) as database:
+    with sqlite3.connect(dashboard.data_dir / "isoscope.sqlite", timeout=30) as database:
         database.execute("DELETE FROM figure_data WHERE slug = 'neighbours'")
         database.execute("INSERT INTO figure_data VALUES (?, 'neighbours', ?)", (created["id"], json.dumps(data)))
-    return f"{server.url}/embeddings/{created['id']}"
+    return f"{dashboard.url}/embeddings/{created['id']}"
 
 
 def test_neighbours_are_chosen_by_name_and_kept_in_the_address(report, page: Page):

@@ -33,8 +33,8 @@ def turn(page: Page) -> dict[str, float]:
     return page.evaluate(CAMERA)
 
 
-def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(serving_once, page):
-    open_playground(page, serving_once.url)
+def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(filled, page):
+    open_playground(page, filled.url)
     turned = turn(page)
     page.evaluate("window.sameDocument = true")
     page.get_by_role("slider", name="Shift").fill("1")
@@ -54,8 +54,8 @@ def test_numbers_url_and_cloud_follow_the_sliders_and_the_camera_stays(serving_o
     expect(page.get_by_text("A cosine near 0 is not isotropy.")).to_be_visible()
 
 
-def test_the_keyboard_alone_moves_every_slider(serving_once, page):
-    open_playground(page, serving_once.url)
+def test_the_keyboard_alone_moves_every_slider(filled, page):
+    open_playground(page, filled.url)
     page.get_by_role("link", name="Too few points").focus()
     page.keyboard.press("Tab")
     expect(page.get_by_label("Shape")).to_be_focused()
@@ -83,8 +83,8 @@ def test_the_keyboard_alone_moves_every_slider(serving_once, page):
     expect(page.get_by_role("heading", name="Narrow cone, 2,000 points")).to_be_visible()
 
 
-def test_the_flat_view_needs_no_webgl(serving_once, page):
-    open_playground(page, serving_once.url)
+def test_the_flat_view_needs_no_webgl(filled, page):
+    open_playground(page, filled.url)
     page.get_by_role("link", name="flat").click()
     expect(page.locator("#figure-cloud .subplot")).to_have_count(3)
     expect(page.locator("#figure-cloud canvas")).to_have_count(0)
@@ -93,8 +93,8 @@ def test_the_flat_view_needs_no_webgl(serving_once, page):
     expect(page.locator("#figure-cloud .subplot")).to_have_count(3)
 
 
-def test_the_controls_show_where_the_cloud_is_after_every_change_by_hand_and_every_example(serving_once, page):
-    open_playground(page, serving_once.url)
+def test_the_controls_show_where_the_cloud_is_after_every_change_by_hand_and_every_example(filled, page):
+    open_playground(page, filled.url)
     shape, title = page.get_by_label("Shape"), page.locator("#figure-cloud h3")
     examples = page.get_by_role("list", name="Examples").get_by_role("link")
     names = shape.locator("option").all_inner_texts()

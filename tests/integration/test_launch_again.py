@@ -153,7 +153,7 @@ def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, conte
         assert refused.status_code == 409
         assert "which alone knows all their settings. Run the script again." in refused.text
     page = client.get(f"/experiments/{experiment_id}").text
-    assert "again with these settings" not in page
+    assert ">Launch again<" not in page
     assert "request.yaml" not in page
 
 
@@ -178,7 +178,7 @@ def test_a_search_is_searched_again_from_its_form_and_its_file(client, context, 
         study = Search(regularizer="cosreg", lam_high=3, least_size=0.1, prune=True, over=True, why="Enough.")
         session.execute(update(Experiment).values(study=study.model_dump(mode="json")))
     page = client.get(f"/experiments/{experiment_id}").text
-    assert f'href="/experiments/search?experiment={experiment_id}">Search again with these settings</a>' in page
+    assert f'href="/experiments/search?experiment={experiment_id}">Search again</a>' in page
     form = client.get(f"/experiments/search?experiment={experiment_id}").text
     shown = {name: value_of(form, f"search_{name}") for name in ("lam_low", "lam_high", "least_size", "trials")}
     assert shown == {"lam_low": "-1", "lam_high": "3", "least_size": "0.1", "trials": "20"}

@@ -285,7 +285,7 @@ class TestTable:
     def test_cancelled_from_the_table_it_is_shown_again_as_it_was(self, client, context):
         waiting = run_row(1.0, 1, status=RunStatus.QUEUED, performance=None)
         experiment = add_experiment(context, waiting)
-        for back, page in (("runs", f"/experiments/{experiment}/runs"), ("across", "/compare/runs")):
+        for back, page in (("runs", f"/experiments/{experiment}/runs"), ("across", "/compare/runs/list")):
             with context.sessions.begin() as session:
                 session.merge(waiting).status = RunStatus.QUEUED
             said = {"back": back, "q": "lam>0", "sort": "-iso", "page": "2"}

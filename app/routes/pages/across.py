@@ -112,7 +112,7 @@ def show_runs(
 @router.get("/list")
 def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Response:
     """The runs that are searched for one by one, sorted and in pages."""
-    table = read_table(context, wanted, "/compare/runs/list", back="")
+    table = read_table(context, wanted, "/compare/runs/list", back="across")
     shown = {"table": table, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
     status = status_of(table.problem) if table.problem else 200
     return templates.TemplateResponse(request, "compare_run_list.html", shown, status_code=status)

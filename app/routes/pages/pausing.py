@@ -47,7 +47,7 @@ class Origin(NamedTuple):
             "queue": "/queue",
             "experiment": f"/experiments/{run.experiment_id}",
             "runs": f"/experiments/{run.experiment_id}/runs{searched}",
-            "across": f"/compare/runs{searched}",
+            "across": f"/compare/runs/list{searched}",
         }
         return pages.get(self.back, f"/runs/{run.id}")
 

@@ -1,0 +1,108 @@
+"""The dashboard without a mouse."""
+
+from playwright.sync_api import Locator, Page, expect
+
+from app.db.models import RunStatus
+
+MOST_STOPS = 200
+
+
+def tab_to(page: Page, wanted: Locator) -> None:
+    """Press Tab until it has the focus, which must then be seen."""
+    for _ in range(MOST_STOPS):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("one => one === document.activeElement"):
+            assert wanted.evaluate("one => one.matches(':focus-visible')")
+            return
+    raise AssertionError(f"{MOST_STOPS} stops do not lead to {wanted}")
+
+
+def write(page: Page, field: Locator, text: str) -> None:
+    """Go on to a field and write this into it instead of what it has."""
+    tab_to(page, field)
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type(text)
+
+
+def polled(page: Page) -> None:
+    """Wait until the page has renewed itself."""
+    page.evaluate(
+        "() => new Promise((done) => document.addEventListener('htmx:after:swap', () => done(), { once: true }))"
+    )
+
+
+def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
+    page.goto(filled.url)
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    tab_to(page, page.get_by_role("button", name="Launch a sweep"))
+    page.keyboard.press("Enter")
+
+    lambdas = page.get_by_label("Tuning parameters λ")
+    write(page, lambdas, "3")
+    expect(page.locator("#plan strong")).to_have_text("2 runs")
+    expect(lambdas).to_be_focused()
+    write(page, page.get_by_label("Name", exact=True), "Without a mouse")
+    tab_to(page, page.get_by_role("button", name="Launch", exact=True))
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("Without a mouse")
+    details = page.get_by_role("link", name="Details of λ 3")
+    tab_to(page, details)
+    polled(page)
+    expect(details).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("λ = 3, seed 0")
+    cancel = page.get_by_role("button", name="Cancel this run")
+    tab_to(page, cancel)
+    polled(page)
+    expect(cancel).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("cancelled")).to_be_visible()
+
+
+def test_a_button_of_the_queue_keeps_the_focus_when_its_run_moves(filled, page):
+    page.goto(f"{filled.url}/queue")
+    run = filled.run(filled.waiting, RunStatus.QUEUED)
+    row = page.locator(f"#run-{run}")
+    place = row.get_by_role("cell").first
+    before = int(place.inner_text())
+    down = row.get_by_role("button", name="Down")
+    tab_to(page, down)
+    page.keyboard.press("Enter")
+    expect(place).to_have_text(str(before + 1))
+    expect(down).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(place).to_have_text(str(before + 2))
+    expect(down).to_be_focused()
+    tab_to(page, row.get_by_role("button", name="Last"))
+    page.keyboard.press("Enter")
+    expect(down).to_have_count(0)
+    expect(row.get_by_role("link").first).to_be_focused()
+
+
+def test_keys_go_to_pages_tell_themselves_and_can_be_switched_off(filled, page):
+    url = filled.url
+    page.goto(f"{url}/measures")
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    expect(page).to_have_url(f"{url}/embeddings")
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_be_visible()
+    keys.get_by_label("These keys work").uncheck()
+    page.keyboard.press("Escape")
+    expect(keys).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    expect(page).to_have_url(f"{url}/embeddings")
+    page.get_by_role("button", name="Keys").click()
+    keys.get_by_label("These keys work").check()
+    keys.get_by_role("button", name="Close").click()
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    expect(page).to_have_url(f"{url}/queue")

@@ -1,0 +1,112 @@
+"""What is found is handed on: a sweep as YAML, a page as a saved view, an experiment as a file."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.drawing import draw_all
+from tests.filled import empty_dashboard
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
+    """The address of an empty dashboard."""
+    with empty_dashboard(tmp_path / "elsewhere", empty_databases) as address:
+        yield address
+
+
+def figures(page: Page) -> dict[str, str]:
+    """What plotly was told to draw, of every figure of a page by its name, those further down included."""
+    draw_all(page)
+    return page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll("figure:has([data-figure])")].map((figure) =>
+             [figure.id, JSON.stringify(figure.querySelector(".js-plotly-plot").data)]))"""
+    )
+
+
+def cells(page: Page, region: str) -> list[str]:
+    return page.get_by_role("region", name=region, exact=True).get_by_role("cell").all_inner_texts()
+
+
+def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(filled, page, tmp_path):
+    form = f"{filled.url}/experiments/new?dataset_id={filled.dataset}"
+    page.goto(form)
+    page.get_by_role("checkbox", name="CosReg").check()
+    page.get_by_label("Tuning parameters λ").fill("-2, 0.5")
+    page.get_by_label("Seeds", exact=True).fill("3, 4")
+    page.get_by_label("Learning rate").fill("0.0001")
+    expect(page.locator("#plan strong")).to_have_text("10 runs")
+    page.get_by_text("The same by command").click()
+    shown = page.get_by_role("region", name="YAML")
+    expect(shown).to_contain_text("learning_rate: 0.0001")
+    yaml = shown.inner_text()
+
+    (kept := tmp_path / "sweep.yaml").write_text(yaml)
+    for fill_in in (
+        lambda: page.get_by_label("Or its text").fill(yaml),
+        lambda: page.get_by_label("A file of YAML").set_input_files(kept),
+    ):
+        page.goto(form)
+        expect(page.get_by_label("Seeds", exact=True)).to_have_value("0")
+        page.get_by_text("Fill in from a file").click()
+        fill_in()
+        page.get_by_role("button", name="Fill in the form").click()
+        expect(page.get_by_label("Seeds", exact=True)).to_have_value("3, 4")
+        expect(page.get_by_role("checkbox", name="CosReg")).to_be_checked()
+        expect(page.locator("#plan strong")).to_have_text("10 runs")
+        page.get_by_text("The same by command").click()
+        expect(shown).to_have_text(yaml)
+
+
+def test_a_view_that_is_saved_shows_another_browser_the_same(filled, open_page):
+    page = open_page()
+    page.goto(f"{filled.url}/experiments/{filled.finished}")
+    page.get_by_role("combobox", name="Scatters").select_option("by λ")
+    page.get_by_label("Error bars").select_option("se")
+    expect(page).to_have_url(re.compile("error=se"))
+    page.get_by_label("Search runs").fill("lam>0 seed:0,1")
+    expect(page.locator("#found-runs-status")).to_contain_text("12 runs")
+    page.get_by_role("columnheader", name="IsoScore★").get_by_role("link").click()
+    expect(page.get_by_role("columnheader", name="IsoScore★")).to_have_attribute("aria-sort", "descending")
+    expect(page).to_have_url(re.compile("sort="))
+    drawn = figures(page)
+    assert len(drawn) > 5
+
+    page.get_by_text("Save this view").click()
+    page.get_by_label("Name").fill("Sorted by isotropy")
+    page.get_by_role("button", name="Save").click()
+    address = page.get_by_role("status").get_by_role("link").inner_text()
+    assert re.fullmatch(rf"{filled.url}/v/\w{{8}}", address)
+
+    other = open_page()
+    other.goto(address)
+    expect(other.get_by_label("Error bars")).to_have_value("se")
+    expect(other.get_by_label("Search runs")).to_have_value("lam>0 seed:0,1")
+    assert figures(other) == drawn
+    page.goto(address)
+    assert cells(other, "Runs") == cells(page, "Runs")
+    isotropy = [float(row) for row in other.locator("#found-runs td.n:nth-last-child(3)").all_inner_texts()]
+    assert len(isotropy) == 12
+    assert isotropy == sorted(isotropy, reverse=True)
+
+
+def test_an_experiment_that_is_exported_shows_the_same_on_an_empty_isoscope(filled, elsewhere, page, tmp_path):
+    page.goto(f"{filled.url}/experiments/{filled.finished}")
+    drawn, runs, said = figures(page), cells(page, "Runs"), page.locator(".conclusion").inner_text()
+    assert {"figure-isotropy", "figure-learning", "figure-parallel"} < drawn.keys()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export").click()
+    download.value.save_as(tmp_path / download.value.suggested_filename)
+
+    page.goto(f"{elsewhere}/experiments")
+    expect(page.get_by_text("No experiment yet")).to_be_visible()
+    page.get_by_role("link", name="Import").click()
+    page.get_by_label("Zip file of an experiment").set_input_files(tmp_path / download.value.suggested_filename)
+    page.get_by_role("button", name="Import").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("All finished")
+    assert figures(page) == drawn
+    assert cells(page, "Runs") == runs
+    assert page.locator(".conclusion").inner_text() == said

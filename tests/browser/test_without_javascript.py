@@ -1,0 +1,102 @@
+"""Everything but charts without a script: forms are sent, lists are links, and every page says what it has."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+PATHS = ("/", "/embeddings", "/encodings", "/datasets", "/trash", "/compare", "/compare/runs", "/views", "/experiments",
+         "/measures", "/queue", "/playground")  # fmt: skip
+
+
+@pytest.fixture
+def plain(open_page) -> Page:
+    return open_page(java_script_enabled=False)
+
+
+def queued(page: Page) -> list[str]:
+    """Ids of the rows of what waits, in the order in which it is taken."""
+    rows = page.get_by_role("region", name="Waiting runs").locator("tbody tr")
+    return rows.evaluate_all("rows => rows.map(row => row.id)")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_pages_need_no_javascript(filled, plain, path):
+    assert plain.goto(filled.url + path).status == 200
+    expect(plain.get_by_role("navigation", name="Main")).to_be_visible()
+    expect(plain.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
+    plain.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
+    plain.get_by_label("Tuning parameters λ").fill("abc")
+    plain.get_by_role("button", name="Show what is chosen").click()
+    expect(plain.locator("#plan")).to_contain_text("Expected numbers separated by commas")
+    plain.get_by_label("Tuning parameters λ").fill("1, 2")
+    plain.get_by_role("checkbox", name="CosReg").check()
+    plain.get_by_role("button", name="Show what is chosen").click()
+    expect(plain.locator("#plan strong")).to_have_text("5 runs")
+    plain.get_by_label("Name", exact=True).fill("By hand")
+    plain.get_by_role("button", name="Launch", exact=True).click()
+    expect(plain.get_by_role("heading", level=1)).to_have_text("By hand")
+    expect(plain.get_by_text("0 of 5 runs finished")).to_be_visible()
+    plain.get_by_role("button", name="Cancel all").click()
+    expect(plain.get_by_text("5 cancelled")).to_be_visible()
+
+
+def test_runs_are_searched_sorted_and_paged_and_the_page_is_kept(filled, plain):
+    plain.goto(f"{filled.url}/experiments/{filled.finished}")
+    rows = plain.get_by_role("region", name="Runs", exact=True).locator("tbody tr")
+    expect(rows).to_have_count(50)
+    plain.get_by_role("link", name="Next").click()
+    expect(rows).to_have_count(10)
+    plain.get_by_label("Search runs").fill("lam>=8 seed:0")
+    plain.get_by_role("button", name="Search").click()
+    expect(rows).to_have_count(3)
+    plain.get_by_role("columnheader", name="λ").get_by_role("link").click()
+    assert [float(one) for one in rows.locator("th").all_inner_texts()] == [8, 10, 20]
+    plain.get_by_role("columnheader", name="λ").get_by_role("link").click()
+    assert [float(one) for one in rows.locator("th").all_inner_texts()] == [20, 10, 8]
+
+    plain.goto(f"{filled.url}/compare/runs/list?q=lam%3E%3D10+seed%3A0")
+    plain.get_by_text("Save this view").click()
+    plain.get_by_label("Name").fill("Far from zero")
+    plain.get_by_role("button", name="Save").click()
+    plain.get_by_role("status").get_by_role("link").click()
+    expect(plain.get_by_label("Search runs")).to_have_value("lam>=10 seed:0")
+
+
+def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_their_own(filled, plain):
+    plain.goto(f"{filled.url}/experiments/{filled.finished}")
+    plain.get_by_role("combobox", name="Scatters").select_option("by λ")
+    plain.get_by_role("button", name="Show").first.click()
+    plain.locator("#figure-lambda").get_by_text("Numbers", exact=True).click()
+    expect(plain.locator("#numbers-lambda tbody tr")).to_have_count(10)
+    plain.get_by_role("link", name="Learning curves on a page of its own").click()
+    expect(plain.get_by_role("region", name="Numbers of Learning curves")).to_be_visible()
+
+
+def test_an_experiment_leaves_and_comes_in(filled, plain, tmp_path):
+    plain.goto(f"{filled.url}/experiments/{filled.troubled}")
+    with plain.expect_download() as download:
+        plain.get_by_role("link", name="Export").click()
+    download.value.save_as(tmp_path / "troubled.zip")
+    plain.goto(f"{filled.url}/experiments/import")
+    plain.get_by_label("Zip file of an experiment").set_input_files(tmp_path / "troubled.zip")
+    plain.get_by_role("button", name="Import").click()
+    expect(plain.get_by_role("heading", level=1)).to_have_text("A sweep, ζ = 0.2")
+    expect(plain.get_by_text("1 cancelled")).to_be_visible()
+
+
+def test_runs_change_their_turn_are_put_aside_and_resumed(filled, plain):
+    plain.goto(f"{filled.url}/queue")
+    first, second, *others = queued(plain)
+    row = plain.locator(f"#{first}")
+    row.get_by_role("button", name="Down").click()
+    assert queued(plain) == [second, first, *others]
+    row.get_by_role("button", name="Last").click()
+    assert queued(plain) == [second, *others, first]
+    row.get_by_role("button", name="Pause").click()
+    assert queued(plain) == [second, *others]
+
+    plain.goto(f"{filled.url}/runs/{first.removeprefix('run-')}")
+    plain.get_by_role("button", name="Resume").click()
+    expect(plain.get_by_role("status")).to_have_text("queued")

@@ -1,0 +1,11 @@
+"""The figures of a page in a browser, those further down included, which come when they are reached."""
+
+from playwright.sync_api import Page, expect
+
+
+def draw_all(page: Page) -> None:
+    """Go down the page until every figure of it is drawn."""
+    for late in page.locator("[id^=late-]:has(.coming)").evaluate_all("all => all.map((one) => one.id)"):
+        page.locator(f"#{late}").scroll_into_view_if_needed()
+        expect(page.locator(f"#{late} .coming")).to_have_count(0)
+    expect(page.locator("[data-figure]:not(:has(.main-svg, canvas))")).to_have_count(0)

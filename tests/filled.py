@@ -1,0 +1,78 @@
+"""A web process on rows that nobody trained: finished, failed, waiting and lost runs, and a data set to launch on."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import select
+
+from app.context import Context
+from app.db.models import Experiment, Run, RunStatus
+from app.main import create_context
+from app.services.datasets import create_dataset
+from app.settings import Settings
+from benchmarks.many_runs import fill
+from tests.archives import add_experiment
+from tests.serving import served
+
+ROWS = "sentence\tlabel\n" + "".join(f"the {'good' if i % 2 else 'bad'} film {i}\t{i % 2}\n" for i in range(120))
+
+
+class Filled(NamedTuple):
+    """The address of the web process, its rows, and ids of some of them."""
+
+    url: str
+    context: Context
+    finished: str
+    """An experiment of ten lambdas and six seeds, too many runs for one page of its table."""
+    troubled: str
+    """An experiment with a failed run, an undefined one, and one whose worker is lost."""
+    waiting: str
+    """An experiment of which four runs wait."""
+    dataset: str
+
+    def run(self, experiment: str, status: RunStatus) -> str:
+        """The first run of an experiment that is in this state."""
+        wanted = select(Run.id).where(Run.experiment_id == experiment, Run.status == status).order_by(Run.position)
+        with self.context.sessions() as session:
+            return session.scalars(wanted).first() or ""
+
+
+@contextmanager
+def fill_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[Filled]:
+    """Serve such a dashboard, made of copies of the databases of an empty one."""
+    settings = _empty(data_dir, databases)
+    context = create_context(settings)
+    (finished,) = fill(context, runs=60, experiments=1, steps=24)
+    (waiting,) = fill(context, runs=12, experiments=1, steps=12, waiting=4)
+    with context.sessions.begin() as session:
+        for row_id, name in ((finished, "All finished"), (waiting, "Some wait")):
+            session.get_one(Experiment, row_id).name = name
+    troubled = add_experiment(context)
+    with served(settings) as address:
+        yield Filled(address, context, finished, troubled, waiting, _dataset(context))
+    context.close()
+
+
+@contextmanager
+def empty_dashboard(data_dir: Path, databases: list[Path]) -> Iterator[str]:
+    """Serve one that has nothing; yields its address."""
+    with served(_empty(data_dir, databases)) as address:
+        yield address
+
+
+def _empty(data_dir: Path, databases: list[Path]) -> Settings:
+    settings = Settings(data_dir=data_dir, sample=False)
+    settings.create_folders()
+    for file in databases:
+        shutil.copy(file, settings.root)
+    return settings
+
+
+def _dataset(context: Context) -> str:
+    path = context.settings.root / "rows.tsv"
+    path.write_text(ROWS)
+    with path.open("rb") as train, path.open("rb") as validation:
+        return create_dataset(context, train, "train.tsv", validation, "validation.tsv").id
