@@ -86,7 +86,10 @@ class TestRefusals:
             ("a =5", "There is no field 'a', at character 1 of the search; known are accumulation, "),
             ("a, =5", "Expected a word or a condition such as lam<0 at character 4 of the search, got '='; "),
             ("=5", "Expected a word or a condition such as lam<0 at character 1 of the search, got '='; "),
-            ("x -", "Expected a word or a condition such as lam<0 at character 4 of the search, got the end."),
+            (
+                "x -",
+                "Expected a word or a condition such as lam<0 at character 3 of the search, got '-'; put quotes round a name that contains it.",
+            ),
             ('x "abc', "The quotes at character 3 are not closed; close them."),
             ("bert colour:red", "There is no field 'colour', at character 6 of the search; known are accumulation, "),
             ("colour:red", "zeta. Put quotes round what is no field."),
