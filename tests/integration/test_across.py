@@ -75,7 +75,7 @@ def test_runs_of_several_experiments_are_one_page(client, two):
     assert 'data-figure="/compare/runs/figures/isotropy.json"' in page
     figure = client.get("/compare/runs/figures/lambda.csv").text
     rows = list(csv.DictReader(io.StringIO(figure)))
-    assert [(row["model"], row["lambda"], row["runs"]) for row in rows] == [
+    assert [(row["model"], row["lambda"], row["performance_seeds"]) for row in rows] == [
         ("bert_base", "0.0", "3"), ("roberta", "0.0", "3"), ("bert_base", "1.0", "3"), ("roberta", "1.0", "3"),
     ]  # fmt: skip
     assert [float(row["performance_mean"]) for row in rows] == pytest.approx([0.51, 0.61, 0.61, 0.71])
@@ -137,7 +137,7 @@ def test_tasks_and_metrics_have_figures_of_their_own_and_that_is_said(client, la
         return [(row["lambda"], row["performance_seeds"], float(row["performance_mean"])) for row in rows]
 
     assert [drawn(on) for on in chosen] == [
-        [("0.0", "6", pytest.approx(0.56)), ("1.0", "6", pytest.approx(0.66))],
+        [("0.0", "3", pytest.approx(0.56)), ("1.0", "3", pytest.approx(0.66))],
         [("0.0", "1", 0.125), ("1.0", "1", 0.25)],
         [("0.0", "1", 0.875)],
     ]
@@ -206,7 +206,7 @@ def test_of_too_many_runs_the_newest_are_shown_and_that_is_said(client, launch):
 
 
 def test_the_table_in_latex_and_markdown(client, two):
-    caption = "Mean {} standard deviation of Accuracy on CoLA over runs (n = 3). Bold: the greatest mean of a column."
+    caption = "Mean {} standard deviation of Accuracy on CoLA over seeds (n = 3). Bold: the greatest mean of a column."
     tex = client.get("/api/compare/runs/table?format=latex&group=model&group=lam")
     assert tex.headers["content-type"].startswith("application/x-tex")
     assert tex.text == (
@@ -232,19 +232,19 @@ def test_the_table_as_numbers(client, two):
         {"dataset": "CoLA", "measure": "Accuracy"}, {"dataset": "CoLA", "measure": "IsoScore★"},
     ]  # fmt: skip
     assert [row["group"] for row in answer["rows"]] == [["bert_base"], ["roberta"]]
-    # Of 0.50, 0.51, 0.52, 0.60, 0.61, 0.62: deviations from 0.56 square to 0.0154, over 5.
+    # A seed counts once: of 0.50 and 0.60, 0.51 and 0.61, 0.52 and 0.62.
     assert answer["rows"][0]["cells"] == [
-        {"mean": pytest.approx(0.56), "std": pytest.approx((0.0154 / 5) ** 0.5), "n": 6},
-        {"mean": 0.25, "std": 0, "n": 6},
+        {"mean": pytest.approx(0.56), "std": pytest.approx(0.01), "n": 3},
+        {"mean": 0.25, "std": 0, "n": 3},
     ]
     assert answer["notes"] == ["Runs in one mean differ in λ too."]
     file = client.get("/compare/runs/table.json?columns=metrics&group=model")
     assert file.headers["content-disposition"] == 'attachment; filename="isoscope-means.json"'
     assert [(one["Model"], one["measure"], one["n"]) for one in json.loads(file.text)] == [
-        ("bert_base", "Accuracy", 6), ("bert_base", "F1", 6), ("roberta", "Accuracy", 6), ("roberta", "F1", 6),
+        ("bert_base", "Accuracy", 3), ("bert_base", "F1", 3), ("roberta", "Accuracy", 3), ("roberta", "F1", 3),
     ]  # fmt: skip
     lines = list(csv.DictReader(io.StringIO(client.get("/compare/runs/table.csv?group=model").text)))
-    assert [(line["Model"], line["n"]) for line in lines] == [("bert_base", "6"), ("roberta", "6")]
+    assert [(line["Model"], line["n"]) for line in lines] == [("bert_base", "3"), ("roberta", "3")]
     assert (
         client.get("/api/compare/runs/table?group=model&format=csv").text
         == client.get("/compare/runs/table.csv?group=model").text

@@ -142,8 +142,7 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
     }
     assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes == [
         "The λ = 0 baseline was added, one run for each seed and setting.",
-        "2 of them would repeat another, because nothing in it reads what they differ in, and are left out: "
-        "6 runs in all.",
+        "2 would repeat another, because nothing in them reads what they differ in, and are left out.",
     ]
     runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
     configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
@@ -238,7 +237,7 @@ def test_cancelling_one_and_all(client, context, request_body):
 def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context, request_body, dataset):
     created = client.post("/api/experiments", json=request_body).json()
     path = f"/api/experiments/{created['id']}"
-    assert "6 of its runs wait or run" in client.delete(path).json()["detail"]
+    assert "6 of its runs have not ended" in client.delete(path).json()["detail"]
     in_use = client.delete(f"/api/datasets/{dataset['id']}")
     assert (in_use.status_code, "is used by an experiment" in in_use.json()["detail"]) == (409, True)
     client.post(f"{path}/cancel")

@@ -18,8 +18,8 @@ from app.services.run_search import RunQuery, find_runs, matching
 from tests.run_rows import add_experiment, run_row
 
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
-LISTED = 6
-"""Queries of a list: a page of it, how many there are, and what is summed or compared; the start of a transaction."""
+LISTED = 7
+"""Queries of a list: a page of it with its experiments, how many there are, what is summed or compared."""
 
 
 FOUND = {

@@ -88,7 +88,7 @@ class TestRefusals:
             ("=5", "Expected a word or a condition such as lam<0 at character 1 of the search, got '='; "),
             (
                 "x -",
-                "Expected a word or a condition such as lam<0 at character 3 of the search, got '-'; put quotes round a name that contains it.",
+                "Expected a word or a condition such as lam<0 at character 3 of the search, got '-'; put quotes",
             ),
             ('x "abc', "The quotes at character 3 are not closed; close them."),
             ("bert colour:red", "There is no field 'colour', at character 6 of the search; known are accumulation, "),
