@@ -43,6 +43,11 @@ class Figures(Connection):
         """Return a figure with several embeddings in it."""
         return self._figure("compare", "figures", slug, id=[id_of(one) for one in embeddings])
 
+    def figures_of_runs(self, q: str = "") -> list[str]:
+        """Return the slugs of all figures that the runs of a search can have."""
+        answer: list[str] = self.ask("GET", path_of("compare", "runs", "figures"), params={"q": q})
+        return answer
+
     def figure_of_runs(self, slug: str, q: str = "", *, group: Iterable[str] = (), **query: Any) -> Row:
         """Return a figure of runs of any experiments: ``isotropy``, ``lambda``, ``methods`` and others."""
         return self._figure("compare", "runs", "figures", slug, q=q, group=list(group), **query)

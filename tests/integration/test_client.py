@@ -109,6 +109,7 @@ CALLS = {
     ("POST", "/api/runs/{run_id}/finish"): lambda i, _: i.finish_run(GONE, {}),
     ("GET", "/api/compare/runs/table"): lambda i, _: i.table_of_runs(),
     ("GET", "/api/compare/runs/settings"): lambda i, _: i.settings_of_runs(),
+    ("GET", "/api/compare/runs/figures"): lambda i, _: i.figures_of_runs("seed:0"),
     ("GET", "/api/compare/runs/figures/{slug}"): lambda i, _: i.figure_of_runs("isotropy"),
     ("GET", "/api/queue"): lambda i, _: i.queue(),
     ("POST", "/api/queue/pause"): lambda i, _: i.pause_all(),

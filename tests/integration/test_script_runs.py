@@ -236,7 +236,7 @@ def test_each_value_by_layer_has_a_reason_or_none_beside_it(client, begin):
 def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begin):
     run = begin().json()
     client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
-    assert "<strong>This run failed.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
+    assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
 
 
 def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, begin, context):

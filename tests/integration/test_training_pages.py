@@ -133,7 +133,7 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
     assert "Every run adds" not in page
     for slug in OF_SWEEPS:
         assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug
-    assert "<dt>beside</dt><dd>I-STAR 0.5; CosReg 1</dd>" in words(client.get(f"/runs/{runs[1].id}"))
+    assert "I-STAR 0.5; CosReg 1</" in words(client.get(f"/runs/{runs[1].id}"))
 
 
 def test_the_head_of_an_experiment_tells_all_values_of_what_its_runs_differ_in(client, launch):

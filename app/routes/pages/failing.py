@@ -57,9 +57,13 @@ ADVICE = {
     ),
 }
 
+OF_A_SCRIPT = Advice("Its script gave this run up", "What it said of that is all that is known here.")
+
 
 def advice_of(run: Run) -> Advice:
     """What to do about a failed run, with the field of the form at which that begins."""
+    if run.experiment.logged:
+        return OF_A_SCRIPT
     advice = ADVICE[run.cause or FailureCause.OTHER]
     return advice._replace(field=_field(run, advice))
 
