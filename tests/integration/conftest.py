@@ -1,8 +1,4 @@
-"""Everything here that has a database runs on both, but for what is marked ``one_database``.
-
-That is what reads no row, and what writes but a sentence or a state that tests beside it write on both. Whatever has
-a query, a lock, JSON or a migration of its own is never marked.
-"""
+"""Everything here that has a database runs on both."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +10,6 @@ from app.db.migration import upgrade
 from app.main import create_app, create_context
 from app.queue import migrate
 from app.settings import Settings
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "database" in metafunc.fixturenames and metafunc.definition.get_closest_marker("one_database"):
-        metafunc.parametrize("database", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

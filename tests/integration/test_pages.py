@@ -311,7 +311,7 @@ def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
 @pytest.mark.parametrize(
     ("change", "place", "error"),
     [
-        ({"beside_istar": "1"}, 'aria-label="λ beside every run" aria-describedby="beside-help beside-error"', "beside"),
+        ({"beside_istar": "1"}, 'beside every run" aria-describedby="beside-help beside-error"', "beside"),
         ({"regularizers": ["x"]}, 'aria-invalid="true" aria-describedby="regularizers-error"', "regularizers"),
         ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
     ],
