@@ -11,13 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load
 
-from app.db.models import Run, RunStatus
+from app.db.models import FailureCause, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.errors import InvalidError
 from app.storage import open_storage
 from tests.unit.workers.test_memory import config
 from tests.waiting import wait_for
+from workers.failure import Failure
 from workers.finetune import ranks
 from workers.finetune.folder import MARKER
 from workers.finetune.job import fine_tune
@@ -184,7 +185,8 @@ def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, mak
 
 
 def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
-    answer.send((ranks.End.OUT_OF_MEMORY if rank else ranks.End.FAILED, "lost its neighbour"))
+    end, cause = (ranks.End.OUT_OF_MEMORY, FailureCause.MEMORY) if rank else (ranks.End.FAILED, FailureCause.OTHER)
+    answer.send((end, Failure("lost its neighbour", cause, None)))
 
 
 def test_on_gpus_each_process_needs_one_of_its_own(monkeypatch):
