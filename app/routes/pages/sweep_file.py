@@ -56,7 +56,8 @@ def asked_by(document: Mapping[str, Any]) -> SweepRequest:
     try:
         asked = SweepRequest.model_validate(document)
     except ValidationError as error:
-        complaint = complaint_of(error.errors())
+        # A name that there is not comes first: where it is misspelled, the right one is missing too.
+        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden"))
         raise InvalidError(complaint.sentence, str(complaint.place[0])) from error
     if "beside" in asked.grid:
         raise InvalidError(
