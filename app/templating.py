@@ -78,7 +78,6 @@ def create_environment() -> Environment:
         "measures": MEASURES,
         "methods": METHODS,
         "silent": is_silent,
-        "now": utcnow,
         "upload_help": UPLOADS,
     }
     return environment

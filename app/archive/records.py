@@ -203,6 +203,7 @@ class RunRecord(Record):
     queued_at: Moment
     started_at: Moment | None
     finished_at: Moment | None
+    rested_seconds: FiniteFloat = Field(0.0, ge=0)
     heard_at: Moment | None = None
     performance: FiniteFloat | None
     performance_reason: Reason | None

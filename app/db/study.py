@@ -108,6 +108,12 @@ class Trial(NamedTuple):
         return any(run.status is RunStatus.PRUNED for run in self.runs)
 
     @property
+    def failed(self) -> bool:
+        """Whether one of them failed, or finished with a metric that is undefined."""
+        without = (run.status for run in self.runs if run.performance is None)
+        return any(status in (RunStatus.FAILED, RunStatus.FINISHED) for status in without)
+
+    @property
     def performance(self) -> float | None:
         """The mean over seeds, where all have one."""
         return _mean([run.performance for run in self.runs])

@@ -7,7 +7,7 @@ reconciler tells the engine what it missed. The folder with the last checkpoint 
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, case, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
@@ -82,9 +82,9 @@ def resume_all(context: Context) -> int:
 
 def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
     """Pause runs, and none of these searches asks for another one meanwhile, which would go on alone."""
-    paused = (
-        update(Run).where(Run.status.in_(UNFINISHED), *which).values(status=RunStatus.PAUSED, attempts=0, **AT_REST)
-    )
+    since = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
+    aside = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": since}
+    paused = update(Run).where(Run.status.in_(UNFINISHED), *which).values(aside)
     with context.sessions.begin() as session:
         hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
         ids = session.scalars(paused.returning(Run.id)).all()
@@ -101,7 +101,6 @@ def _queue_again(context: Context, states: Collection[RunStatus], *which: Column
         "cause": None,
         "error_field": None,
         "queued_at": utcnow(),
-        "finished_at": None,
     }
     with context.sessions.begin() as session:
         chosen = _in_turn(session, Run.status.in_(states), *which)

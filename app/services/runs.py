@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
@@ -51,4 +51,5 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
     The rows go first: a trainer stops when it sees its row, even if the engine never hears of it.
     """
     stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
-    return list(session.scalars(stopped.values(status=RunStatus.CANCELLED, finished_at=utcnow()).returning(Run.id)))
+    ended = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
+    return list(session.scalars(stopped.values(ended).returning(Run.id)))

@@ -1,6 +1,7 @@
 """Runs that are put aside, resumed and tried again, as rows and as the engine's jobs."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -193,12 +194,26 @@ def test_what_ended_badly_is_queued_as_if_it_had_just_come(client, context, add,
         run.error, run.cause, run.error_field, run.attempts = "Why.", FailureCause.MEMORY, "batch_size", 5
         run.finished_at, run.worker = utcnow(), "here/cpu"
     again = client.post(f"/api/runs/{run_id}/retry").json()
-    assert [again[name] for name in ("status", "error", "cause", "error_field", "finished_at", "worker")] == [
-        "queued", None, None, None, None, None,
+    assert [again[name] for name in ("status", "error", "cause", "error_field", "worker")] == [
+        "queued", None, None, None, None,
     ]  # fmt: skip
     with context.sessions() as session:
         assert session.get_one(Run, run_id).attempts == 0
     assert context.queue.active() == jobs(run_id)
+
+
+def test_the_time_that_a_run_took_stands_still_while_it_rests(client, context, add):
+    _, (run_id, waiting) = add("running", "queued")
+    with context.sessions.begin() as session:
+        session.get_one(Run, run_id).started_at = utcnow() - timedelta(seconds=90)
+    assert client.post(f"/api/runs/{waiting}/pause").json()["seconds"] is None
+    taken = client.post(f"/api/runs/{run_id}/pause").json()["seconds"]
+    assert 90 <= taken < 150
+    with context.sessions.begin() as session:  # as if that had been an hour ago
+        run = session.get_one(Run, run_id)
+        run.started_at, run.finished_at = run.started_at - timedelta(hours=1), run.finished_at - timedelta(hours=1)
+    for verb in ("resume", "pause", "resume", "cancel"):
+        assert client.post(f"/api/runs/{run_id}/{verb}").json()["seconds"] == pytest.approx(taken)
 
 
 @pytest.mark.parametrize(

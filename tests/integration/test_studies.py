@@ -108,7 +108,10 @@ def test_a_search_of_which_everything_fails_ends_early_and_says_so(client, conte
         advance(context.sessions, experiment["id"])
     assert len(runs_of(context, experiment["id"])) == 4
     told = client.get(f"/api/experiments/{experiment['id']}").json()["study"]
-    assert (told["over"], told["why"]) == (True, "The first 3 trials failed, so no more were tried.")
+    assert (told["over"], told["why"]) == (
+        True,
+        "The first 3 trials that were not cancelled failed, so no more were tried.",
+    )
 
 
 def test_between_two_trials_the_experiment_goes_on(client, context, launch):

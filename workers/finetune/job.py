@@ -60,7 +60,10 @@ def _begin(sessions: Sessions, run_id: str, slot: str) -> Order | None:
             return None
         run.worker = slot
         run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None
-        run.started_at = run.started_at or utcnow()
+        now = utcnow()
+        if run.started_at is not None and run.finished_at is not None:
+            run.rested_seconds += (now - run.finished_at).total_seconds()
+        run.started_at, run.finished_at = run.started_at or now, None
         return order_of(run)
 
 

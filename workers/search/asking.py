@@ -126,8 +126,9 @@ def _why_over(search: Search, trials: Sequence[Trial]) -> str | None:
     if len(trials) > search.trials:
         return ""
     tried = trials[1:]
-    if len(tried) >= MOST_FAILED and not any(trial.performance is not None or trial.pruned for trial in tried):
-        return f"The first {len(tried)} trials failed, so no more were tried."
+    failed = sum(trial.failed for trial in tried)
+    if failed >= MOST_FAILED and not any(trial.performance is not None or trial.pruned for trial in tried):
+        return f"The first {failed} trials that were not cancelled failed, so no more were tried."
     return None
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import optuna
 from optuna.trial import TrialState, create_trial
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from app.db.models import Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
@@ -62,9 +62,10 @@ def prune(progress: Progress, history: History, told: dict[str, Any]) -> None:
             results={"metrics": {}, "selection": told},
         )
         alike = (Run.experiment_id == run.experiment_id) & (Run.lam == run.lam) & (Run.zeta == run.zeta)
-        waiting = update(Run).where(alike, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
-        sibling = f"Given up with seed {run.seed} of the same λ and ζ. {note}"
-        session.execute(waiting.values(status=RunStatus.PRUNED, finished_at=utcnow(), notes=[sibling]))
+        waiting = select(Run).where(alike, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)
+        for sibling in session.scalars(waiting.with_for_update()):
+            sibling.status, sibling.finished_at = RunStatus.PRUNED, sibling.finished_at or utcnow()
+            sibling.notes = [*sibling.notes, f"Given up with seed {run.seed} of the same λ and ζ. {note}"]
     raise RunStoppedError
 
 

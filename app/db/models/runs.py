@@ -61,6 +61,9 @@ class Run(Base):
     queued_at: Mapped[datetime] = mapped_column(default=utcnow)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    """When work on it came to rest: it ended, or was paused and has not gone on."""
+    rested_seconds: Mapped[float] = mapped_column(default=0.0)
+    """Between its start and its end, while it was paused or had ended and waited to be tried again."""
     heard_at: Mapped[datetime | None]
     """Of a run of a user's own script: when that last said anything of it."""
 
@@ -93,6 +96,13 @@ class Run(Base):
     def experiment_name(self) -> str:
         """What its experiment is called."""
         return self.experiment.name
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it was worked on, until now where it still is; None before the start, or where its end is unknown."""
+        if self.started_at is None or (self.status.final and self.finished_at is None):
+            return None
+        return ((self.finished_at or utcnow()) - self.started_at).total_seconds() - self.rested_seconds
 
     @property
     def setting(self) -> dict[str, Any]:

@@ -221,8 +221,15 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     fine_tune(stopped, settings, "cpu")
     assert trained == [], "nobody has said that it is to go on"
     queue_again(sessions, stopped)
+    with sessions.begin() as session:
+        run = session.get_one(Run, stopped)
+        run.started_at, run.finished_at = run.started_at - timedelta(hours=1), run.finished_at - timedelta(hours=1)
     fine_tune(stopped, settings, "cpu")
     assert trained == list(range(5, 11))
+    run = get_run(stopped)
+    assert run.finished_at - run.started_at > timedelta(hours=1)
+    assert 3600 < run.rested_seconds < 3600 + 600
+    assert 0 < run.seconds < 600, "of work"
     assert outcome(get_run(stopped)) == outcome(get_run(whole))
     assert not (settings.runs / stopped).exists()
 
@@ -269,7 +276,7 @@ def stop_after(monkeypatch, sessions, run_id, step, state):
         if training.global_step > step:
             with sessions.begin() as session:
                 session.get_one(Run, run_id).status = state
-                session.get_one(Run, run_id).finished_at = utcnow() if state.final else None
+                session.get_one(Run, run_id).finished_at = utcnow()
         return method(self, args, training, control)
 
     monkeypatch.setattr(MetricsCallback, "on_step_end", on_step_end)
@@ -279,7 +286,7 @@ def queue_again(sessions, run_id):
     """As resuming and trying again do."""
     with sessions.begin() as session:
         run = session.get_one(Run, run_id)
-        run.status, run.worker, run.finished_at = RunStatus.QUEUED, None, None
+        run.status, run.worker = RunStatus.QUEUED, None
 
 
 def watch_steps(monkeypatch, kill_after=None):

@@ -32,7 +32,8 @@ class RunSummary(Row):
     isoscore_star_reason: str | None
     queued_at: datetime
     started_at: datetime | None
-    finished_at: datetime | None
+    finished_at: datetime | None = Field(description="When work on it came to rest: at its end, or at a pause.")
+    seconds: float | None = Field(description="How long it was worked on, pauses left out.")
 
 
 class RunOfExperiment(RunSummary):
