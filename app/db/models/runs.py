@@ -99,7 +99,7 @@ class Run(Base):
 
     @property
     def seconds(self) -> float | None:
-        """How long it was worked on, until now where it still is; None before the start, or where its end is unknown."""
+        """How long it was worked on, until now where it still is; None before the start or without a known end."""
         if self.started_at is None or (self.status.final and self.finished_at is None):
             return None
         return ((self.finished_at or utcnow()) - self.started_at).total_seconds() - self.rested_seconds
