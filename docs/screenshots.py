@@ -137,7 +137,7 @@ def show_experiment(tour: Tour, experiment: str) -> None:
     tour.open(f"/experiments/{experiment}")
     tour.picture("experiment", 1220)
     tour.open(f"/experiments/{experiment}#runs")
-    page.locator("#means").scroll_into_view_if_needed()
+    page.locator("#means").evaluate("(late) => late.scrollIntoView()")
     page.locator("#means summary", has_text="LaTeX").click()
     tour.picture("means", 760, "#means")
 

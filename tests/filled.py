@@ -13,7 +13,7 @@ from app.db.models import Experiment, Run, RunStatus
 from app.main import create_context
 from app.services.datasets import create_dataset
 from app.settings import Settings
-from benchmarks.many_runs import fill
+from benchmarks._many_runs import fill
 from tests.archives import add_experiment
 from tests.serving import served
 

@@ -44,6 +44,7 @@ class Search(BaseModel):
         False, description="Give a run up whose metric on the selection rows is below the median of others at its step."
     )
     seed: int = Field(0, ge=0, lt=2**31, description="Of the search itself: with one worker the same trials again.")
+    paused: bool = Field(False, description="No further trial is asked for until it is resumed.")
     over: bool = Field(False, description="No further trial is asked for.")
     why: str | None = Field(None, max_length=200, description="Why it is over before all trials were asked for.")
 

@@ -55,7 +55,7 @@ class Summary(NamedTuple):
     @property
     def status(self) -> RunStatus:
         """The state of all together."""
-        return overall(self.counts, searching=self.experiment.searching)
+        return self.experiment.status_with(self.counts)
 
 
 class Summaries(NamedTuple):

@@ -33,9 +33,9 @@ def pause_run(context: Context, run_id: str) -> Run:
 
 
 def resume_run(context: Context, run_id: str) -> Run:
-    """Have a paused run go on."""
-    if not _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id):
-        run = get_run(context, run_id)
+    """Have a paused run go on, and the search that it belongs to."""
+    run = get_run(context, run_id)
+    if not _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id]):
         raise ConflictError(f"Only a paused run can be resumed; this one is {run.status}.")
     return get_run(context, run_id)
 
@@ -64,37 +64,51 @@ def pause_experiment(context: Context, experiment_id: str) -> Experiment:
 def resume_experiment(context: Context, experiment_id: str) -> Experiment:
     """Have every paused run of an experiment go on; none is no error."""
     get_experiment(context, experiment_id)
-    _queue_again(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id)
+    _queue_again(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id, searches=[experiment_id])
     return get_experiment(context, experiment_id)
 
 
 def pause_all(context: Context) -> int:
     """Pause every run that waits or runs, and say how many there were."""
-    with context.sessions() as session:
-        searches = session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
-    return len(_pause(context, searches=searches))
+    return len(_pause(context, searches=_searches(context)))
 
 
 def resume_all(context: Context) -> int:
     """Have every paused run go on, and say how many there were."""
-    return len(_queue_again(context, (RunStatus.PAUSED,)))
+    return len(_queue_again(context, (RunStatus.PAUSED,), searches=_searches(context)))
 
 
 def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
-    """Pause runs, and none of these searches asks for another one meanwhile, which would go on alone."""
+    """Pause runs, and these searches, which ask for no other run until they are resumed."""
     since = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
     aside = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": since}
     paused = update(Run).where(Run.status.in_(UNFINISHED), *which).values(aside)
     with context.sessions.begin() as session:
-        hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
+        _mark(session, searches, paused=True)
         ids = session.scalars(paused.returning(Run.id)).all()
     if ids:
         context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in ids))
     return ids
 
 
-def _queue_again(context: Context, states: Collection[RunStatus], *which: ColumnElement[bool]) -> Sequence[str]:
-    """Queue the runs in these states as if they had just come, and hand them in."""
+def _searches(context: Context) -> Sequence[str]:
+    with context.sessions() as session:
+        return session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
+
+
+def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
+    """Have searches ask for no further trial, or again: the next look of a worker finds those that may."""
+    hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
+    for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
+        if experiment.searching:
+            experiment.study = {**(experiment.study or {}), "paused": paused}
+    session.flush()
+
+
+def _queue_again(
+    context: Context, states: Collection[RunStatus], *which: ColumnElement[bool], searches: Sequence[str] = ()
+) -> Sequence[str]:
+    """Queue the runs in these states as if they had just come, and hand them in; these searches go on."""
     anew = {
         "attempts": 0,
         "error": None,
@@ -103,6 +117,7 @@ def _queue_again(context: Context, states: Collection[RunStatus], *which: Column
         "queued_at": utcnow(),
     }
     with context.sessions.begin() as session:
+        _mark(session, searches, paused=False)
         chosen = _in_turn(session, Run.status.in_(states), *which)
         ids = [run_id for run_id, _ in chosen]
         again = update(Run).where(Run.id.in_(ids), Run.status.in_(states))

@@ -13,7 +13,7 @@ from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 
 Request = SweepRequest | StudyRequest
-FOUND_OUT = ("over", "why")
+FOUND_OUT = ("paused", "over", "why")
 """What is known of a search only after it was launched."""
 
 _FIRST = (

@@ -72,7 +72,9 @@ def create_study(context: Context, request: StudyRequest) -> Experiment:
             dataset_id=plan.dataset.id,
             config=plan.config.model_dump(mode="json"),
             grid={},
-            study=request.search.model_copy(update={"over": False, "why": None}).model_dump(mode="json"),
+            study=request.search.model_copy(update={"paused": False, "over": False, "why": None}).model_dump(
+                mode="json"
+            ),
             runs=[
                 Run(
                     position=position,

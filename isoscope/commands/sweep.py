@@ -39,7 +39,9 @@ def run(isoscope: Isoscope, given: Namespace) -> int:
     ended = isoscope.wait(experiment, _tell_progress)
     counts = Counter(run["status"] for run in ended["runs"])
     line = ", ".join(f"{count} {status}" for status, count in counts.items())
-    return (write_json(ended) if given.json else write([line])) or int(counts["finished"] < counts.total())
+    return (write_json(ended) if given.json else write([line])) or int(
+        counts["finished"] + counts["pruned"] < counts.total()
+    )
 
 
 def _try(isoscope: Isoscope, settings: Row, *, as_json: bool) -> int:

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import event, func, select
 
 from app.db.models import Run, RunStatus, Step
-from benchmarks.many_runs import fill
+from benchmarks._many_runs import fill
 
 FEW, MANY, STEPS = 20, 200, 12
 

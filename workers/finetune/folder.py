@@ -4,7 +4,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -35,18 +35,16 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder, and wait for it: a trainer thought dead may still be at work on it.
 
-        The lock goes with the process, however that ends.
+        The lock goes with the process, however that ends. A folder that was removed meanwhile is made again.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with _held(self.path):
+        with _held(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True)):
             yield
 
     @contextmanager
     def locked_by_first(self) -> Iterator[None]:
         """The same for the first of a run's several processes: it may outlive for a moment the one that started it."""
         lock = self.path / "first"
-        lock.touch()
-        with _held(lock):
+        with _held(lock, lock.touch):
             yield
 
     def checkpoint(self, step: int) -> Path:
@@ -130,17 +128,10 @@ def may_go_on(sessions: Sessions, run_id: str) -> bool:
 
 def _remove_if_free(folder: Path) -> None:
     """Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:  # another worker removes it too
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(handle)
+    with _opened(folder) as handle, suppress(BlockingIOError):
+        if handle is not None:  # or another worker removes it too
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def step_of(checkpoint: Path) -> int:
@@ -149,13 +140,38 @@ def step_of(checkpoint: Path) -> int:
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
-    handle = os.open(path, os.O_RDONLY)
+def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a file or folder, which is made anew as often as it is removed before the lock is had."""
+    while True:
+        make()
+        with _opened(path) as handle:
+            if handle is None:
+                continue
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_at(path, handle):
+                yield
+                return
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    """A descriptor of a file or folder; None where there is none any more."""
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield handle
     finally:
         os.close(handle)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def _flush(path: Path) -> None:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 
 import torch
-from sqlalchemy import Update, select, update
+from sqlalchemy import Update, or_, select, update
 
 from app.db.models import UNFINISHED, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
@@ -43,8 +43,9 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
             try:
                 if (order := _begin(sessions, run_id, slot)) is not None:
                     _work(order, Progress(sessions, run_id, slot), folder, settings, device)
-            except RunStoppedError:
-                pass
+            except RunStoppedError:  # by somebody who changed its row, or by itself, as a trial that is given up
+                here = or_(Run.worker == slot, Run.worker.is_(None))
+                _tell(sessions, update(Run).where(Run.id == run_id, here), folder.log.tail())
             except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
                 _fail(error, sessions, row, folder)
         if not may_go_on(sessions, run_id) or folder.last_checkpoint() is None:

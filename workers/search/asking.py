@@ -28,7 +28,7 @@ MOST_FAILED = 3
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
     """Ask for as many trials as may wait or run beside those that do, write their runs, and return their jobs.
 
-    One process at a time asks; what it writes is in the same transaction as what it has read. A search that has no
+    They take their turn in the queue where the trial before them did. One process at a time asks; what it writes is in the same transaction as what it has read. A search that has no
     trial left is over.
     """
     with sessions.begin() as session:
@@ -38,7 +38,7 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
             return []
         search = Search.model_validate(experiment.study)
         runs = _runs(session, experiment_id)
-        if any(run.status is RunStatus.PAUSED for run in runs):
+        if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
         trials = trials_of(runs)
         over = _why_over(search, trials)
@@ -53,7 +53,7 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
             trials.append(Trial(len(trials), asked))
             new += asked
         session.flush()
-        return [Job(JobKind.FINETUNE, run.id) for run in new]
+        return [Job(JobKind.FINETUNE, run.id, run.priority) for run in new]
 
 
 def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:
@@ -85,6 +85,7 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
                 zeta=config.zeta,
                 seed=config.seed,
                 status=RunStatus.QUEUED,
+                priority=trials[-1].runs[0].priority,
             )
         )
     return runs

@@ -1,6 +1,7 @@
 """Whether a run of a search goes on: by the median of what finished runs had come to at the same step."""
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 import optuna
@@ -45,11 +46,11 @@ def prune(progress: Progress, history: History, told: dict[str, Any]) -> None:
     others = _others(progress.sessions, progress.run_id)
     if others is None or not median_says_stop(others, history):
         return
-    step, value = history[-1]
-    came = "undefined" if value is None else f"{value:.4g}"
+    step, own = [(step, value) for step, value in history if value is not None][-1]
+    seen = [value for other in others if (value := dict(other).get(step)) is not None]
     note = (
-        f"Given up at step {step:,}: {told['metric']} on the selection rows was {came}, and what it had come to "
-        f"at best was below the median of the finished runs of this search at that step."
+        f"Given up at step {step:,}: {told['metric']} on the selection rows was {own:.4g}, and what it had come to "
+        f"at best was below {median(seen):.4g}, the median of {len(seen)} finished runs of this search at that step."
     )
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)

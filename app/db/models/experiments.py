@@ -74,6 +74,11 @@ class Experiment(Base):
         return self.study is not None and not self.study.get("over", False)
 
     @property
+    def search_paused(self) -> bool:
+        """Whether its search waits to be resumed, whatever its runs do."""
+        return self.searching and bool(self.study and self.study.get("paused", False))
+
+    @property
     def ended(self) -> bool:
         """Whether nothing happens to it any more by itself."""
         return not self.searching and all(run.status.final for run in self.runs)
@@ -81,14 +86,20 @@ class Experiment(Base):
     @property
     def status(self) -> RunStatus:
         """The experiment's state by its runs, and whether more of them follow."""
-        return overall((run.status for run in self.runs), searching=self.searching)
+        return self.status_with(run.status for run in self.runs)
+
+    def status_with(self, statuses: Iterable[RunStatus]) -> RunStatus:
+        """The experiment's state, of runs in these: between two trials of a search it runs, or is paused."""
+        states = set(statuses)
+        if self.searching and all(state.final for state in states):
+            return RunStatus.PAUSED if self.search_paused else RunStatus.RUNNING
+        return overall(states)
 
 
-def overall(statuses: Iterable[RunStatus], *, searching: bool = False) -> RunStatus:
+def overall(statuses: Iterable[RunStatus]) -> RunStatus:
     """The state of several runs together: running until all are final, then as the runs were at worst."""
     states = set(statuses)
-    between = searching and all(state.final for state in states)
-    if between or RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
+    if RunStatus.RUNNING in states or (RunStatus.QUEUED in states and len(states) > 1):
         return RunStatus.RUNNING
     first = (RunStatus.STREAMING, RunStatus.QUEUED, RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
     return next((state for state in first if state in states), RunStatus.FINISHED)

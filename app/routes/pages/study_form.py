@@ -23,13 +23,14 @@ from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import Values, defaults, pairs_of, query_of, read_values, text_of
 from app.routes.pages.sweep_request import parse
 from app.services.datasets import list_trainable
+from app.services.relaunch import FOUND_OUT
 from app.services.studies import StudyRequest, create_study
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments/search")
 
 PREFIX = "search_"
-FIELDS = tuple(name for name in Search.model_fields if name not in ("over", "why"))
+FIELDS = tuple(name for name in Search.model_fields if name not in FOUND_OUT)
 OBJECTIVES = {
     Objective.PERFORMANCE: "performance",
     Objective.BOTH: "performance and IsoScore★: the front of both",

@@ -1,6 +1,6 @@
 """A database as large as a lab's after a year: thousands of finished runs, millions of logged steps, written in bulk.
 
-Run: python -m benchmarks.many_runs FOLDER [--runs 10000] [--experiments 20] [--steps 200]
+Run: python -m benchmarks._many_runs FOLDER [--runs 10000] [--experiments 20] [--steps 200]
 """
 
 import argparse
