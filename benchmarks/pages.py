@@ -29,9 +29,9 @@ from app.main import create_context
 from app.queue import migrate
 from app.services.embeddings import Incoming, commit_embedding, create_embedding
 from app.settings import Settings
+from benchmarks._many_runs import fill
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
 from benchmarks._web import web_process
-from benchmarks._many_runs import fill
 from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
 

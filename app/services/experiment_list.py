@@ -9,7 +9,7 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session, joinedload, raiseload
 
 from app.context import Context
-from app.db.models import Experiment, Run, RunStatus, overall
+from app.db.models import Experiment, Run, RunStatus
 from app.services.experiments import NEWEST_FIRST
 from app.services.library import PAGE_ROWS
 from app.services.run_search import wanted_runs

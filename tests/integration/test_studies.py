@@ -114,6 +114,52 @@ def test_a_search_of_which_everything_fails_ends_early_and_says_so(client, conte
     )
 
 
+def test_cancelled_trials_are_not_failed_ones(context, launch):
+    experiment = launch({"trials": 9})
+    ends = [RunStatus.FINISHED, RunStatus.CANCELLED, RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.FAILED]
+    for status in ends:
+        with context.sessions.begin() as session:
+            session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = status
+        assert len(advance(context.sessions, experiment["id"])) == 1
+    with context.sessions.begin() as session:
+        session.get_one(Run, runs_of(context, experiment["id"])[-1].id).status = RunStatus.FAILED
+    assert advance(context.sessions, experiment["id"]) == []
+
+
+def test_trials_have_the_turn_of_those_before_them(client, context, launch):
+    experiment = launch({"at_once": 2})
+    client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
+    jobs = advance(context.sessions, experiment["id"])
+    assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_search_can_be_paused_between_two_trials(client, context, launch, everything):
+    experiment = launch()
+    path = f"/api/experiments/{experiment['id']}"
+    with context.sessions.begin() as session:
+        session.get_one(Run, experiment["runs"][0]["id"]).status = RunStatus.FINISHED
+    client.post("/api/queue/pause" if everything else f"{path}/pause")
+    assert advance(context.sessions, experiment["id"]) == []
+    told = client.get(path).json()
+    assert (told["status"], told["study"]["paused"]) == ("paused", True)
+    assert [one["status"] for one in client.get("/api/experiments").json()] == ["paused"]
+    page = client.get(f"/experiments/{experiment['id']}").text
+    assert ("Resume all" in page, "Pause all" in page, "Cancel all" in page) == (True, False, True)
+    client.post("/api/queue/resume" if everything else f"{path}/resume")
+    assert client.get(path).json()["status"] == "running"
+    advance_searches(context.sessions)
+    assert len(wanted(context.sessions)) == 1
+
+
+def test_who_resumes_a_trial_resumes_its_search(client, context, launch):
+    experiment = launch()
+    path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
+    assert client.post(f"{path}/pause").json()["study"]["paused"] is True
+    client.post(f"/api/runs/{run_id}/resume")
+    assert client.get(path).json()["study"]["paused"] is False
+
+
 def test_between_two_trials_the_experiment_goes_on(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
@@ -203,6 +249,8 @@ def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_wh
     told = client.get(f"/api/runs/{own.id}").json()
     assert [step for step, _ in told["results"]["selection"]["history"]] == [2]
     assert told["notes"][0].startswith("Given up at step 2: accuracy on the selection rows was")
+    assert told["notes"][0].endswith("below 2, the median of 10 finished runs of this search at that step.")
+    assert "workers.finetune" in told["log"], "its last lines are kept"
     assert "Given up with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
     assert client.get(f"/runs/{own.id}").status_code == 200
     assert "1 given up by the median of the others" in client.get(f"/experiments/{experiment['id']}").text

@@ -28,8 +28,8 @@ MOST_FAILED = 3
 def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
     """Ask for as many trials as may wait or run beside those that do, write their runs, and return their jobs.
 
-    They take their turn in the queue where the trial before them did. One process at a time asks; what it writes is in the same transaction as what it has read. A search that has no
-    trial left is over.
+    They have the turn of the trial before them. One process at a time asks; what it writes is in the same transaction
+    as what it has read. A search that has no trial left is over.
     """
     with sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")

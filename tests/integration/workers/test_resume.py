@@ -1,5 +1,6 @@
 """A run that is killed and started again ends with the numbers of one that was not."""
 
+import fcntl
 import multiprocessing
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -192,6 +193,22 @@ def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make
     with RunFolder(settings, held).locked():
         remove_left_behind(settings, sessions)
     assert {path.name for path in settings.runs.iterdir()} == {wanted, held}
+
+
+def test_a_folder_that_is_removed_before_its_lock_is_had_is_made_again(settings, monkeypatch):
+    folder, flock, removed = RunFolder(settings, "run"), fcntl.flock, []
+
+    def removing(handle, how):
+        flock(handle, how)
+        if not removed:
+            removed.append(folder.path.stat().st_ino)
+            folder.remove()
+
+    monkeypatch.setattr("workers.finetune.folder.fcntl.flock", removing)
+    with folder.locked():
+        assert removed
+        assert folder.path.is_dir()
+        (folder.path / "log.txt").touch()
 
 
 def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(settings, sessions):
