@@ -48,14 +48,15 @@ class Experiments(Datasets):
         """
         settings = self.settings_of(request, dataset)
         answer: Row = self.ask("POST", "/api/dry-runs", json=settings)
-        while wait and answer["estimate"] is None:
-            time.sleep(DRY_RUN_SECONDS)
-            tried = self.dry_run_results(answer["dry_run"])
+        if not wait or answer["estimate"] is not None:
+            return answer
+        if not self.ask("GET", "/api/health")["workers_alive"]:
+            raise UnavailableError("No worker is alive to try the sweep. Start one, or ask without wait.")
+        while (tried := self._patiently(self.dry_run_results, answer["dry_run"]))["status"] != "ready":
             if tried["status"] == "failed":
                 raise InvalidError(f"The dry run failed: {tried['error']}")
-            if tried["status"] == "ready":
-                answer = self.ask("POST", "/api/dry-runs", json=settings)
-        return answer
+            time.sleep(DRY_RUN_SECONDS)
+        return self._patiently(self.dry_run, settings, wait=False)
 
     def dry_run_results(self, dry_run: Known) -> Row:
         """Return a dry run with the rows as the model reads them, its first loss and the times of its steps."""
@@ -122,14 +123,14 @@ class Experiments(Datasets):
                 return found
             before = now
             time.sleep(LOOK_EVERY_SECONDS)
-            found = self._patiently(experiment)
+            found = self._patiently(self.experiment, experiment)
 
-    def _patiently(self, experiment: Known) -> Row:
-        """Return an experiment, of a server that is away once it is back."""
+    def _patiently(self, ask: Callable[..., Row], *asked: Any, **options: Any) -> Row:
+        """Return what is asked for, of a server that is away once it is back."""
         until, said = time.monotonic() + PATIENCE_SECONDS, False
         while True:
             try:
-                return self.experiment(experiment)
+                return ask(*asked, **options)
             except (UnavailableError, RefusedError) as error:
                 away = isinstance(error, UnavailableError) or error.status in LATER
                 if not away or time.monotonic() > until:

@@ -79,6 +79,11 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     assert (code, out) == (1, "4 cancelled\n")
     assert err.endswith("4 of 4 runs have ended\n")
 
+    searched = {"runs": [{"status": "finished"}, {"status": "pruned"}]}
+    monkeypatch.setattr(Isoscope, "wait", lambda *_: searched)
+    code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--wait")
+    assert (code, out) == (0, "1 finished, 1 pruned\n"), "a search gives some of its runs up"
+
 
 def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
