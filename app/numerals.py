@@ -23,6 +23,17 @@ def number(value: float | None, digits: int = 3) -> str:
     return _signed(f"{value:,.{max(digits - 1 - exponent, 0)}f}")
 
 
+def with_error(value: float, error: float | None) -> str:
+    """A number with its error to two digits, as sure as that: −0.005 ± 0.066; to three digits where it has none."""
+    if not error:
+        return number(value) + ("" if error is None else " ± 0")
+    spread = number(error, 2)
+    if "×" in spread:
+        return f"{number(value)} ± {spread}"
+    decimals = len(spread.partition(".")[2])
+    return _signed(f"{value:z,.{decimals}f} ± {spread}")
+
+
 def two_decimals(value: float) -> str:
     """A cosine or a score as they are usually told: 0.40, −0.13, and never a minus before zero."""
     return _signed(f"{value:.2f}".replace("-0.00", "0.00"))

@@ -57,6 +57,7 @@ def create_environment() -> Environment:
         "heading": heading,
         "number": numerals.number,
         "short": numerals.short,
+        "with_error": numerals.with_error,
         "tick": numerals.tick,
         "count": numerals.count,
         "plural": numerals.plural,

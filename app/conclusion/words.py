@@ -21,7 +21,7 @@ def headline(found: Evidence) -> str:
     within = f", each within its {_fields(found)}" if found.within else ""
     numbers = f"Spearman {_coefficient(rank)}, Pearson {_coefficient(linear)}, over {_runs(found)}{within}"
     if rank.p is None or rank.p > LEVEL:
-        return f"Whether isotropy and performance go together cannot be told from chance here: {numbers}."
+        return f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}."
     which = "better" if rank.positive else "worse"
     where = "" if rank.positive == (rank.value > 0) else ", against runs of the same seed"
     return f"The more isotropic a run, the {which} it does{where}: {numbers}."

@@ -14,7 +14,7 @@ from app.figures.figure import plain, thinned
 from app.figures.naming import Named, positions
 from app.figures.setting import Family, Setting
 from app.figures.sweep import Sweep
-from app.numerals import number, short
+from app.numerals import short, with_error
 from app.statistics.estimate import Estimate
 
 MOST_NAMED = 24
@@ -82,7 +82,7 @@ def span(estimates: Iterable[Estimate], values: Iterable[float] = ()) -> list[fl
 
 def interval(found: Estimate) -> str:
     """A mean with the half-width of its error bar, where there is one."""
-    return number(found.mean) + (f" ± {number(found.half_width, 2)}" if found.half_width is not None else "")
+    return with_error(found.mean, found.half_width)
 
 
 def error_bar(*found: Estimate) -> dict[str, Any]:

@@ -3,7 +3,20 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from app.numerals import ago, count, duration, limit, number, percent, plural, short, size, tick, two_decimals
+from app.numerals import (
+    ago,
+    count,
+    duration,
+    limit,
+    number,
+    percent,
+    plural,
+    short,
+    size,
+    tick,
+    two_decimals,
+    with_error,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +37,22 @@ from app.numerals import ago, count, duration, limit, number, percent, plural, s
 )
 def test_a_number_has_three_significant_digits(value, text):
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (-0.005, 0.0661, "−0.005 ± 0.066"),
+        (0.81234, 0.0123, "0.812 ± 0.012"),
+        (-0.0004, 0.066, "0.000 ± 0.066"),
+        (1234.5, 22.6, "1,234 ± 23"),
+        (0.5, 1e-6, "0.500 ± 1.0 × 10⁻⁶"),
+        (0.5, 0, "0.500 ± 0"),
+        (0.5, None, "0.500"),
+    ],
+)
+def test_a_number_is_as_sure_as_its_error(value, error, text):
+    assert with_error(value, error) == text
 
 
 @pytest.mark.parametrize(

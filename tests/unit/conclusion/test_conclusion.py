@@ -33,7 +33,9 @@ def test_the_headline_tells_direction_coefficients_p_and_n():
 
 def test_few_runs_say_that_nothing_can_be_told_and_what_p_they_could_reach():
     found = concluded(*runs((0.0, 1.0), 2))
-    assert found.headline.startswith("Whether isotropy and performance go together cannot be told from chance here:")
+    assert found.headline.startswith(
+        "By rank it cannot be told from chance whether isotropy and performance go together:"
+    )
     assert found.permuted.endswith("So few runs cannot give a p below 0.50.")
 
 
