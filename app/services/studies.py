@@ -24,7 +24,7 @@ class StudyRequest(TrainingOptions):
     search: Search = Field(default_factory=Search)
 
 
-def plan_study(context: Context, request: StudyRequest) -> SweepPlan:
+def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True) -> SweepPlan:
     """Check a request as a sweep over the ends of its ranges would be.
 
     Raises InvalidError at the field that is wrong.
@@ -59,7 +59,7 @@ def plan_study(context: Context, request: StudyRequest) -> SweepPlan:
             "seeds": seeds,
         }
     )
-    return plan_sweep(context, sweep)
+    return plan_sweep(context, sweep, ask_hub=ask_hub)
 
 
 def create_study(context: Context, request: StudyRequest) -> Experiment:

@@ -104,7 +104,7 @@ def shell(tmp_path):
 
 
 def ways_of(page, path, **query):
-    answer = page.get(path, params=query)
+    answer = page.get(path, params=query or None)
     assert answer.status_code == 200
     assert TOKEN not in answer.text
     return {name: html.unescape(text) for name, text in WAY.findall(answer.text)}
@@ -152,6 +152,26 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     # For each of 2 rates and 2 seeds: the baseline; I-STAR at 2 λ × 2 ζ × 3 layers, CosReg at 2 λ × 3 layers.
     assert len(runs) == 2 * 2 * (1 + 12 + 6)
     assert others == [first] * 7
+
+
+def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, shell, tmp_path):
+    form = {name: text for name, text in form.items() if not name.startswith("grid_")}
+    form |= {"search_lam_low": "-2", "search_least_size": "0.1", "search_zeta_high": "0.4", "search_trials": "5"}
+    form |= {"checkpoint": "best", "search_prune": "true"}
+    ways = ways_of(page, "/experiments/search", **form)
+    address = page.post("/experiments/new/yaml", data={"yaml": ways["YAML"]}).headers["location"]
+    assert ways_of(page, address) == ways, "the file says all that the form does"
+    assert page.post("/experiments/search", content=address.partition("?")[2], headers=FORM).status_code == 303
+    shell(ways["curl"])
+    shell(ways["Command line"])
+    (tmp_path / "search.py").write_text(ways["Python"].replace("isoscope.wait(experiment)", ""))
+    shell(f"'{sys.executable}' search.py")
+    with context.sessions() as session:
+        studies = [one.study for one in session.scalars(select(Experiment))]
+    assert [studies[0][name] for name in ("lam_low", "least_size", "zeta_high", "trials")] == [-2, 0.1, 0.4, 5]
+    assert studies == [studies[0]] * 4
+    first, *others = made(context)
+    assert others == [first] * 3
 
 
 def test_an_encoding_is_the_same_by_page_and_by_each_command(isoscope, page, shell, tmp_path):

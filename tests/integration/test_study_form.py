@@ -73,6 +73,25 @@ def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, senten
     assert sentence in unescape(at_field[1])
 
 
+@pytest.mark.parametrize(
+    ("changed", "field", "sentence"),
+    [
+        ("search: {lam_low: 3}", "search_lam_low", "Expected lam_low below lam_high, got 3.0 and 1.0"),
+        ("search: {trails: 3}", "search_trails", "trails"),
+        ("search: {trials: many}", "search_trials", "Expected search.trials as a whole number"),
+        ("search: {prune: true}", "search_prune", "Expected evaluations on the selection rows"),
+        ("search: {}\nseeds: [-1]", "seeds", "at least 0"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_above_the_form(client, page, changed, field, sentence):
+    text = unescape(re.search(r'<pre id="way-4-text"[^>]*><code>(.*?)</code>', page(), re.DOTALL)[1])
+    document = re.sub(r"\nsearch:.*", "", text, flags=re.DOTALL)
+    answer = client.post("/experiments/new/yaml", data={"yaml": f"{document}\n{changed}\n"})
+    assert answer.status_code == 422
+    assert "<h1>Search λ and ζ</h1>" in answer.text
+    assert sentence in unescape(answer.text), (field, answer.text)
+
+
 def test_a_search_has_no_grid(client, page):
     sent = fields_of(page()) | {"grid_field": "batch_size", "grid_values": "8, 16"}
     answer = client.post("/experiments/search", data=sent)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 from app.complaints import complaint_of
 from app.context import Context
 from app.db.config import TrainingOptions
+from app.db.models import Dataset
 from app.db.penalty import Regularizer
 from app.db.study import Objective, Search
 from app.dependencies import ContextDep
@@ -22,6 +24,7 @@ from app.routes.pages.sweep import starting_values
 from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import Values, defaults, pairs_of, query_of, read_values, text_of
 from app.routes.pages.sweep_request import parse
+from app.routes.pages.ways import Server, Way, ways_of_sweep
 from app.services.datasets import list_trainable
 from app.services.relaunch import FOUND_OUT
 from app.services.studies import StudyRequest, create_study
@@ -43,10 +46,10 @@ def new_study(request: Request, context: ContextDep) -> Response:
     before = again(context, None, request.query_params.get("experiment"))
     values = starting_values(request, context, before.values)
     swept = [one for one in values["regularizers"] if one in METHODS]
-    start = {name: text_of(field.get_default()) for name, field in Search.model_fields.items() if name in FIELDS}
+    start = texts_of_search(Search().model_dump(mode="json"))
     start["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
-    start |= {name: text_of(value) for name, value in before.search.items() if name in FIELDS}
-    return _page(request, context, values, start | _searched(request.query_params), before.problem, status=200)
+    start |= texts_of_search(before.search) | _searched(request.query_params)
+    return study_page(request, context, values, start, before.problem, status=200)
 
 
 @router.post("")
@@ -60,8 +63,7 @@ def _launch(request: Request, context: Context, values: Values, searched: dict[s
     try:
         experiment = create_study(context, _parse(values, searched))
     except IsoscopeError as error:
-        at_field = f"{PREFIX}{error.field}" if error.field in FIELDS else error.field
-        return _page(request, context, defaults(None, "") | values, searched, InvalidError(error.message, at_field))
+        return study_page(request, context, defaults(None, "") | values, searched, error)
     return see(f"/experiments/{experiment.id}")
 
 
@@ -84,34 +86,63 @@ def _parse(values: Values, searched: Mapping[str, str]) -> StudyRequest:
     return StudyRequest(**options, name=sweep.name, dataset_id=sweep.dataset_id, seeds=sweep.seeds, search=search)
 
 
+def texts_of_search(search: Mapping[str, Any]) -> dict[str, str]:
+    """What is searched, as JSON holds it, as the texts of the form."""
+    return {name: text_of(value) for name, value in search.items() if name in FIELDS}
+
+
+def address_of(values: Values, searched: Mapping[str, str]) -> str:
+    """Where the form is that says this."""
+    return f"{router.prefix}?{query_of(values)}&{urlencode({PREFIX + name: text for name, text in searched.items()})}"
+
+
 def _searched(data: Mapping[str, Any]) -> dict[str, str]:
     """What a form or a query string says of the search, without the prefix of its fields."""
     given = {name: data.get(f"{PREFIX}{name}") for name in FIELDS}
     return {name: str(text).strip() for name, text in given.items() if text is not None}
 
 
-def _page(
+def study_page(
     request: Request,
     context: Context,
     values: Values,
     searched: Mapping[str, str],
-    problem: InvalidError | None = None,
+    problem: IsoscopeError | None = None,
     *,
     status: int | None = None,
+    yaml: str = "",
 ) -> Response:
-    datasets = {one.id: one.name for one in list_trainable(context)}
+    """The form with these texts, and the sentence at the field that is wrong, be it of a file in YAML."""
+    dataset = next((one for one in list_trainable(context) if one.id == values["dataset_id"]), None)
+    if problem is not None and problem.field in FIELDS:
+        problem = InvalidError(problem.message, f"{PREFIX}{problem.field}")
+    searched = dict.fromkeys(FIELDS, "") | dict(searched)
     shown = {
         "values": values,
         "hidden": [(name, text) for name, text in pairs_of(values) if name != "seeds"],
         "back": f"/experiments/new?{query_of(values)}",
-        "dataset": datasets.get(values["dataset_id"]),
-        "search": dict.fromkeys(FIELDS, "") | dict(searched),
+        "dataset": dataset,
+        "search": searched,
         "regularizers": METHODS,
         "objectives": OBJECTIVES,
         "help": SEARCH,
         "seeds_help": SWEEP["seeds"],
         "problem": problem,
-        "fields": [*(f"{PREFIX}{name}" for name in FIELDS), "seeds"],
+        "fields": [*(f"{PREFIX}{name}" for name in FIELDS), "seeds", "yaml"],
+        "yaml": yaml,
+        "ways": _ways(request, context, values, searched, dataset),
     }
     status = status or (status_of(problem) if problem else 200)
     return templates.TemplateResponse(request, "experiment_search.html", shown, status_code=status)
+
+
+def _ways(
+    request: Request, context: Context, values: Values, searched: Mapping[str, str], dataset: Dataset | None
+) -> list[Way]:
+    """The same by command; nothing where the form means no request."""
+    if dataset is None:
+        return []
+    try:
+        return ways_of_sweep(Server.of(request, context.settings), _parse(values, searched), dataset)
+    except InvalidError:
+        return []

@@ -1,25 +1,31 @@
-"""A sweep as a YAML file: what fills in the form, and the file of an experiment that was launched."""
+"""A sweep or a search as a YAML file: what fills in the form, and the file of an experiment that was launched."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.complaints import complaint_of
+from app.context import Context
+from app.db.study import Search
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
 from app.formats.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 from app.routes.downloads import attachment
 from app.routes.pages.answers import see
+from app.routes.pages.study_form import address_of, study_page, texts_of_search
 from app.routes.pages.sweep import form_page
 from app.routes.pages.sweep_form import Values, defaults, query_of, texts_of_settings
 from app.services.experiments import get_experiment
 from app.services.names import file_name
 from app.services.relaunch import request_of, yaml_of
+from app.services.studies import StudyRequest, plan_study
 from app.services.sweeps import SweepRequest, plan_sweep
 
 router = APIRouter(prefix="/experiments")
+
+Kind = TypeVar("Kind", bound=BaseModel)
 
 
 @router.post("/new/yaml")
@@ -35,11 +41,25 @@ def fill_in(
     except InvalidError as error:
         return form_page(request, context, defaults(None, ""), error, yaml=yaml)
     values = values_of(document)
+    if "search" in document:
+        return _fill_in_search(request, context, document, values, yaml)
     try:
         plan_sweep(context, asked_by(document), ask_hub=False)
     except IsoscopeError as error:
         return form_page(request, context, values, error, yaml=yaml)
     return see(f"/experiments/new?{query_of(values)}")
+
+
+def _fill_in_search(
+    request: Request, context: Context, document: Mapping[str, Any], values: Values, yaml: str
+) -> Response:
+    """Fill in the form of a search."""
+    searched = texts_of_search(_sound(StudyRequest, document).get("search") or Search().model_dump(mode="json"))
+    try:
+        plan_study(context, _asked(StudyRequest, document), ask_hub=False)
+    except IsoscopeError as error:
+        return study_page(request, context, values, searched, error, yaml=yaml)
+    return see(address_of(values, searched))
 
 
 @router.get("/{experiment_id}/request.yaml")
@@ -53,12 +73,7 @@ def show_yaml(context: ContextDep, experiment_id: str) -> Response:
 
 def asked_by(document: Mapping[str, Any]) -> SweepRequest:
     """The request that a document is. Raises InvalidError at the first field that is wrong, or that has no row."""
-    try:
-        asked = SweepRequest.model_validate(document)
-    except ValidationError as error:
-        # A name that there is not comes first: where it is misspelled, the right one is missing too.
-        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden"))
-        raise InvalidError(complaint.sentence, str(complaint.place[0])) from error
+    asked = _asked(SweepRequest, document)
     if "beside" in asked.grid:
         raise InvalidError(
             "The form has no row for a grid over sets of further regularizers. Launch this file by isoscope sweep, or "
@@ -70,12 +85,28 @@ def asked_by(document: Mapping[str, Any]) -> SweepRequest:
 
 def values_of(document: Mapping[str, Any]) -> Values:
     """The texts of the form that say what a document does, but for those fields of it that are wrong."""
+    return defaults(None, "") | texts_of_settings(
+        _sound(StudyRequest if "search" in document else SweepRequest, document)
+    )
+
+
+def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
     try:
-        sound: Mapping[str, Any] = SweepRequest.model_validate(document).model_dump(mode="json")
+        return kind.model_validate(document)
+    except ValidationError as error:
+        # A name that there is not comes first: where it is misspelled, the right one is missing too.
+        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden"))
+        place = [str(one) for one in complaint.place]
+        raise InvalidError(complaint.sentence, place[-1] if place[0] == "search" else place[0]) from error
+
+
+def _sound(kind: type[BaseModel], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a document says, with the defaults of what it does not, but for those fields of it that are wrong."""
+    try:
+        return kind.model_validate(document).model_dump(mode="json")
     except ValidationError as error:
         wrong = {place["loc"][0] for place in error.errors()}
-        sound = {name: value for name, value in document.items() if name not in wrong}
-    return defaults(None, "") | texts_of_settings(sound)
+        return {name: value for name, value in document.items() if name not in wrong}
 
 
 def _text_of(file: UploadFile | str | None) -> str:

@@ -10,6 +10,7 @@ from fastapi import Request
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset
 from app.services.relaunch import plain, yaml_of
+from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 from app.settings import Settings
 
@@ -58,11 +59,12 @@ class Way(NamedTuple):
     text: str
 
 
-def ways_of_sweep(server: Server, request: SweepRequest, dataset: Dataset) -> list[Way]:
-    """Launch a sweep."""
+def ways_of_sweep(server: Server, request: SweepRequest | StudyRequest, dataset: Dataset) -> list[Way]:
+    """Launch a sweep, or a search."""
     said, yaml = plain(request), yaml_of(request, dataset)
+    path = "/studies" if isinstance(request, StudyRequest) else "/experiments"
     return [
-        Way("curl", server.curl("/experiments", *_sent(said))),
+        Way("curl", server.curl(path, *_sent(said))),
         # Each line of the document begins with a name, a blank or a number sign: none ends it early.
         Way("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
         Way("Python", server.python(f"experiment = isoscope.sweep({_written(said)})", "isoscope.wait(experiment)")),
