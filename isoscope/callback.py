@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from app.db.task import Metric
-from isoscope.track import LoggedRun, log_run
+from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
 from workers.finetune.measures import LayerMeasures
@@ -167,8 +167,8 @@ class IsoscopeCallback(TrainerCallback):
         else:
             self.run.at_exit(self.finish)
 
-    def finish(self) -> None:
-        """End the run with what has been measured so far; once ended it stays so."""
+    def finish(self, timeout: float = SECONDS_TO_FINISH) -> None:
+        """End the run with what has been measured so far, waiting at most so long; once ended it stays so."""
         if self.run is None:
             return
         known = {name: value for name, value in self._evaluated.items() if name in set(Metric)}
@@ -182,6 +182,7 @@ class IsoscopeCallback(TrainerCallback):
             by_layer={measure: [score.value for score in found.scores] for measure, found in scores.items()},
             by_layer_n={measure: found.n for measure, found in scores.items()},
             results=rest,
+            timeout=timeout,
         )
 
     def _forget(self) -> None:

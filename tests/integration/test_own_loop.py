@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from app.db.models import RunStatus
+from isoscope import sending
 from isoscope.track import ENDED_SILENTLY, log_run
 from tests.ports import free_port
 from tests.serving import served
@@ -108,10 +109,13 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
     assert told["steps"][3]["task_loss"] is None
 
 
-def test_a_server_that_is_never_there_costs_the_script_its_patience_and_one_line_on_the_standard_error(capsys):
+def test_a_server_that_is_never_there_costs_the_script_its_patience_and_one_line_on_the_standard_error(
+    capsys, monkeypatch
+):
+    monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 1)
     run = log_run("never", **TOLD, url=f"http://127.0.0.1:{free_port()}")
     run.step(1, task_loss=1)
-    assert not run.finish(timeout=1)
+    assert not run.finish()
     lines = capsys.readouterr().err.splitlines()
     assert [line.count("isoscope:") for line in lines] == [1] * len(lines)
     assert "the dashboard has not answered for 1 s; 1 steps and the end are lost" in lines[-1]
