@@ -16,7 +16,6 @@ from app.services.names import MAX_NAME_CHARACTERS, one_line
 MAX_SETTINGS = 100
 
 
-
 def _that_can_be_seen(name: str) -> str:
     if not name:
         raise ValueError("expected a name, got nothing of which a letter can be seen")
