@@ -15,7 +15,8 @@ from transformers import (
 )
 
 from app.db.task import Metric
-from isoscope.track import LoggedRun, log_run
+from app.numerals import count
+from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
 from workers.finetune.measures import LayerMeasures
@@ -32,8 +33,10 @@ class IsoscopeCallback(TrainerCallback):
 
     The loss is what the Trainer logs, with whatever its ``compute_loss`` adds; a logged value of the name ``penalty``
     is streamed beside it. Layers are looked at before the first step, every ``every`` steps and at the end, without
-    dropout and without touching the random state. The run ends when the evaluation at its last step has come, during
-    training or after it, or when the script does. Under several processes the first one alone streams.
+    dropout and without touching the random state. The run ends when the evaluation of the trained model has come,
+    during training or after it, or when the script does; where the Trainer loads the best model at its end, that is the
+    trained one. Each training is a run of its own, one that is resumed too. Under several processes the first one alone
+    streams.
 
     Args:
         experiment: the name under which runs stand beside one another.
@@ -94,9 +97,9 @@ class IsoscopeCallback(TrainerCallback):
         self._batches: list[dict[str, Tensor]] = []
         self._apart = 1
         self._last_look: LayerMeasures | None = None
-        self._evaluated: dict[str, float] = {}
-        self._evaluated_at = -1
-        self._trained = False
+        self._looked_at: int | None = None
+        self._evaluations: dict[int, dict[str, float]] = {}
+        self._trained_to: int | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
@@ -151,28 +154,36 @@ class IsoscopeCallback(TrainerCallback):
         metrics: Mapping[str, float] | None = None,
         **_: Any,
     ) -> None:
-        """Keep the newest metrics; after training they end the run."""
-        self._evaluated = {name.removeprefix("eval_"): value for name, value in (metrics or {}).items()}
-        self._evaluated_at = state.global_step
-        if self._trained:
+        """Keep the metrics of this step; after training they end the run."""
+        step = state.global_step if self._trained_to is None else self._trained_to
+        self._evaluations[step] = {name.removeprefix("eval_"): value for name, value in (metrics or {}).items()}
+        if self._trained_to is not None:
             self.finish()
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the run if its last step has been evaluated; else the evaluation that comes does, or the script's end."""
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+        """Look at the trained model, and end the run if it was evaluated; else its evaluation, or the script, does."""
         if self.run is None:
             return
-        self._trained = True
-        if self._evaluated_at == state.global_step:
+        self._trained_to = _step_of_the_model(args, state)
+        if self._looked_at != self._trained_to:
+            self._look(_bare(given["model"]), self._trained_to)
+        if self._trained_to in self._evaluations:
             self.finish()
         else:
             self.run.at_exit(self.finish)
 
-    def finish(self) -> None:
-        """End the run with what has been measured so far; once ended it stays so."""
+    def finish(self, timeout: float = SECONDS_TO_FINISH) -> None:
+        """End the run with what has been measured so far, waiting at most so long; once ended it stays so."""
         if self.run is None:
             return
-        known = {name: value for name, value in self._evaluated.items() if name in set(Metric)}
-        rest = {name: value for name, value in self._evaluated.items() if name not in known and name != "epoch"}
+        newest = next(reversed(self._evaluations), None)
+        step = self._trained_to if self._trained_to in self._evaluations else newest
+        evaluated = {} if step is None else self._evaluations[step]
+        known = {name: value for name, value in evaluated.items() if name in set(Metric)}
+        rest = {name: value for name, value in evaluated.items() if name not in known and name != "epoch"}
+        notes = []
+        if step is not None and self._trained_to not in (None, step):
+            notes = [f"Its metrics are of step {count(step)}, its trained model is of step {count(self._trained_to)}."]
         scores = {} if self._last_look is None else self._last_look.scores()
         whole = None if self._last_look is None else _of_all_layers(self._last_look)
         self.run.finish(
@@ -181,17 +192,20 @@ class IsoscopeCallback(TrainerCallback):
             isoscore_star_reason=None if whole is None else whole.reason,
             by_layer={measure: [score.value for score in found.scores] for measure, found in scores.items()},
             by_layer_n={measure: found.n for measure, found in scores.items()},
+            by_layer_reasons={measure: [score.reason for score in found.scores] for measure, found in scores.items()},
             results=rest,
+            notes=notes,
+            timeout=timeout,
         )
 
     def _forget(self) -> None:
         """Leave what is known of a training before; its run ends here if it has not."""
-        if self.run is not None and self._trained:
+        if self.run is not None and self._trained_to is not None:
             self.finish()
         elif self.run is not None:
             self.run.fail("Another training began before this one had ended.")
-        self.run, self._last_look = None, None
-        self._evaluated, self._evaluated_at, self._trained = {}, -1, False
+        self.run, self._last_look, self._looked_at = None, None, None
+        self._evaluations, self._trained_to = {}, None
 
     def _look(self, model: PreTrainedModel, step: int) -> None:
         if self.run is None or not self._batches:
@@ -201,13 +215,22 @@ class IsoscopeCallback(TrainerCallback):
             for batch in self._batches:
                 there = {name: tensor.to(model.device) for name, tensor in batch.items()}
                 layers.update(hidden_states_of(model(**there, output_hidden_states=True)), there["attention_mask"])
-        self._last_look = layers
+        self._last_look, self._looked_at = layers, step
         values = {measure: [score.value for score in found.scores] for measure, found in layers.scores().items()}
         self.run.step(step, layers=values)
 
 
 def _of_all_layers(layers: LayerMeasures) -> Score:
     return isoscore_from_covariance(layers.tokens.union().covariance())
+
+
+def _step_of_the_model(args: TrainingArguments, state: TrainerState) -> int:
+    """After how many steps a training left the model as it is at its end."""
+    if args.load_best_model_at_end and state.best_model_checkpoint is not None and state.best_global_step is not None:
+        best: int = state.best_global_step
+        return best
+    last: int = state.global_step
+    return last
 
 
 def _bare(model: Any) -> PreTrainedModel:

@@ -5,9 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-ROUNDING = 1e-5
-"""By so much a score in single precision may lie outside its range."""
+from app.services.names import one_line
+
 LONGEST_WORD = 64
+LONGEST_LINE = 1000
 
 
 def plain(value: Any) -> Any:
@@ -43,17 +44,14 @@ def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
     return None
 
 
-def score_of(value: Any, name: str, reasons: list[str]) -> float | None:
-    """Return a number, which rounding alone has carried out of [0, 1] at its bound."""
-    number = number_of(value, name, reasons)
-    if number is None or not -ROUNDING <= number <= 1 + ROUNDING:
-        return number
-    return min(max(number, 0.0), 1.0)
-
-
 def by_layer_of(measure: str, values: Sequence[Any], reasons: list[str]) -> list[float | None]:
     """Return numbers by layer, with a reason for each that is none."""
     return [number_of(value, f"{measure} of layer {layer}", reasons) for layer, value in enumerate(values, 1)]
+
+
+def line_of(text: object) -> str:
+    """Return a text as the dashboard keeps it, on one line and no longer than that may be; nothing of blanks alone."""
+    return one_line(_text(text))[:LONGEST_LINE]
 
 
 def word_of(name: object) -> str:

@@ -12,6 +12,7 @@ import httpx2
 
 from app.errors import InvalidError
 from isoscope.address import is_away, open_client, own_words, read_address, said_by
+from isoscope.plain import LONGEST_LINE
 
 MAX_KEPT = 10_000
 """Steps that wait for a server that is away; of more the oldest are let go."""
@@ -23,7 +24,7 @@ LONGEST_WAIT_SECONDS = 30.0
 ANSWER_SECONDS = 20.0
 MAX_NOTES = 50
 NEVER_ANSWERED_SECONDS = 5.0
-"""A script waits no longer at its end for a server that has never answered."""
+"""A script waits no longer at its ends, all together, for a server that has never answered."""
 WRONG = (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 """What is refused for what it says: another body may be taken."""
 
@@ -33,19 +34,24 @@ Json = dict[str, Any]
 class RefusedError(Exception):
     """The server has understood, and says no; or nothing can be sent to it at all, which has no status."""
 
-    def __init__(self, detail: str, status: int = 0, *, own: bool = False) -> None:
+    def __init__(self, detail: str, status: int = 0, field: str | None = None) -> None:
         super().__init__(detail)
         self.status = status
-        self.own = own
-        """Whether these are a dashboard's own words, not those of a proxy before it."""
+        self.field = field
+        """At fault, where a dashboard named one."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the run has as many steps as it may."""
+        return (self.status, self.field) == (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "steps")
 
 
 class Sender:
     """Announces a run, sends its steps in the order they were logged, then its end; says once what goes wrong.
 
     A server that is away is asked again, at growing intervals. Of a batch that is refused the halves are sent, so that
-    one wrong step is let go and no other. One that refuses the run itself, because it was cancelled or its announcement
-    is wrong, is left in peace.
+    one wrong step is let go and no other, and of a run that becomes full only what it has no room for. One that refuses
+    the run itself, because it was cancelled or its announcement is wrong, is left in peace.
 
     Args:
         url: of the dashboard; else that of the environment.
@@ -63,10 +69,14 @@ class Sender:
         """Why the end was not taken, if another one may be."""
         self.dropped = 0
         """Steps that were let go, because too many waited or because the server refused them."""
+        self._full = False
+        """Whether the run takes no further step: none is sent any more, only that the script lives."""
+        self._newest = -1
         self._told = told
         self._begun = False
         self._heard = False
         self._arrived = False
+        self._patience = NEVER_ANSWERED_SECONDS
         self._steps: dict[int, Json] = {}
         self._ending: Json | None = None
         self._changed = Condition()
@@ -80,32 +90,46 @@ class Sender:
         self.url = address.url
         Thread(target=self._work, args=(client,), name="isoscope", daemon=True).start()
 
+    def is_ended(self) -> bool:
+        """Whether an end was told that was not refused."""
+        return self._ending is not None
+
     def put(self, step: int, values: Mapping[str, Any]) -> None:
         """Have values of a step sent; more of the same step are added to those that wait."""
         with self._changed:
-            if self.refusal is not None or self._ending is not None:
+            if self.refusal is not None:
                 return
-            waiting = self._steps.setdefault(step, {"step": step})
-            reasons = [one for one in (waiting.get("reason"), values.get("reason")) if one]
-            waiting.update(values, **({"reason": "; ".join(reasons)} if reasons else {}))
+            if self.is_ended():
+                self.say("what is logged after the end of a run is let go")
+                return
+            again, self._newest = step == self._newest, step
+            if self._full:
+                self.dropped += not again
+                return
+            self._steps[step] = _joined(self._steps.get(step, {"step": step}), values)
             if len(self._steps) > MAX_KEPT:
                 self._steps.pop(next(iter(self._steps)))
                 self.dropped += 1
             self._changed.notify()
 
     def end(self, ending: Json, seconds: float) -> bool:
-        """Send the rest and the end, waiting at most so long; whether all of it has arrived."""
+        """Send the rest and the end, waiting at most so long; whether all of it has arrived.
+
+        The first end is the one, unless it is refused; told again, it is waited for again.
+        """
         with self._changed:
             if self._ending is None and self.refusal is None:
                 self._ending, self.refused_end = ending, None
             self._changed.notify_all()
-            briefly = min(seconds, NEVER_ANSWERED_SECONDS)
+            briefly = min(seconds, self._patience)
             over = self._changed.wait_for(self._is_over, briefly)
             if not over and self._heard:
                 over = self._changed.wait_for(self._is_over, seconds - briefly)
-            if not over:
-                waited = seconds if self._heard else briefly
-                lost = f"{len(self._steps)} steps and the end are lost"
+            waited = seconds if self._heard else briefly
+            if not self._heard:
+                self._patience -= briefly
+            if waited and not over:
+                lost = f"{len(self._steps)} steps and the end are lost if the script ends before it does"
                 self.say(f"the dashboard has not answered for {waited:g} s; {lost}")
             return self._arrived
 
@@ -191,18 +215,25 @@ class Sender:
 
     def _send_steps(self, batch: list[Json]) -> None:
         """Send steps, and where they are refused each half of them, so that what is wrong is let go alone."""
+        if batch and self._full:  # since the half before this one
+            return
         try:
             self._post(f"/api/runs/{self._told['id']}/steps", {"steps": batch})
         except RefusedError as error:
             if error.status not in WRONG:
                 raise
-            full = error.own and error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            if len(batch) > 1 and not full:
+            if len(batch) > 1:
                 self._send_steps(batch[: len(batch) // 2])
                 self._send_steps(batch[len(batch) // 2 :])
                 return
             self.say(f"steps were refused: {error}")
-            self.dropped += len(batch)
+            with self._changed:
+                if error.is_full:
+                    self._full = True
+                    self.dropped += len(self._steps)
+                    self._steps.clear()
+                else:
+                    self.dropped += len(batch)
         with self._changed:
             for sent in batch:
                 if self._steps.get(sent["step"]) == sent:  # nothing was added to it meanwhile
@@ -232,4 +263,15 @@ class Sender:
             raise httpx2.TransportError(f"status {answer.status_code}")
         self._heard = True
         if not answer.is_success:
-            raise RefusedError(said_by(answer), answer.status_code, own=own_words(answer) is not None)
+            _, field = own_words(answer) or ("", None)
+            raise RefusedError(said_by(answer), answer.status_code, field)
+
+
+def _joined(waiting: Json, more: Mapping[str, Any]) -> Json:
+    """A step with more of it: measures by layer beside those that it has, reasons one behind the other."""
+    joined = {**waiting, **more}
+    if "layers" in joined:
+        joined["layers"] = {**waiting.get("layers", {}), **more.get("layers", {})}
+    if reasons := [one["reason"] for one in (waiting, more) if "reason" in one]:
+        joined["reason"] = "; ".join(reasons)[:LONGEST_LINE]
+    return joined

@@ -11,12 +11,13 @@ Nothing here waits for the server or raises because of it: see ``isoscope.sendin
 
 import atexit
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from isoscope.plain import by_layer_of, number_of, plain, score_of, word_of
-from isoscope.sending import Sender
+from isoscope.plain import by_layer_of, line_of, number_of, plain, word_of
+from isoscope.sending import MAX_NOTES, Sender
 
 ENDED_SILENTLY = "Its script ended before it finished this run."
 SECONDS_TO_FINISH = 30.0
@@ -94,17 +95,17 @@ class LoggedRun:
         self.url = f"{sender.url}/runs/{self.id}"
         """Of its page."""
         self._sender = sender
-        self._ended = False
-        self._last: Callable[[], object] | None = None
+        self._last: Callable[[float], object] | None = None
         atexit.register(self._leave)
 
     @property
     def cancelled(self) -> bool:
         """Whether somebody has cancelled it in the dashboard, which a script may take as a wish to stop."""
-        return self._sender.refusal is not None and "cancelled" in str(self._sender.refusal)
+        refusal = self._sender.refusal
+        return refusal is not None and (refusal.status, refusal.field) == (HTTPStatus.CONFLICT, "status")
 
-    def at_exit(self, end: Callable[[], object]) -> None:
-        """Have the end of the process call this first, unless the run has ended before."""
+    def at_exit(self, end: Callable[[float], object]) -> None:
+        """Have the end of the process call this with the seconds it may wait, unless the run has ended before."""
         self._last = end
 
     def step(
@@ -136,6 +137,7 @@ class LoggedRun:
         n_validation: int | None = None,
         by_layer: Layers | None = None,
         by_layer_n: Mapping[str, int] | None = None,
+        by_layer_reasons: Mapping[str, Sequence[str | None]] | None = None,
         results: Mapping[str, float | str | bool] | None = None,
         notes: Sequence[str] = (),
         timeout: float = SECONDS_TO_FINISH,
@@ -143,7 +145,8 @@ class LoggedRun:
         """End the run with what came out of it, and wait for the dashboard; whether all has arrived there.
 
         Where the dashboard refuses what came out it says why, and this may be called again with what it takes; a run
-        for which that does not happen has failed with that sentence when the script ends.
+        for which that does not happen has failed with that sentence when the script ends. What has not arrived yet is
+        sent while the script goes on; called again, this waits for it again.
 
         Args:
             metrics: on the validation rows, by name; that of the experiment is the performance.
@@ -152,9 +155,10 @@ class LoggedRun:
             n_validation: rows behind the metrics.
             by_layer: measures of the trained model's layers.
             by_layer_n: points behind each of these measures.
+            by_layer_reasons: beside each layer of a measure why it is None, or None.
             results: whatever else came out, by name.
             notes: what has to be known of the run.
-            timeout: seconds to wait at most; five for a dashboard that has never answered.
+            timeout: seconds to wait at most; five in all for a dashboard that has never answered.
 
         """
         reasons: list[str] = []
@@ -163,21 +167,25 @@ class LoggedRun:
         ending = {
             "metrics": numbers,
             "metric_reasons": undefined,
-            "isoscore_star": score_of(isoscore_star, "IsoScore★", reasons),
-            "isoscore_star_reason": isoscore_star_reason,
+            "isoscore_star": number_of(isoscore_star, "IsoScore★", reasons),
+            "isoscore_star_reason": isoscore_star_reason and line_of(isoscore_star_reason),
             "n_validation": n_validation,
             "by_layer": {
-                measure: {"values": by_layer_of(measure, of, reasons), "n": (by_layer_n or {}).get(measure)}
+                measure: {
+                    "values": by_layer_of(measure, of, reasons),
+                    "n": (by_layer_n or {}).get(measure),
+                    "reasons": [why and line_of(why) for why in (by_layer_reasons or {}).get(measure, ())] or None,
+                }
                 for measure, of in (by_layer or {}).items()
             },
             "results": {word_of(name): value for name, value in (results or {}).items()},
-            "notes": [note[:1000] for note in (*notes, *reasons)][:50],
+            "notes": [line_of(note) for note in (*notes, *reasons)][:MAX_NOTES],
         }
         return self._end(ending, timeout)
 
     def fail(self, error: str, timeout: float = SECONDS_TO_FINISH) -> bool:
         """End the run with a sentence that says what went wrong."""
-        return self._end({"error": error[:1000] or ENDED_SILENTLY}, timeout)
+        return self._end({"error": line_of(error) or ENDED_SILENTLY}, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -187,16 +195,15 @@ class LoggedRun:
             self.fail(f"{type(error).__name__}: {error}")
 
     def _end(self, ending: dict[str, Any], seconds: float) -> bool:
-        if self._ended:
-            return False
         arrived = self._sender.end(plain(ending), seconds)
-        if self._sender.refused_end is None:
-            self._ended = True
+        if arrived:
             atexit.unregister(self._leave)
         return arrived
 
     def _leave(self) -> None:
-        """End with the process what has not ended before."""
-        if self._last is not None:
-            self._last()
-        self._end({"error": (self._sender.refused_end or ENDED_SILENTLY)[:1000]}, SECONDS_AT_EXIT)
+        """End with the process what has not ended before, and wait a little for an end that has not arrived."""
+        if self._last is not None and not self._sender.is_ended():
+            self._last(SECONDS_AT_EXIT)
+            if self._sender.is_ended():
+                return
+        self._end({"error": line_of(self._sender.refused_end or ENDED_SILENTLY)}, SECONDS_AT_EXIT)

@@ -15,8 +15,20 @@ from app.services.names import MAX_NAME_CHARACTERS, one_line
 
 MAX_SETTINGS = 100
 
+
+def _that_can_be_seen(name: str) -> str:
+    if not name:
+        raise ValueError("expected a name, got nothing of which a letter can be seen")
+    return name
+
+
 Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(one_line)]
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_NAME_CHARACTERS),
+    AfterValidator(one_line),
+    AfterValidator(_that_can_be_seen),
+]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Scalar = bool | int | FiniteFloat | Line
 Number = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]

@@ -15,7 +15,7 @@ from app.db.task import Metric
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.figures.metrics import SCALES
+from app.figures.metrics import SCALES, Scale
 from app.numerals import count
 from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
 
@@ -26,9 +26,10 @@ MAX_LAYERS = 1000
 MAX_NOTES = 50
 SILENT_AFTER = timedelta(minutes=5)
 """A script that trains says so every minute, whether it has logged anything or not."""
-ROUNDING = 1e-6
-"""By which a sum of single precision may leave the range of its metric."""
+ROUNDING = 1e-5
+"""By which a sum of single precision may leave the range of a metric or of IsoScore★."""
 MEASURES = (*WATCHED, *OF_SENTENCES)
+ISOSCORE_STAR = Scale("IsoScore★", 0)
 
 ByLayer = dict[str, Annotated[list[FiniteFloat | None], Field(max_length=MAX_LAYERS)]]
 
@@ -38,17 +39,14 @@ def _that_there_are(measures: Sequence[str]) -> None:
         raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
 
 
-def _in_range(metric: Metric, value: float) -> float:
-    low = SCALES[metric].low
-    if not low - ROUNDING <= value <= 1 + ROUNDING:
-        raise ValueError(
-            f"expected {metric} from {SCALES[metric].range}, got {value:g}; a percentage has to be divided by 100"
-        )
-    return min(max(value, low), 1.0)
+def _in_range(name: str, value: float, scale: Scale) -> float:
+    if not scale.low - ROUNDING <= value <= 1 + ROUNDING:
+        raise ValueError(f"expected {name} from {scale.range}, got {value:g}; a percentage has to be divided by 100")
+    return min(max(value, scale.low), 1.0)
 
 
 class LoggedStep(BaseModel):
-    """What a script tells of one optimizer step; told twice, what is new replaces what was."""
+    """What a script tells of one optimizer step; told twice, what is new replaces what was, of layers by measure."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -97,7 +95,7 @@ class Ending(BaseModel):
         "performance.",
     )
     metric_reasons: dict[Metric, Line] = Field(default_factory=dict, description="Why a metric is null.")
-    isoscore_star: FiniteFloat | None = Field(None, ge=0, le=1)
+    isoscore_star: FiniteFloat | None = Field(None, description="Of the trained model, from 0 to 1.")
     isoscore_star_reason: Line | None = None
     n_validation: int | None = Field(None, ge=1, lt=2**53)
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
@@ -107,7 +105,13 @@ class Ending(BaseModel):
     @field_validator("metrics")
     @classmethod
     def _in_their_ranges(cls, metrics: dict[Metric, float | None]) -> dict[Metric, float | None]:
-        return {metric: value if value is None else _in_range(metric, value) for metric, value in metrics.items()}
+        known = {metric: value for metric, value in metrics.items() if value is not None}
+        return metrics | {metric: _in_range(metric, value, SCALES[metric]) for metric, value in known.items()}
+
+    @field_validator("isoscore_star")
+    @classmethod
+    def _a_score(cls, value: float | None) -> float | None:
+        return value if value is None else _in_range("isoscore_star", value, ISOSCORE_STAR)
 
     @field_validator("by_layer")
     @classmethod
@@ -167,7 +171,7 @@ def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
         hold(session.connection(), run_id)
         run = _find(session, run_id)
         if run.status is not RunStatus.STREAMING:
-            raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.")
+            raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
         numbers = [one.step for one in told.steps]
         stored = {row.step: row for row in session.scalars(select(Step).where(_of(run_id), Step.step.in_(numbers)))}
         for one in told.steps:
@@ -175,8 +179,11 @@ def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
             if row is None:
                 row = stored[one.step] = Step(run_id=run_id, step=one.step)
                 session.add(row)
-            for name in one.model_fields_set - {"step", "reason"}:
-                setattr(row, name, getattr(one, name))
+            new = one.model_dump(include=one.model_fields_set - {"step", "reason"})
+            if row.layers and one.layers:
+                new["layers"] = row.layers | one.layers
+            for name, value in new.items():
+                setattr(row, name, value)
         session.flush()
         if session.scalars(select(func.count()).where(_of(run_id))).one() > MAX_STEPS:
             raise TooLargeError(
@@ -196,7 +203,7 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
         if run.status in (RunStatus.FINISHED, RunStatus.FAILED):
             return run
         if run.status is not RunStatus.STREAMING:
-            raise ConflictError(f"This run cannot be finished any more: it is {run.status}.")
+            raise ConflictError(f"This run cannot be finished any more: it is {run.status}.", "status")
         metric = Metric(run.config["metric"])
         run.performance = told.metrics.get(metric)
         if run.performance is None:
@@ -206,7 +213,7 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
             run.isoscore_star_reason = told.isoscore_star_reason or "Its script gave no IsoScore★."
         run.status = RunStatus.FAILED if told.error else RunStatus.FINISHED
         run.error, run.results = told.error, _results(told)
-        run.notes = _with(run.notes, told.notes)
+        run.notes = _with(told.notes, run.notes)  # those of steps, of which there may be any number, give way
         run.finished_at = run.heard_at = utcnow()
     return run
 

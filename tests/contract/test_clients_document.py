@@ -19,7 +19,7 @@ from workers.reconcile import wanted
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/clients.md").read_text()
-ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
+ROWS = [f"text {i}\t{i % 2}\n" for i in range(20)]
 
 
 def examples(language):
@@ -48,7 +48,8 @@ def measuring(context):
 
 def test_every_example_runs_and_does_what_it_says(context, tmp_path, cloud):
     np.save(tmp_path / "embeddings.npy", cloud)
-    (tmp_path / "train.tsv").write_text(ROWS)
+    for name, rows in (("train.tsv", ROWS[:14]), ("validation.tsv", ROWS[14:])):
+        (tmp_path / name).write_text("".join(["sentence\tlabel\n", *rows]))
     [yaml], [shell] = examples("yaml"), examples("sh")
     (tmp_path / "sweep.yaml").write_text(yaml)
     (tmp_path / "examples.py").write_text("\n".join(examples("python")))

@@ -2,45 +2,193 @@
 
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    EarlyStoppingCallback,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 
+from isoscope import sending
 from isoscope.callback import IsoscopeCallback
+from isoscope.track import SECONDS_AT_EXIT
 from tests.listening import Server
+
+WORDS = torch.randint(5, 100, (16, 8), generator=torch.Generator().manual_seed(0))
+ROWS = [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[0] > 50)} for row in WORDS]
+PROBE = {"input_ids": WORDS[:2], "attention_mask": torch.ones_like(WORDS[:2])}
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
+    monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
     server = Server()
     yield server
     server.server.shutdown()
     server.server.server_close()
 
 
-def test_a_callback_that_sees_a_second_training_begins_a_second_run_with_nothing_of_the_first(server, tmp_path):
-    words = torch.randint(5, 100, (16, 8))
-    rows = [{"input_ids": row, "attention_mask": torch.ones_like(row), "labels": int(row[0] > 50)} for row in words]
-    config = BertConfig(
-        vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, num_labels=2
+@pytest.fixture
+def callback(server):
+    return IsoscopeCallback(
+        "e", dataset="d", model="m", metric="accuracy", probe=PROBE, every=5, stop_when_cancelled=True, url=server.url
     )
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    def trainer(*callbacks, metrics=lambda _: {"accuracy": 0.5}, **arguments):
+        config = BertConfig(
+            vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+        )
+        given = {"save_strategy": "no", "logging_strategy": "no"} | arguments
+        return Trainer(
+            model=BertForSequenceClassification(config),
+            args=TrainingArguments(
+                output_dir=str(tmp_path), report_to=[], use_cpu=True, disable_tqdm=True, **given
+            ),
+            train_dataset=ROWS,
+            eval_dataset=ROWS,
+            compute_metrics=metrics,
+            callbacks=list(callbacks),
+        )  # fmt: skip
+
+    return trainer
+
+
+class StopAt(TrainerCallback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step_end(self, args, state, control, **_):
+        control.should_training_stop = state.global_step == self.step
+
+
+def steps(server):
+    return [one for body in server.bodies("steps") for one in body["steps"]]
+
+
+def layers(server):
+    """By step, as they were last told."""
+    return {one["step"]: one["layers"] for one in steps(server) if "layers" in one}
+
+
+def by_layer(ended):
+    return {measure: found["values"] for measure, found in ended["by_layer"].items()}
+
+
+def test_a_callback_that_sees_a_second_training_begins_a_second_run_with_nothing_of_the_first(server, trainer):
     callback = IsoscopeCallback("e", dataset="d", model="m", metric="accuracy", url=server.url)
     runs = []
     for seed, metric in ((0, {"accuracy": 0.25, "rougeL": 0.5}), (1, {"accuracy": 0.75})):
-        trainer = Trainer(
-            model=BertForSequenceClassification(config),
-            args=TrainingArguments(
-                output_dir=str(tmp_path), max_steps=2, eval_strategy="steps", eval_steps=2, logging_steps=1,
-                save_strategy="no", report_to=[], seed=seed, use_cpu=True, disable_tqdm=True,
-            ),
-            train_dataset=rows,
-            eval_dataset=rows,
-            compute_metrics=lambda _, metric=metric: metric,
-            callbacks=[callback],
-        )  # fmt: skip
-        trainer.train()
+        trainer(
+            callback,
+            metrics=lambda _, metric=metric: metric,
+            seed=seed,
+            max_steps=2,
+            eval_strategy="steps",
+            eval_steps=2,
+            logging_strategy="steps",
+            logging_steps=1,
+        ).train()
         runs.append(callback.run)
     assert runs[0].id != runs[1].id
     assert [body["seed"] for body in server.bodies("runs")] == [0, 1]
     assert [body["metrics"] for body in server.bodies("finish")] == [{"accuracy": 0.25}, {"accuracy": 0.75}]
     assert "rouge_l" in server.bodies("finish")[0]["results"]
     assert "rouge_l" not in server.bodies("finish")[1]["results"]
-    assert [one["step"] for body in server.bodies("steps") for one in body["steps"]] == [1, 2, 1, 2]
+    assert [one["step"] for one in steps(server)] == [1, 2, 1, 2]
+
+
+def test_a_training_that_is_stopped_early_is_looked_at_where_it_ended(server, callback, trainer):
+    trained = trainer(callback, StopAt(7), max_steps=20)
+    trained.train()
+    trained.evaluate()
+    [ended] = server.bodies("finish")
+    assert list(layers(server)) == [0, 5, 7]
+    assert by_layer(ended) == layers(server)[7]
+    assert (ended["metrics"], ended["notes"]) == ({"accuracy": 0.5}, [])
+
+
+def test_layers_that_have_no_value_bring_their_reasons(server, callback, trainer):
+    trained = trainer(callback, max_steps=1)
+    trained.train()
+    trained.evaluate()
+    [ended] = server.bodies("finish")
+    assert ended["by_layer"]["isoscore_unbiased"] == {
+        "values": [None],
+        "n": 2,
+        "reasons": ["The bias-corrected IsoScore needs at least 4 points; there are 2."],
+    }
+    assert ended["by_layer"]["mean_cosine"]["reasons"] == [None]
+
+
+def test_where_the_best_model_is_loaded_its_layers_and_its_metrics_are_reported(server, callback, trainer):
+    told = iter([0.9, 0.2, 0.1])
+    trainer(
+        callback,
+        EarlyStoppingCallback(2),
+        metrics=lambda _: {"accuracy": next(told)},
+        max_steps=20,
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="steps",
+        save_steps=2,
+        load_best_model_at_end=True,
+        metric_for_best_model="accuracy",
+    ).train()
+    [ended] = server.bodies("finish")
+    assert list(layers(server)) == [0, 5, 2]
+    assert by_layer(ended) == layers(server)[2]
+    assert (ended["metrics"], ended["notes"]) == ({"accuracy": 0.9}, [])
+
+
+def test_a_script_that_ends_without_a_last_evaluation_says_of_which_step_its_metrics_are(server, callback, trainer):
+    trainer(callback, StopAt(3), max_steps=20, eval_strategy="steps", eval_steps=2).train()
+    assert server.bodies("finish") == []
+    callback.run._leave()
+    [ended] = server.bodies("finish")
+    assert ended["metrics"] == {"accuracy": 0.5}
+    assert ended["notes"] == ["Its metrics are of step 2, its trained model is of step 3."]
+    assert by_layer(ended) == layers(server)[3]
+
+
+def test_at_the_end_of_the_process_a_callback_waits_no_longer_than_a_loop_does(server, callback, trainer, monkeypatch):
+    trainer(callback, max_steps=1).train()
+    waited = []
+    monkeypatch.setattr(callback.run, "finish", lambda *_, timeout, **__: waited.append(timeout))
+    callback.run._leave()
+    assert waited == [SECONDS_AT_EXIT]
+
+
+def test_a_training_that_is_resumed_is_a_second_run_from_where_it_goes_on(server, callback, trainer, tmp_path):
+    trainer(callback, StopAt(2), max_steps=6, save_strategy="steps", save_steps=2).train()
+    again = trainer(callback, max_steps=6)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    again.evaluate()
+    assert len({body["id"] for body in server.bodies("runs")}) == 2
+    assert [one["step"] for one in steps(server)] == [0, 2, 5, 6]
+    assert [body["metrics"] for body in server.bodies("finish")] == [{}, {"accuracy": 0.5}]
+
+
+def test_a_training_whose_run_is_cancelled_stops_where_that_is_wished(server, callback, trainer):
+    gone = {"detail": "It is cancelled.", "field": "status"}
+    server.answer = lambda path, _: (409, gone) if path == "steps" else (200, {})
+    trained = trainer(callback, max_steps=5000)
+    trained.train()
+    assert callback.run.cancelled
+    assert 0 < trained.state.global_step < 5000
+    assert server.bodies("finish") == []
+
+
+@pytest.mark.parametrize(("status", "field"), [(404, None), (409, None), (422, "status")])
+def test_a_run_that_is_refused_for_another_reason_is_not_cancelled(server, callback, trainer, status, field):
+    said = {"detail": "There is none that could be cancelled.", "field": field}
+    server.answer = lambda *_: (status, said)
+    trained = trainer(callback, max_steps=2)
+    trained.train()
+    assert not callback.run.finish()
+    assert not callback.run.cancelled
+    assert trained.state.global_step == 2

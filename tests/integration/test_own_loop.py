@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from app.db.models import RunStatus
+from isoscope import sending
 from isoscope.track import ENDED_SILENTLY, log_run
 from tests.ports import free_port
 from tests.serving import served
@@ -53,7 +54,8 @@ def test_the_plain_loop_of_the_document_is_a_finished_run(settings, context, tmp
     assert (run["status"], run["lam"], run["regularizer"]) == ("finished", -1.0, "istar")
     assert [step["step"] for step in run["steps"]] == list(range(1, 21))
     assert all(-1 <= step["penalty"] <= 0 for step in run["steps"])
-    assert run["isoscore_star"] == pytest.approx(1 + run["steps"][-1]["penalty"])
+    assert run["isoscore_star"] == pytest.approx(1 + run["steps"][-1]["penalty"], abs=0.1)  # of other rows
+    assert run["results"]["n_validation"] == 32
     assert 0 <= run["performance"] <= 1
     assert page.status_code == 200
 
@@ -108,10 +110,13 @@ def test_steps_wait_for_a_server_that_comes_later_and_none_is_lost(settings, con
     assert told["steps"][3]["task_loss"] is None
 
 
-def test_a_server_that_is_never_there_costs_the_script_its_patience_and_one_line_on_the_standard_error(capsys):
+def test_a_server_that_is_never_there_costs_the_script_its_patience_and_one_line_on_the_standard_error(
+    capsys, monkeypatch
+):
+    monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 1)
     run = log_run("never", **TOLD, url=f"http://127.0.0.1:{free_port()}")
     run.step(1, task_loss=1)
-    assert not run.finish(timeout=1)
+    assert not run.finish()
     lines = capsys.readouterr().err.splitlines()
     assert [line.count("isoscope:") for line in lines] == [1] * len(lines)
     assert "the dashboard has not answered for 1 s; 1 steps and the end are lost" in lines[-1]

@@ -143,6 +143,32 @@ def test_why_a_value_is_no_number_is_told_once_for_each_step_and_at_most_so_ofte
     assert (notes[0], len(notes)) == ("Step 0: task_loss is NaN", MAX_NOTES)
 
 
+def test_notes_of_the_end_are_all_kept_however_many_steps_had_one(client, begin):
+    run = begin().json()
+    log(client, run, *({"step": n, "task_loss": None, "reason": "NaN"} for n in range(MAX_NOTES)))
+    client.post(f"/api/runs/{run['id']}/finish", json={"notes": ["7 steps were not logged.", "on a laptop"]})
+    notes = client.get(f"/api/runs/{run['id']}").json()["notes"]
+    assert notes == ["7 steps were not logged.", "on a laptop", *(f"Step {n}: NaN" for n in range(MAX_NOTES - 2))]
+
+
+def test_a_step_that_is_told_again_keeps_its_other_measures_by_layer(client, begin):
+    run = begin().json()
+    log(client, run, {"step": 1, "layers": {"isoscore_star": [0.5], "mean_cosine": [0.25]}})
+    log(client, run, {"step": 1, "layers": {"mean_cosine": [0.75], "isoscore_unbiased": [None]}})
+    log(client, run, {"step": 1, "task_loss": 2})
+    [step] = client.get(f"/api/runs/{run['id']}").json()["steps"]
+    assert step["layers"] == {"isoscore_star": [0.5], "mean_cosine": [0.75], "isoscore_unbiased": [None]}
+    log(client, run, {"step": 1, "layers": None})
+    assert client.get(f"/api/runs/{run['id']}").json()["steps"][0]["layers"] is None
+
+
+@pytest.mark.parametrize("field", ["experiment", "dataset", "model"])
+def test_a_name_of_which_nothing_can_be_seen_is_refused(begin, field):
+    answer = begin(**{field: " \n\u200b"})
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert answer.json()["detail"] == "Expected a name, got nothing of which a letter can be seen."
+
+
 @pytest.mark.parametrize(
     ("step", "sentence"),
     [
@@ -212,10 +238,24 @@ def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, beg
     assert client.get(f"/api/runs/{run['id']}").json()["status"] == "streaming"
 
 
-def test_what_rounding_alone_takes_beyond_the_range_is_its_end(client, begin):
+@pytest.mark.parametrize(("beyond", "end"), [(1.000009, 1.0), (-0.000009, 0.0)])
+def test_what_rounding_alone_takes_beyond_the_range_is_its_end(client, begin, beyond, end):
     run = begin().json()
-    assert client.post(f"/api/runs/{run['id']}/finish", json={"metrics": {"accuracy": 1.0000001}}).status_code == 200
-    assert client.get(f"/api/runs/{run['id']}").json()["performance"] == 1.0
+    ending = {"metrics": {"accuracy": beyond}, "isoscore_star": beyond}
+    assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
+    told = client.get(f"/api/runs/{run['id']}").json()
+    assert (told["performance"], told["isoscore_star"]) == (end, end)
+
+
+def test_an_isoscore_star_beyond_its_range_is_refused_as_a_metric_is(client, begin):
+    answer = client.post(f"/api/runs/{begin().json()['id']}/finish", json={"isoscore_star": 1.1})
+    assert (answer.status_code, answer.json()) == (
+        422,
+        {
+            "detail": "Expected isoscore_star from 0 to 1, got 1.1; a percentage has to be divided by 100.",
+            "field": "isoscore_star",
+        },
+    )
 
 
 def test_a_script_without_a_metric_finishes_without_a_performance(client, begin):
@@ -264,11 +304,15 @@ def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experime
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409
     assert client.post(f"/api/runs/{run['id']}/cancel").json()["status"] == RunStatus.CANCELLED
     answer = log(client, run, {"step": 1})
-    assert (answer.status_code, answer.json()["detail"]) == (
+    assert (answer.status_code, answer.json()) == (
         409,
-        "Nothing can be logged to this run any more: it is cancelled.",
+        {"detail": "Nothing can be logged to this run any more: it is cancelled.", "field": "status"},
     )
-    assert client.post(f"/api/runs/{run['id']}/finish", json={}).status_code == 409
+    answer = client.post(f"/api/runs/{run['id']}/finish", json={})
+    assert (answer.status_code, answer.json()) == (
+        409,
+        {"detail": "This run cannot be finished any more: it is cancelled.", "field": "status"},
+    )
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 204
     assert log(client, run, {"step": 1}).status_code == 404
 

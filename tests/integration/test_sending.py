@@ -1,11 +1,13 @@
 """What a script's thread does with values of any kind, and with servers that are not a dashboard, or not now."""
 
 import time
+from threading import Timer
 
 import numpy as np
 import pytest
 
-from isoscope.track import log_run
+from isoscope import sending
+from isoscope.track import ENDED_SILENTLY, SECONDS_AT_EXIT, log_run
 from tests.listening import Server
 from tests.ports import free_port
 from tests.waiting import wait_for
@@ -14,15 +16,20 @@ TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
+    monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
     server = Server()
     yield server
     server.server.shutdown()
     server.server.server_close()
 
 
-def refused(detail):
-    return 422, {"detail": detail, "field": None}
+def refused(detail, status=422, field=None):
+    return status, {"detail": detail, "field": field}
+
+
+def logged(server):
+    return [one for body in server.bodies("steps") for one in body["steps"]]
 
 
 def test_numbers_of_arrays_and_texts_that_are_no_unicode_arrive_as_json_has_them(server):
@@ -42,7 +49,7 @@ def test_numbers_of_arrays_and_texts_that_are_no_unicode_arrive_as_json_has_them
             "reason": "isoscore_star of layer 2 is not a number",
         }
     ]
-    assert (ended["n_validation"], ended["isoscore_star"], ended["metrics"]) == (4, 1.0, {"accuracy": 0.5})
+    assert (ended["n_validation"], ended["isoscore_star"], ended["metrics"]) == (4, 1.0000001, {"accuracy": 0.5})
     assert ended["results"] == {"rouge_l": 0.5, "a": "[1. 1.]"}
 
 
@@ -88,13 +95,14 @@ def test_an_address_or_token_that_is_none_is_said_once_and_the_script_goes_on(ca
     assert said.count("\n") == 1
 
 
-def test_a_password_in_the_address_is_neither_kept_nor_said_but_brought(server, capsys):
+def test_a_password_in_the_address_is_neither_kept_nor_said_but_brought(server, capsys, monkeypatch):
     run = log_run("e", url=server.url.replace("//", "//me:secret@"), **TOLD)
     assert run.url == f"{server.url}/runs/{run.id}"
     assert run.finish({"accuracy": 1})
     assert {authorization for *_, authorization in server.asked} == {"Basic bWU6c2VjcmV0"}
+    monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 2)
     away = log_run("e", url=f"http://me:secret@127.0.0.1:{free_port()}", **TOLD)
-    assert not away.finish(timeout=2)
+    assert not away.finish()
     said = capsys.readouterr().err
     assert "does not answer" in said
     assert "secret" not in said
@@ -105,8 +113,9 @@ def test_a_token_for_this_machine_goes_to_no_proxy(server, monkeypatch):
         monkeypatch.setenv(name, server.url)
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sending, "NEVER_ANSWERED_SECONDS", 1)
     for host in ("127.0.0.1", "localhost", "[::1]"):
-        assert not log_run("e", url=f"http://{host}:{free_port()}", token="a secret", **TOLD).finish(timeout=1)
+        assert not log_run("e", url=f"http://{host}:{free_port()}", token="a secret", **TOLD).finish()
     assert server.asked == []
 
 
@@ -149,12 +158,202 @@ def test_one_wrong_step_takes_no_other_with_it(server, capsys, n):
     assert server.bodies("finish")[0]["notes"] == ["1 steps were not logged."]
 
 
-def test_a_server_that_was_never_there_costs_five_seconds(capsys):
+def test_a_server_that_was_never_there_costs_five_seconds_in_all(capsys):
     run = log_run("e", url=f"http://127.0.0.1:{free_port()}", **TOLD)
     begun = time.monotonic()
     assert not run.finish({"accuracy": 1})
+    run._leave()
     assert 4 < time.monotonic() - begun < 8
-    assert "the dashboard has not answered for 5 s; 0 steps and the end are lost" in capsys.readouterr().err
+    lost = "the dashboard has not answered for 5 s; 0 steps and the end are lost if the script ends before it does"
+    assert capsys.readouterr().err.splitlines()[-1] == f"isoscope: {lost}"
+
+
+@pytest.fixture
+def away(server):
+    """The server, which is away until it is told otherwise."""
+    there = []
+    server.answer = lambda path, _: (200, {}) if there or path == "runs" else (503, "away")
+    server.come_back = lambda: there.append(True)
+    return server
+
+
+def test_what_has_not_arrived_at_the_end_of_a_run_arrives_when_the_server_is_back(away, capsys):
+    run = log_run("e", url=away.url, **TOLD)
+    wait_for(lambda: away.bodies("runs"))
+    run.step(1, task_loss=1)
+    assert not run.finish({"accuracy": 1}, timeout=0.1)
+    assert "1 steps and the end are lost if the script ends before it does" in capsys.readouterr().err
+    away.come_back()
+    assert run.finish()
+    assert [body["metrics"] for body in away.bodies("finish")] == [{"accuracy": 1}]
+    assert logged(away)[-1] == {"step": 1, "task_loss": 1.0}
+
+
+def test_the_end_of_the_process_waits_for_an_end_that_has_not_arrived(away, capsys):
+    run = log_run("e", url=away.url, **TOLD)
+    wait_for(lambda: away.bodies("runs"))
+    assert not run.finish({"accuracy": 1}, timeout=0.1)
+    Timer(1, away.come_back).start()
+    run._leave()
+    assert [body.get("metrics") for body in away.bodies("finish")][-1] == {"accuracy": 1}
+    assert {body.get("error") for body in away.bodies("finish")} == {None}
+
+
+def test_at_the_end_of_the_process_what_ends_a_run_is_told_how_long_it_may_wait_and_nothing_else_waits(away, capsys):
+    run = log_run("e", url=away.url, **TOLD)
+    wait_for(lambda: away.bodies("runs"))
+    waited = []
+    run.at_exit(lambda seconds: (waited.append(seconds), run.finish(timeout=0.1)))
+    begun = time.monotonic()
+    run._leave()
+    assert waited == [SECONDS_AT_EXIT]
+    assert time.monotonic() - begun < 2
+    away.come_back()
+    assert run.finish()
+
+
+def test_what_is_logged_after_the_end_is_let_go_and_that_is_said_once(server, capsys):
+    run = log_run("e", url=server.url, **TOLD)
+    assert run.finish({"accuracy": 1})
+    run.step(1, task_loss=1)
+    run.step(2, task_loss=1)
+    assert logged(server) == []
+    assert capsys.readouterr().err == "isoscope: what is logged after the end of a run is let go\n"
+
+
+def test_more_of_a_step_that_waits_is_added_measure_by_measure(server):
+    run = log_run("e", url=server.url, **TOLD)
+    with run._sender._changed:  # so that all of it waits
+        run.step(1, task_loss=float("nan"), layers={"isoscore_star": [0.5], "mean_cosine": [0.25]})
+        run.step(1, penalty=2, layers={"mean_cosine": [0.75], "isoscore_unbiased": [float("inf")]})
+    assert run.finish()
+    assert logged(server) == [
+        {
+            "step": 1,
+            "task_loss": None,
+            "penalty": 2.0,
+            "layers": {"isoscore_star": [0.5], "mean_cosine": [0.75], "isoscore_unbiased": [None]},
+            "reason": "task_loss is not a number; isoscore_unbiased of layer 1 is infinite",
+        }
+    ]
+
+
+def test_however_many_values_of_a_step_are_missing_their_reasons_fit_into_one_line(server):
+    run = log_run("e", url=server.url, **TOLD)
+    with run._sender._changed:
+        for measure in ("isoscore_star", "isoscore_unbiased", "mean_cosine"):
+            run.step(1, task_loss=1, layers={measure: [float("nan")] * 24})
+    assert run.finish()
+    [step] = logged(server)
+    assert len(step["reason"]) == 1000
+    assert len(step["layers"]) == 3
+
+
+def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(server, monkeypatch):
+    monkeypatch.setattr(sending, "BYTES_AT_ONCE", 60)  # of steps of 29 bytes two
+
+    def answer(path, body):
+        if path == "steps" and len(server.bodies("steps")) == 1:
+            run.step(1, penalty=3)
+        return 200, {}
+
+    server.answer = answer
+    run = log_run("e", url=server.url, **TOLD)
+    with run._sender._changed:
+        for step in range(3):
+            run.step(step, task_loss=1)
+    wait_for(lambda: run._sender._newest == 1)
+    assert run.finish()
+    assert [body["steps"] for body in server.bodies("steps")] == [
+        [{"step": 0, "task_loss": 1.0}, {"step": 1, "task_loss": 1.0}],
+        [{"step": 1, "task_loss": 1.0, "penalty": 3.0}],
+        [{"step": 2, "task_loss": 1.0}],
+    ]
+
+
+def test_of_more_steps_than_may_wait_the_oldest_are_let_go_and_counted(server, monkeypatch):
+    monkeypatch.setattr(sending, "MAX_KEPT", 3)
+    run = log_run("e", url=server.url, **TOLD)
+    with run._sender._changed:
+        for step in range(5):
+            run.step(step, task_loss=1)
+    assert run.finish(notes=["mine"])
+    assert [one["step"] for one in logged(server)] == [2, 3, 4]
+    assert server.bodies("finish")[0]["notes"] == ["2 steps were not logged.", "mine"]
+
+
+def test_a_run_that_is_full_takes_what_it_has_room_for_and_hears_afterwards_only_that_its_script_lives(
+    server, capsys, monkeypatch
+):
+    monkeypatch.setattr(sending, "BEAT_SECONDS", 0.5)
+    stored = set()
+
+    def answer(path, body):
+        there = stored | {one["step"] for one in body.get("steps", ())}
+        if len(there) > 150:
+            return refused("Expected at most 150 steps.", 413, "steps")
+        stored.update(there)
+        return 200, {}
+
+    server.answer = answer
+    run = log_run("e", url=server.url, **TOLD)
+    with run._sender._changed:
+        for step in range(250):
+            run.step(step, task_loss=1)
+    wait_for(lambda: run._sender.dropped)
+    asked = len(server.bodies("steps"))
+    run.step(250, task_loss=1)
+    run.step(250, penalty=1)
+    run.step(251, task_loss=1)
+    wait_for(lambda: len(server.bodies("steps")) > asked + 1)
+    assert {len(body["steps"]) for body in server.bodies("steps")[asked:]} == {0}
+    assert run.finish()
+    assert stored == set(range(150))
+    assert server.bodies("finish")[0]["notes"] == ["102 steps were not logged."]
+    assert capsys.readouterr().err == "isoscope: steps were refused: Expected at most 150 steps.\n"
+
+
+def test_a_step_too_large_for_the_server_s_body_is_let_go_alone(server, capsys):
+    server.answer = lambda path, body: (
+        refused("Too many bytes.", 413, "file") if "penalty" in str(body.get("steps")) else (200, {})
+    )
+    run = log_run("e", url=server.url, **TOLD)
+    with run._sender._changed:
+        run.step(1, task_loss=1)
+        run.step(2, penalty=1)
+        run.step(3, task_loss=1)
+    assert run.finish()
+    assert {"step": 3, "task_loss": 1.0} in logged(server)
+    assert server.bodies("finish")[0]["notes"] == ["1 steps were not logged."]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("", ENDED_SILENTLY),
+        ("\n \u200b", ENDED_SILENTLY),
+        ("no\nrows", "no rows"),
+        ("a\0" * 800, ("a\\0" * 800)[:1000]),
+        ("\udcff" * 999, ("\\udcff" * 999)[:1000]),
+    ],
+)
+def test_a_failure_of_any_text_is_told_on_one_line(server, error, told):
+    assert log_run("e", url=server.url, **TOLD).fail(error)
+    assert server.bodies("finish") == [{"error": told}]
+
+
+def test_notes_and_reasons_of_any_text_are_told_on_lines_and_beside_their_layers(server):
+    run = log_run("e", url=server.url, **TOLD)
+    assert run.finish(
+        notes=["a\0" * 800],
+        isoscore_star_reason="one\npoint",
+        by_layer={"twonn": [1.0, None]},
+        by_layer_reasons={"twonn": [None, "all\nequal"]},
+    )
+    [ended] = server.bodies("finish")
+    assert ended["notes"] == [("a\\0" * 800)[:1000]]
+    assert ended["isoscore_star_reason"] == "one point"
+    assert ended["by_layer"] == {"twonn": {"values": [1.0, None], "n": None, "reasons": [None, "all equal"]}}
 
 
 @pytest.mark.parametrize("status", [404, 408, 425, 429, 502, 503, 504])
