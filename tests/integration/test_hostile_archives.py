@@ -1,7 +1,10 @@
 """Files that say they are exported experiments: each is refused with a sentence, and leaves nothing behind."""
 
 import json
+import struct
+import tracemalloc
 import zipfile
+import zlib
 
 import pytest
 from fastapi.testclient import TestClient
@@ -128,6 +131,23 @@ def test_a_bomb_that_lies_about_its_size_is_refused_too(refusal, files):
     altered = bytes(content).replace(real, lie)
     assert altered != bytes(content)
     assert "cannot be read as a zip archive" in refusal(altered)
+
+
+def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memory(refusal, files):
+    blanks = 64 * 2**20
+    long = packed(files | {"manifest.json": files["manifest.json"] + b" " * blanks}, manifest=False)
+    size, honest = len(files["manifest.json"]), zlib.crc32(files["manifest.json"])
+    declared = struct.pack("<I", size + blanks)
+    place = long.rindex(b"PK\x01\x02")  # of the manifest, which is the last in the directory
+    assert long[place + 24 : place + 28] == declared
+    lying = bytearray(long)
+    lying[place + 16 : place + 20], lying[place + 24 : place + 28] = struct.pack("<I", honest), struct.pack("<I", size)
+    tracemalloc.start()
+    try:
+        assert "(Bad CRC-32 for file 'manifest.json')" in refusal(bytes(lying))
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
