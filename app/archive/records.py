@@ -25,7 +25,7 @@ from app.db.study import Search
 from app.db.task import Metric, TaskKind
 from app.formats.columns import Column
 from app.services.grid import Grid
-from app.services.script_config import MAX_SETTINGS, Scalar, Settings, Word
+from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word
 
 MAX_LAYERS = 1000
 FIRST_YEAR, LAST_YEAR = 2000, 2200
@@ -129,7 +129,7 @@ class LoggedExperimentRecord(ExperimentRecord):
     """What the runs of an experiment share that a user's script logged."""
 
     config: LoggedConfig  # type: ignore[assignment]
-    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_SETTINGS)
+    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_FIELDS)
     study: None
 
 

@@ -9,11 +9,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from app.db.config import Seed, TrainingOptions, Zeta
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, Metric, TaskKind
-from app.errors import InvalidError
+from app.errors import InvalidError, TooLargeError
 from app.figures.setting import UNKNOWN
+from app.numerals import count
 from app.services.names import MAX_NAME_CHARACTERS, one_line
 
 MAX_SETTINGS = 100
+MAX_FIELDS = MAX_SETTINGS + 1
+"""Of a grid: the settings, and the model."""
+MAX_GRID_BYTES = 2 * 2**20
+"""Of all values by which the runs of an experiment are told apart: its page shows every one of them."""
 
 Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(one_line)]
@@ -122,4 +127,20 @@ def differ(config: Mapping[str, Any], grid: Mapping[str, list[Any]], new: Mappin
         values = grown.get(name, [config.get(name, UNKNOWN)])
         if json.dumps(value) not in map(json.dumps, values):  # which tells true from 1
             grown[name] = [*values, value]
+    _require_small(grown)
     return grown
+
+
+def _require_small(grid: Mapping[str, list[Any]]) -> None:
+    advice = "Begin another experiment, or say as environment what runs are not told apart by."
+    if (names := len(grid.keys() - {"model"})) > MAX_SETTINGS:
+        raise TooLargeError(
+            f"Expected the runs of one experiment to differ in at most {MAX_SETTINGS} settings, got {names}. {advice}",
+            "settings",
+        )
+    if len(json.dumps(grid)) > MAX_GRID_BYTES:
+        raise TooLargeError(
+            f"Expected all values of the settings that an experiment's runs differ in to take at most "
+            f"{count(MAX_GRID_BYTES)} bytes, got more. {advice}",
+            "settings",
+        )

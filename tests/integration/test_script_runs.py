@@ -79,6 +79,31 @@ def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its
     assert client.get(f"/runs/{first['id']}").status_code == 200
 
 
+def test_the_runs_of_an_experiment_have_no_more_settings_than_its_pages_and_its_export_can_hold(begin, client):
+    advice = "Begin another experiment, or say as environment what runs are not told apart by."
+    run = begin(settings={f"first_{number}": number for number in range(60)}).json()
+    answer = begin(settings={f"second_{number}": number for number in range(41)})
+    assert (answer.status_code, answer.json()["field"]) == (413, "settings")
+    assert answer.json()["detail"] == (
+        f"Expected the runs of one experiment to differ in at most 100 settings, got 101. {advice}"
+    )
+    assert begin(settings={f"second_{number}": number for number in range(40)}).status_code == 201
+    assert len(client.get(f"/api/experiments/{run['experiment_id']}").json()["runs"]) == 2
+
+
+def test_the_values_of_settings_are_refused_once_they_are_more_than_pages_can_show(begin):
+    answers = [begin(experiment="wide", settings={"rows": [str(seed) * 900] * 999}) for seed in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 201, 413]
+    assert (
+        answers[-1]
+        .json()["detail"]
+        .startswith(
+            "Expected all values of the settings that an experiment's runs differ in to take at most 2,097,152 bytes, got "
+            "more. Begin another experiment"
+        )
+    )
+
+
 def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
     for _ in range(2):
         assert begin(id="0" * 32).json()["id"] == "0" * 32
