@@ -5,13 +5,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from app.bounded import GREATEST, GREATEST_WHOLE, LEAST, LONGEST_NUMBER
 from app.db.session import strict_json
 from app.errors import InvalidError
 from app.formats.wording import storable
-
-GREATEST = 1e100
-LEAST = 1e-100
-LONGEST_NUMBER = 40
 
 
 def read_json(text: str | bytes) -> Any:
@@ -66,6 +63,6 @@ def _float(digits: str) -> float:
 
 
 def _int(digits: str) -> int:
-    if len(digits) > 17 or abs(int(digits)) > 2**53:
+    if len(digits) > 17 or abs(int(digits)) > GREATEST_WHOLE:
         raise InvalidError(f"it holds the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
     return int(digits)

@@ -9,14 +9,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    FiniteFloat,
     TypeAdapter,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     model_validator,
 )
 
-from app.archive.json_text import GREATEST
+from app.bounded import Count, Number
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus
@@ -50,9 +49,7 @@ Filename = Annotated[str, Field(min_length=1, max_length=255)]
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
 Text = Annotated[str, Field(max_length=1_000_000)]
 Reason = Annotated[str, Field(max_length=10_000)]
-Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
-Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST)]
 Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
 Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
@@ -163,9 +160,9 @@ class Results(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    metrics: dict[Metric, FiniteFloat | None]
+    metrics: dict[Metric, Number | None]
     metric_reasons: dict[Metric, Reason] = {}
-    loss: FiniteFloat | None
+    loss: Number | None
     tokens: Count | None
     points: Count | None = None
     n_validation: Count | None = None
@@ -192,7 +189,7 @@ class RunRecord(Record):
     position: Count
     status: RunStatus
     regularizer: Regularizer
-    lam: FiniteFloat
+    lam: Number
     zeta: Zeta
     seed: Count
     config: RunConfig
@@ -203,11 +200,11 @@ class RunRecord(Record):
     queued_at: Moment
     started_at: Moment | None
     finished_at: Moment | None
-    rested_seconds: FiniteFloat = Field(0.0, ge=0)
+    rested_seconds: Number = Field(0.0, ge=0)
     heard_at: Moment | None = None
-    performance: FiniteFloat | None
+    performance: Number | None
     performance_reason: Reason | None
-    isoscore_star: FiniteFloat | None
+    isoscore_star: Number | None
     isoscore_star_reason: Reason | None
     results: Results | None
     notes: list[Reason] = Field(max_length=1000)
@@ -240,7 +237,7 @@ class LoggedRunConfig(LoggedConfig):
 class LoggedResults(Record):
     """What a user's script said of how its run ended."""
 
-    metrics: dict[Metric, FiniteFloat | None]
+    metrics: dict[Metric, Number | None]
     metric_reasons: dict[Metric, Reason]
     n_validation: Count | None = None
     by_layer: dict[Measure, ByLayer]
@@ -269,8 +266,8 @@ class Activation(Record):
     """Sentence vectors of a run's last layer, dimension by dimension."""
 
     n: Count
-    mean: list[FiniteFloat] = Field(min_length=1, max_length=100_000)
-    std: list[FiniteFloat] = Field(min_length=1, max_length=100_000)
+    mean: list[Number] = Field(min_length=1, max_length=100_000)
+    std: list[Number] = Field(min_length=1, max_length=100_000)
 
     @model_validator(mode="after")
     def _of_each_dimension(self) -> "Activation":

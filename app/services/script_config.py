@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from app.db.config import Seed, TrainingOptions, Zeta
+from app.bounded import bounded
+from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, Metric, TaskKind
 from app.errors import InvalidError, TooLargeError
@@ -23,8 +24,8 @@ MAX_GRID_BYTES = 2 * 2**20
 Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(one_line)]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-Scalar = bool | int | FiniteFloat | Line
-Number = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
+# Of the whole union, or a whole number that is too great for one would be taken for a fraction.
+Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
 OWN = frozenset({*COORDINATES, "logged"})
@@ -86,8 +87,10 @@ class ScriptRun(BaseModel):
     task: TaskKind
     metric: Metric = Field(description="What performance is measured by; the same in all runs of an experiment.")
     regularizer: Regularizer = Regularizer.NONE
-    lam: Number = 0.0
-    zeta: Zeta | None = Field(None, description="Of I-STAR, for which it has to be given.")
+    lam: Annotated[Weight, AfterValidator(bounded)] = 0.0
+    zeta: Annotated[Zeta, AfterValidator(bounded)] | None = Field(
+        None, description="Of I-STAR, for which it has to be given."
+    )
     seed: Seed
     settings: Settings = Field(
         default_factory=dict,

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.bounded import Count, Number
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
 from app.db.session import hold
@@ -30,7 +31,7 @@ ROUNDING = 1e-6
 """By which a sum of single precision may leave the range of its metric."""
 MEASURES = (*WATCHED, *OF_SENTENCES)
 
-ByLayer = dict[str, Annotated[list[FiniteFloat | None], Field(max_length=MAX_LAYERS)]]
+ByLayer = dict[str, Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]]
 
 
 def _that_there_are(measures: Sequence[str]) -> None:
@@ -53,8 +54,8 @@ class LoggedStep(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     step: int = Field(ge=0, lt=2**31)
-    task_loss: FiniteFloat | None = None
-    penalty: FiniteFloat | None = Field(None, description="As it was added to the task's loss.")
+    task_loss: Number | None = None
+    penalty: Number | None = Field(None, description="As it was added to the task's loss.")
     layers: ByLayer | None = Field(
         None, description="Measures by layer, first transformer layer first; null where one is undefined."
     )
@@ -80,9 +81,9 @@ class LoggedLayers(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    values: list[FiniteFloat | None] = Field(max_length=MAX_LAYERS, description="First transformer layer first.")
+    values: list[Number | None] = Field(max_length=MAX_LAYERS, description="First transformer layer first.")
     reasons: list[Line | None] | None = Field(None, description="Beside each null, why.", max_length=MAX_LAYERS)
-    n: int | None = Field(None, ge=1, lt=2**53, description="Points behind each.")
+    n: Count | None = Field(None, ge=1, description="Points behind each.")
 
 
 class Ending(BaseModel):
@@ -91,15 +92,15 @@ class Ending(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     error: Line | None = Field(None, min_length=1, description="What went wrong; the run has failed then.")
-    metrics: dict[Metric, FiniteFloat | None] = Field(
+    metrics: dict[Metric, Number | None] = Field(
         default_factory=dict,
         description="On the validation rows, as parts of 1, never as percentages; that of the experiment is the "
         "performance.",
     )
     metric_reasons: dict[Metric, Line] = Field(default_factory=dict, description="Why a metric is null.")
-    isoscore_star: FiniteFloat | None = Field(None, ge=0, le=1)
+    isoscore_star: Number | None = Field(None, ge=0, le=1)
     isoscore_star_reason: Line | None = None
-    n_validation: int | None = Field(None, ge=1, lt=2**53)
+    n_validation: Count | None = Field(None, ge=1)
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
     results: dict[Word, Scalar] = Field(default_factory=dict, max_length=100, description="Whatever else came out.")
     notes: list[Line] = Field(default_factory=list, max_length=MAX_NOTES, description="What has to be known.")

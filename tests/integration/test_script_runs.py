@@ -123,6 +123,16 @@ def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
             "batch_size is one of Isoscope's settings and has its meaning: Input should be greater than or equal to 1, "
             "got 0",
         ),
+        (
+            {"settings": {"hash": 2**60}},
+            "settings",
+            "Expected a whole number up to 2 to the power of 53, got 1152921504606846976.",
+        ),
+        (
+            {"settings": {"eps": 1e-120}},
+            "settings",
+            "Expected a number of a size from 1e-100 to 1e+100, or 0, got 1e-120.",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused_at_its_field(begin, changes, field, sentence):
@@ -172,6 +182,7 @@ def test_why_a_value_is_no_number_is_told_once_for_each_step_and_at_most_so_ofte
     ("step", "sentence"),
     [
         ('{"step": 1, "task_loss": NaN}', "finite number"),
+        ('{"step": 1, "task_loss": 1e200}', "Expected steps.0.task_loss up to 1e+100, got 1e+200."),
         ('{"step": -1}', "Expected steps.0.step of at least 0, got -1."),
         ('{"step": 1, "layers": {"beauty": [1]}}', "Expected measures among isoscore_star, "),
     ],
@@ -226,7 +237,7 @@ def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(clie
     ("metric", "value", "sentence"),
     [
         ("accuracy", 93.5, "Expected accuracy from 0 to 1, got 93.5; a percentage has to be divided by 100"),
-        ("matthews", -1e300, "Expected matthews from −1 to 1, got -1e+300; a percentage has to be divided by 100"),
+        ("matthews", -1e30, "Expected matthews from −1 to 1, got -1e+30; a percentage has to be divided by 100"),
     ],
 )
 def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, begin, metric, value, sentence):
