@@ -51,6 +51,7 @@ Text = Annotated[str, Field(max_length=1_000_000)]
 Reason = Annotated[str, Field(max_length=10_000)]
 Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
 Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
+EachLayer = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
 Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
@@ -133,7 +134,7 @@ class LoggedExperimentRecord(ExperimentRecord):
 class ByLayer(Record):
     """A measure by layer."""
 
-    values: Layers
+    values: EachLayer
     reasons: Reasons
 
     @model_validator(mode="after")
@@ -259,7 +260,7 @@ class StepRecord(Record):
     step: Count
     task_loss: Number | None
     penalty: Number | None
-    layers: Annotated[dict[Measure, Layers], Field(max_length=100)] | None
+    layers: Annotated[dict[Measure, EachLayer], Field(max_length=100)] | None
 
 
 class Activation(Record):

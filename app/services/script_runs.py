@@ -31,7 +31,7 @@ ROUNDING = 1e-6
 """By which a sum of single precision may leave the range of its metric."""
 MEASURES = (*WATCHED, *OF_SENTENCES)
 
-ByLayer = dict[str, Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]]
+ByLayer = dict[str, Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]]
 
 
 def _that_there_are(measures: Sequence[str]) -> None:
@@ -81,7 +81,9 @@ class LoggedLayers(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    values: list[Number | None] = Field(max_length=MAX_LAYERS, description="First transformer layer first.")
+    values: list[Number | None] = Field(
+        min_length=1, max_length=MAX_LAYERS, description="First transformer layer first."
+    )
     reasons: list[Line | None] | None = Field(None, description="Beside each null, why.", max_length=MAX_LAYERS)
     n: Count | None = Field(None, ge=1, description="Points behind each.")
 

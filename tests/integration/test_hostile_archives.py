@@ -196,6 +196,9 @@ def test_rows_must_fit_together(refusal, files):
     assert told("runs.jsonl", lambda one: one["results"]["by_layer"]["twonn"].update(reasons=[])) == (
         f"runs.jsonl, line 1: Expected a reason or null for each of 2 layers, got 0. {ADVICE}"
     )
+    assert "at least 1 item" in told(
+        "runs.jsonl", lambda one: one["results"]["by_layer"].update(silhouette={"values": [], "reasons": []})
+    )
     assert told("runs.jsonl", lambda one: one.update(more=1)).startswith("runs.jsonl, line 1: more: ")
     assert told("steps.jsonl", lambda one: one.update(run="0" * 32)) == (
         f"steps.jsonl tells of a run that is not in runs.jsonl. {ADVICE}"

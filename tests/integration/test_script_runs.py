@@ -269,6 +269,19 @@ def test_each_value_by_layer_has_a_reason_or_none_beside_it(client, begin):
     assert answer.json()["detail"] == ("Expected a reason or null beside each of the 2 values of twonn, got 1 reasons.")
 
 
+def test_a_measure_of_no_layer_is_refused_at_steps_and_at_the_end(client, begin):
+    run = begin().json()
+    for answer, place in (
+        (log(client, run, {"step": 1, "layers": {"twonn": []}}), "steps.0.layers.twonn"),
+        (
+            client.post(f"/api/runs/{run['id']}/finish", json={"by_layer": {"silhouette": {"values": []}}}),
+            "by_layer.silhouette.values",
+        ),
+    ):
+        assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(f"{place}: List should have at least 1 item")
+
+
 def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begin):
     run = begin().json()
     client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
