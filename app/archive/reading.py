@@ -165,13 +165,16 @@ class Archive:
 
     def _check_steps(self, runs: dict[str, int]) -> int:
         """Return how many there are."""
-        n = 0
+        n, depths = 0, dict[str, int]()
         for n, step in enumerate(self.steps(), start=1):
             if n > MAX_STEPS:
                 raise TooLargeError(f"{STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
             if step.step <= runs.get(_run_of(step.run, runs, STEPS), -1):
                 raise InvalidError(f"{STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
             runs[step.run] = step.step
+            for values in (step.layers or {}).values():
+                if depths.setdefault(step.run, len(values)) != len(values):
+                    raise InvalidError(f"{STEPS} has measures of more layers of a run than others. {ADVICE}")
         return n
 
     def _check_run_figures(self, runs: dict[str, int]) -> None:

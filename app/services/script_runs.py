@@ -65,7 +65,7 @@ class LoggedStep(BaseModel):
     @classmethod
     def _known(cls, layers: ByLayer | None) -> ByLayer | None:
         _that_there_are(list(layers or ()))
-        return layers
+        return layers or None
 
 
 class LoggedSteps(BaseModel):
@@ -171,6 +171,7 @@ def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
         run = _find(session, run_id)
         if run.status is not RunStatus.STREAMING:
             raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.")
+        _require_one_depth(session, run_id, told)
         numbers = [one.step for one in told.steps]
         stored = {row.step: row for row in session.scalars(select(Step).where(_of(run_id), Step.step.in_(numbers)))}
         for one in told.steps:
@@ -294,6 +295,19 @@ def _require_script(run: Run) -> Run:
 
 def _of(run_id: str) -> Any:
     return Step.run_id == run_id
+
+
+def _require_one_depth(session: Session, run_id: str, told: LoggedSteps) -> None:
+    """Refuse measures of more or fewer layers than the run has told before: figures show layers by steps."""
+    if new := [one.layers for one in told.steps if one.layers]:
+        before = session.scalar(select(Step.layers).where(_of(run_id), Step.layers.is_not(None)).limit(1))
+        depths = list(dict.fromkeys(len(values) for layers in [before or {}, *new] for values in layers.values()))
+        if len(depths) > 1:
+            raise InvalidError(
+                f"Expected every measure of this run's layers as a list of {depths[0]}, null where it is undefined, as "
+                f"the first was; got one of {depths[1]}.",
+                "steps",
+            )
 
 
 def _with(notes: list[str], more: Sequence[str]) -> list[str]:

@@ -206,6 +206,9 @@ def test_rows_must_fit_together(refusal, files):
     assert told("steps.jsonl", lambda one: one.update(step=10), 1) == (
         f"steps.jsonl has the steps of a run out of order, or one twice. {ADVICE}"
     )
+    assert told("steps.jsonl", lambda one: one["layers"].update(isoscore_star=[0.5]), 1) == (
+        f"steps.jsonl has measures of more layers of a run than others. {ADVICE}"
+    )
     figure = json.loads(files["run_figures.jsonl"].splitlines()[0])
     assert told("run_figures.jsonl", lambda one: one.update(figure), 1) == (
         f"run_figures.jsonl has a figure of a run twice. {ADVICE}"

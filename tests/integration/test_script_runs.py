@@ -282,6 +282,25 @@ def test_a_measure_of_no_layer_is_refused_at_steps_and_at_the_end(client, begin)
         assert answer.json()["detail"].startswith(f"{place}: List should have at least 1 item")
 
 
+def test_measures_of_a_run_are_of_the_same_layers_at_every_step(client, begin):
+    run = begin().json()
+    log(client, run, {"step": 1, "layers": {}}, {"step": 2, "layers": {"isoscore_star": [0.5, None]}}, {"step": 3})
+    for step in (
+        {"step": 4, "layers": {"isoscore_star": [0.5]}},
+        {"step": 4, "layers": {"mean_cosine": [0.5, 0.5], "isoscore_star": [0.5]}},
+    ):
+        answer = log(client, run, step)
+        assert (answer.status_code, answer.json()["field"]) == (422, "steps")
+        assert answer.json()["detail"] == (
+            "Expected every measure of this run's layers as a list of 2, null where it is undefined, as the first was; "
+            "got one of 1."
+        )
+    assert log(client, run, {"step": 4, "layers": {"mean_cosine": [None, 0.5]}}).status_code == 200
+    figure = f"/runs/{run['id']}/figures/layers.csv?measure=isoscore_star"
+    assert client.get(figure).text.splitlines() == ["step,layer_1,layer_2", "2,0.5,"]
+    assert client.get(f"/runs/{run['id']}").status_code == 200
+
+
 def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begin):
     run = begin().json()
     client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
