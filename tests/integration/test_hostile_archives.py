@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 
 from app.archive import members as limits
 from app.archive import reading
-from app.archive.reading import check_archive
+from app.archive.reading import check_archive, open_archive
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
 from app.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from app.main import create_app
@@ -162,8 +162,9 @@ def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     )
     assert "beyond 1e-100 to 1e+100" in refusal(lines("runs.jsonl", b'"loss":0.5', b'"loss":1e999'))
     assert "beyond 2 to the power of 53" in refusal(lines("runs.jsonl", b'"tokens":400', b'"tokens":' + b"9" * 99))
-    deep = lines("runs.jsonl", b'["it","is",1,true]', b"[" * 100_000 + b"]" * 100_000)
-    assert "nested too deeply" in refusal(deep)
+    for depth in (100, 400, 100_000):
+        deep = lines("runs.jsonl", b'["it","is",1,true]', b"[" * depth + b"]" * depth)
+        assert refusal(deep) == f"runs.jsonl, line 1 cannot be read: it is nested too deeply. {ADVICE}"
     assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'"task_loss":0.1', b'"task_loss":NaN'))
     assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'{"run"', b'{"runs"'))
     cut = packed(files | {"steps.jsonl": files["steps.jsonl"][:-1]})
@@ -217,6 +218,14 @@ def test_rows_must_fit_together(refusal, files):
         f"run_figures.jsonl, line 1: Expected as many deviations as the 2 means, got 1. {ADVICE}"
     )
     assert told("experiment.json", lambda one: one["grid"].update(seed=[1])).startswith("experiment.json: ")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, ValueError])
+def test_what_goes_wrong_while_an_archive_is_open_is_not_said_to_be_the_files_fault(files, tmp_path, error):
+    path = tmp_path / "sweep.zip"
+    path.write_bytes(packed(files))
+    with pytest.raises(error, match="No space left"), open_archive(path):
+        raise error("No space left on device")
 
 
 def test_more_rows_or_longer_lines_than_the_limit_are_refused(files, tmp_path, monkeypatch):
