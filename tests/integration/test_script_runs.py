@@ -94,13 +94,9 @@ def test_the_runs_of_an_experiment_have_no_more_settings_than_its_pages_and_its_
 def test_the_values_of_settings_are_refused_once_they_are_more_than_pages_can_show(begin):
     answers = [begin(experiment="wide", settings={"rows": [str(seed) * 900] * 999}) for seed in range(3)]
     assert [answer.status_code for answer in answers] == [201, 201, 413]
-    assert (
-        answers[-1]
-        .json()["detail"]
-        .startswith(
-            "Expected all values of the settings that an experiment's runs differ in to take at most 2,097,152 bytes, got "
-            "more. Begin another experiment"
-        )
+    assert answers[-1].json()["detail"].startswith(
+        "Expected all values of the settings that an experiment's runs differ in to take at most 2,097,152 bytes, "
+        "got more. Begin another experiment"
     )
 
 

@@ -1,6 +1,5 @@
 """Whatever a script may log, its experiment leaves as a file that another Isoscope takes."""
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
