@@ -11,7 +11,7 @@ from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, Metric, TaskKind
 from app.errors import InvalidError, TooLargeError
-from app.figures.setting import UNKNOWN
+from app.figures.setting import UNKNOWN, cell
 from app.numerals import count
 from app.services.names import MAX_NAME_CHARACTERS, one_line
 
@@ -41,6 +41,8 @@ def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if name in OWN:
             raise ValueError(f"expected {name} beside the settings, not among them")
+        if value == UNKNOWN:
+            raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
         if name in KNOWN:
             try:
                 KNOWN[name].validate_python(value)
@@ -114,6 +116,13 @@ class ScriptRun(BaseModel):
         if self.metric not in METRICS[self.task]:
             of_it = ", ".join(METRICS[self.task])
             raise InvalidError(f"Expected a metric of {self.task}, one of {of_it}; got {self.metric}.", "metric")
+        if self.regularizer is Regularizer.NONE and self.lam:
+            names = ", ".join(one for one in Regularizer if one is not Regularizer.NONE)
+            raise InvalidError(
+                f"Expected the regularizer whose strength lam = {self.lam:g} is, one of {names}; got none, which is plain "
+                "training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
+                "regularizer",
+            )
         if self.regularizer is Regularizer.ISTAR and self.lam and self.zeta is None:
             raise InvalidError("Expected zeta, which I-STAR shrinks the covariance by; give the script's own.", "zeta")
 
@@ -128,10 +137,23 @@ def differ(config: Mapping[str, Any], grid: Mapping[str, list[Any]], new: Mappin
     for name in sorted(apart):
         value = new.get(name, UNKNOWN)
         values = grown.get(name, [config.get(name, UNKNOWN)])
-        if json.dumps(value) not in map(json.dumps, values):  # which tells true from 1
+        alike = [known for known in values if cell(known) == cell(value)]
+        _require_told_apart(name, value, alike)
+        if not alike:
             grown[name] = [*values, value]
     _require_small(grown)
     return grown
+
+
+def _require_told_apart(name: str, value: Any, alike: list[Any]) -> None:
+    """Refuse a value that figures and tables would take for another one, as true for the text "yes"."""
+    for known in alike:
+        if isinstance(cell(value), str) and json.dumps(known) != json.dumps(value):
+            raise InvalidError(
+                f"Expected a {name} that reads unlike those of the experiment's other runs, got {json.dumps(value)}, "
+                f"which is shown as {json.dumps(known)} is. Say both in the same way.",
+                "settings",
+            )
 
 
 def _require_small(grid: Mapping[str, list[Any]]) -> None:

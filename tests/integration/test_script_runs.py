@@ -1,5 +1,6 @@
 """Runs that a user's own script writes, over the API and on the pages."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -79,6 +80,26 @@ def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its
     assert client.get(f"/runs/{first['id']}").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [(True, "yes"), ([1, 2], "1, 2"), (["a, b"], ["a", "b"]), (None, ["unknown"])]
+)
+def test_values_of_a_setting_that_would_be_shown_alike_and_averaged_are_refused(begin, client, first, second):
+    begin(settings={} if first is None else {"flag": first})
+    answer = begin(settings={"flag": second})
+    assert (answer.status_code, answer.json()["field"]) == (422, "settings")
+    known = json.dumps("unknown" if first is None else first)
+    assert answer.json()["detail"] == (
+        f"Expected a flag that reads unlike those of the experiment's other runs, got {json.dumps(second)}, which is "
+        f"shown as {known} is. Say both in the same way."
+    )
+
+
+def test_numbers_are_one_setting_however_they_are_written_and_true_is_another(begin, client):
+    for seed, value in enumerate((1, 1.0, True)):
+        run = begin(seed=seed, settings={"flag": value}).json()
+    assert client.get(f"/api/experiments/{run['experiment_id']}").json()["grid"] == {"flag": [1, True]}
+
+
 def test_the_runs_of_an_experiment_have_no_more_settings_than_its_pages_and_its_export_can_hold(begin, client):
     advice = "Begin another experiment, or say as environment what runs are not told apart by."
     run = begin(settings={f"first_{number}": number for number in range(60)}).json()
@@ -112,12 +133,24 @@ def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
     [
         ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
         ({"zeta": None}, "zeta", "Expected zeta, which I-STAR shrinks the covariance by"),
+        (
+            {"regularizer": "none", "lam": 2, "zeta": None},
+            "regularizer",
+            "Expected the regularizer whose strength lam = 2 is, one of istar, istar_unbiased, cosreg, entropy, "
+            "spectrum; got none, which is plain training. Give the strength of a penalty of your own among the "
+            "settings, and leave lam at 0.",
+        ),
         ({"settings": {"lam": 2}}, "settings", "expected lam beside the settings, not among them"),
         (
             {"settings": {"batch_size": 0}},
             "settings",
             "batch_size is one of Isoscope's settings and has its meaning: Input should be greater than or equal to 1, "
             "got 0",
+        ),
+        (
+            {"settings": {"head": "unknown"}},
+            "settings",
+            "Expected a head other than 'unknown', as what is not said is shown: leave it out.",
         ),
         (
             {"settings": {"hash": 2**60}},
