@@ -119,8 +119,8 @@ class ScriptRun(BaseModel):
         if self.regularizer is Regularizer.NONE and self.lam:
             names = ", ".join(one for one in Regularizer if one is not Regularizer.NONE)
             raise InvalidError(
-                f"Expected the regularizer whose strength lam = {self.lam:g} is, one of {names}; got none, which is plain "
-                "training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
+                f"Expected the regularizer whose strength lam = {self.lam:g} is, one of {names}; got none, which is "
+                "plain training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
                 "regularizer",
             )
         if self.regularizer is Regularizer.ISTAR and self.lam and self.zeta is None:
