@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from app import VERSION
 from app.archive.container import ADVICE, Container, open_container
 from app.archive.json_text import read_json
+from app.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
 from app.archive.members import (
     EXPERIMENT,
     FORMAT,
@@ -25,8 +26,6 @@ from app.archive.members import (
 )
 from app.archive.records import (
     ExperimentRecord,
-    LoggedExperimentRecord,
-    LoggedRunRecord,
     Manifest,
     RunFigureRecord,
     RunRecord,

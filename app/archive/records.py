@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -9,7 +9,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    TypeAdapter,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     model_validator,
@@ -21,10 +20,9 @@ from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus
 from app.db.penalty import Regularizer
 from app.db.study import Search
-from app.db.task import Metric, TaskKind
+from app.db.task import Metric
 from app.formats.columns import Column
 from app.services.grid import Grid
-from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word
 
 MAX_LAYERS = 1000
 FIRST_YEAR, LAST_YEAR = 2000, 2200
@@ -53,7 +51,6 @@ Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
 Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
 EachLayer = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
 Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
-SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
 
 
@@ -105,30 +102,6 @@ class ExperimentRecord(Record):
     grid: GridInOrder
     study: Search | None
     dataset: DatasetRecord
-
-
-class LoggedConfig(BaseModel):
-    """What a user's script said of all runs of an experiment; its own settings stand beside what is named here."""
-
-    model_config = ConfigDict(extra="allow")
-
-    logged: Literal[True]
-    model: Name
-    task: TaskKind
-    metric: Metric
-
-    @model_validator(mode="after")
-    def _with_settings(self) -> Self:
-        SETTINGS.validate_python(self.model_extra)
-        return self
-
-
-class LoggedExperimentRecord(ExperimentRecord):
-    """What the runs of an experiment share that a user's script logged."""
-
-    config: LoggedConfig  # type: ignore[assignment]
-    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_FIELDS)
-    study: None
 
 
 class ByLayer(Record):
@@ -224,33 +197,6 @@ class RunRecord(Record):
                     f"expected the {field} of a run as its config has it, {told}, got {getattr(self, field)}"
                 )
         return self
-
-
-class LoggedRunConfig(LoggedConfig):
-    """What a user's script said of one run."""
-
-    regularizer: Regularizer
-    lam: Number
-    zeta: Zeta | None = None
-    seed: Count
-
-
-class LoggedResults(Record):
-    """What a user's script said of how its run ended."""
-
-    metrics: dict[Metric, Number | None]
-    metric_reasons: dict[Metric, Reason]
-    n_validation: Count | None = None
-    by_layer: dict[Measure, ByLayer]
-    by_layer_n: dict[Measure, Count | None]
-    further: dict[Word, Scalar] = Field(max_length=MAX_SETTINGS)
-
-
-class LoggedRunRecord(RunRecord):
-    """A run that a user's script logged: no default stands in for what it did not say."""
-
-    config: LoggedRunConfig  # type: ignore[assignment]
-    results: LoggedResults | None  # type: ignore[assignment]
 
 
 class StepRecord(Record):
