@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.bounded import GREATEST, GREATEST_WHOLE, LEAST
 from app.services.names import one_line
 
 LONGEST_WORD = 64
@@ -24,23 +25,24 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value)
+        return int(value) if abs(value) <= GREATEST_WHOLE else str(int(value))
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(float(value))
+        return float(value) if not value or LEAST <= abs(value) <= GREATEST else str(float(value))
     return _text(value)
 
 
 def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
-    """Return a finite number, or None with the reason added."""
+    """Return a number that the dashboard can hold, or None with the reason added; of one too small for it, 0."""
     if value is None:
         return None
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
-    if math.isfinite(number):
-        return number
-    reasons.append(f"{name} is {'not a number' if math.isnan(number) else 'infinite'}")
+    if abs(number) <= GREATEST:
+        return number if abs(number) >= LEAST else 0.0
+    what = "not a number" if math.isnan(number) else "infinite" if math.isinf(number) else f"beyond {GREATEST:g}"
+    reasons.append(f"{name} is {what}")
     return None
 
 

@@ -5,24 +5,23 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from app.bounded import GREATEST, GREATEST_WHOLE, LEAST, LONGEST_NUMBER
 from app.db.session import strict_json
 from app.errors import InvalidError
 from app.formats.wording import storable
 
-GREATEST = 1e100
-LEAST = 1e-100
-LONGEST_NUMBER = 40
+DEEPEST = 100
+"""Lists and objects inside of one another: far more, and whatever walks through them later runs out of stack."""
 
 
 def read_json(text: str | bytes) -> Any:
     """The value that a text from outside holds; raises InvalidError where no row could hold it."""
     try:
-        found = json.loads(text, parse_constant=_no_number, parse_float=_float, parse_int=_int)
+        return _storable(json.loads(text, parse_constant=_no_number, parse_float=_float, parse_int=_int))
     except RecursionError:
         raise InvalidError("it is nested too deeply") from None
     except ValueError as error:
         raise InvalidError(f"it is no JSON ({str(error)[:80]})") from None
-    return _storable(found)
 
 
 def write_json(value: Any) -> bytes:
@@ -45,12 +44,14 @@ def _storable(value: Any) -> Any:
     return _mapped(value, lambda one: storable(one) if isinstance(one, str) else one)
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+def _mapped(value: Any, change: Callable[[Any], Any], room: int = DEEPEST) -> Any:
     """A value of JSON with every text, key, number, true, false and null changed."""
+    if not room:
+        raise RecursionError
     if isinstance(value, dict):
-        return {change(key): _mapped(one, change) for key, one in value.items()}
+        return {change(key): _mapped(one, change, room - 1) for key, one in value.items()}
     if isinstance(value, list):
-        return [_mapped(one, change) for one in value]
+        return [_mapped(one, change, room - 1) for one in value]
     return change(value)
 
 
@@ -66,6 +67,6 @@ def _float(digits: str) -> float:
 
 
 def _int(digits: str) -> int:
-    if len(digits) > 17 or abs(int(digits)) > 2**53:
+    if len(digits) > 17 or abs(int(digits)) > GREATEST_WHOLE:
         raise InvalidError(f"it holds the whole number {digits[:LONGEST_NUMBER]}, beyond 2 to the power of 53")
     return int(digits)

@@ -1,38 +1,31 @@
-"""An archive from outside: hostile until its directory, every hash and every line of it have been checked."""
+"""An archive from outside: hostile until every hash and every line of it have been checked."""
 
 import hashlib
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from app import VERSION
+from app.archive.container import ADVICE, Container, open_container
 from app.archive.json_text import read_json
+from app.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
 from app.archive.members import (
     EXPERIMENT,
     FORMAT,
     MANIFEST,
     MAX_LINE_BYTES,
-    MAX_MEMBERS,
     MAX_RUNS,
     MAX_STEPS,
     ROWS,
     RUN_FIGURES,
     RUNS,
     STEPS,
-    known,
-    max_bytes,
 )
 from app.archive.records import (
     ExperimentRecord,
-    LoggedExperimentRecord,
-    LoggedRunRecord,
     Manifest,
     RunFigureRecord,
     RunRecord,
@@ -42,19 +35,6 @@ from app.complaints import complaint_of
 from app.db.models import Run
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from app.figures.setting import cell, setting_of
-from app.formats.expansion import MAX_RATIO, RATIO_MATTERS_BYTES
-
-MAX_DIRECTORY_BYTES = 2**20
-ENCRYPTED = 0x1
-COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-BLOCK_BYTES = 2**16
-ADVICE = "Export the experiment again where it was made."
-
-# What zipfile says to archives that are damaged or were never made by us.
-ZIP_ERRORS = (
-    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
-    OverflowError,
-)  # fmt: skip
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -69,23 +49,13 @@ class Found(NamedTuple):
     steps: int
 
 
-class _Reader(FileIO):
-    """A file whose directory is read only if it has an honest length: zipfile believes what the archive declares."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > MAX_DIRECTORY_BYTES:
-            raise zipfile.BadZipFile(f"its directory is longer than {MAX_DIRECTORY_BYTES:,} bytes")
-        return super().read(size) or b""
-
-
 class Archive:
     """The rows of an archive, one at a time. Each look at a file of it compares its hash when the file ends."""
 
-    def __init__(self, opened: zipfile.ZipFile) -> None:
-        self._zip = opened
+    def __init__(self, container: Container) -> None:
+        self._container = container
         self.passed = 0
         """Bytes of all lines that were yielded so far."""
-        _check_directory(opened.infolist())
         self.manifest = self._read_manifest()
         self._check_members()
 
@@ -125,13 +95,12 @@ class Archive:
             yield _record(RunFigureRecord, _parsed(line, place), place)
 
     def _read_manifest(self) -> Manifest:
-        if MANIFEST not in self._zip.namelist():
+        if MANIFEST not in self._container.names:
             raise InvalidError(
                 f"Expected an exported experiment, got a zip archive without {MANIFEST}. "
                 "Choose a file that an experiment's Export wrote."
             )
-        text = self._zip.read(MANIFEST)
-        found = _parsed(text, MANIFEST)
+        found = _parsed(b"".join(self._container.blocks(MANIFEST)), MANIFEST)
         written_as = found.get("format") if isinstance(found, dict) else None
         if isinstance(written_as, int) and written_as != FORMAT:
             raise UnsupportedFormatError(
@@ -141,7 +110,7 @@ class Archive:
         return _record(Manifest, found, MANIFEST)
 
     def _check_members(self) -> None:
-        told, there = set(self.manifest.members), set(self._zip.namelist()) - {MANIFEST}
+        told, there = set(self.manifest.members), self._container.names - {MANIFEST}
         if missing := [name for name in ROWS if name not in there] or sorted(told - there):
             raise InvalidError(f"The file lacks {missing[0][:80]!r}: it is not whole. {ADVICE}")
         if untold := sorted(there - told):
@@ -165,13 +134,16 @@ class Archive:
 
     def _check_steps(self, runs: dict[str, int]) -> int:
         """Return how many there are."""
-        n = 0
+        n, depths = 0, dict[str, int]()
         for n, step in enumerate(self.steps(), start=1):
             if n > MAX_STEPS:
                 raise TooLargeError(f"{STEPS} has more than {MAX_STEPS:,} steps, the limit here.")
             if step.step <= runs.get(_run_of(step.run, runs, STEPS), -1):
                 raise InvalidError(f"{STEPS} has the steps of a run out of order, or one twice. {ADVICE}")
             runs[step.run] = step.step
+            for values in (step.layers or {}).values():
+                if depths.setdefault(step.run, len(values)) != len(values):
+                    raise InvalidError(f"{STEPS} has measures of more layers of a run than others. {ADVICE}")
         return n
 
     def _check_run_figures(self, runs: dict[str, int]) -> None:
@@ -196,10 +168,9 @@ class Archive:
 
     def _blocks(self, name: str) -> Iterator[bytes]:
         digest, told = hashlib.sha256(), self.manifest.members[name]
-        with self._zip.open(name) as stream:
-            while block := stream.read(BLOCK_BYTES):
-                digest.update(block)
-                yield block
+        for block in self._container.blocks(name):
+            digest.update(block)
+            yield block
         if digest.hexdigest() != told.sha256:
             raise InvalidError(f"{name} is not what the manifest says, by its hash: the file was altered. {ADVICE}")
 
@@ -207,49 +178,14 @@ class Archive:
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
     """Open an archive, whose directory and manifest are in order."""
-    try:
-        with _Reader(path) as file, zipfile.ZipFile(cast("IO[bytes]", file)) as opened:
-            yield Archive(opened)
-    except ZIP_ERRORS as error:
-        raise InvalidError(
-            f"The file cannot be read as a zip archive ({str(error)[:120]}): it was cut off, altered, or is something "
-            "else. Choose a file that an experiment's Export wrote."
-        ) from None
+    with open_container(path) as container:
+        yield Archive(container)
 
 
 def check_archive(path: Path) -> Found:
     """What an archive is; for a process of its own, as whatever it holds is read here for the first time."""
     with open_archive(path) as archive:
         return archive.check()
-
-
-def _check_directory(members: list[zipfile.ZipInfo]) -> None:
-    if len(members) > MAX_MEMBERS:
-        raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
-    names = [member.filename for member in members]
-    if len(set(names)) < len(names):
-        raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
-    for member in members:
-        _check_member(member)
-
-
-def _check_member(member: zipfile.ZipInfo) -> None:
-    name, size = member.filename[:80], member.file_size
-    if not known(member.filename):
-        raise InvalidError(
-            f"The archive holds {name!r}, which no export does. Choose a file that an experiment's Export wrote."
-        )
-    if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
-        raise InvalidError(f"{name!r} is encrypted, or compressed as no export is. {ADVICE}")
-    if size > max_bytes(member.filename):
-        raise TooLargeError(
-            f"{name!r} unpacks to {size:,} bytes, more than the {max_bytes(member.filename):,} allowed here."
-        )
-    if size > max(RATIO_MATTERS_BYTES, MAX_RATIO * member.compress_size):
-        raise TooLargeError(
-            f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, as made to "
-            "exhaust memory."
-        )
 
 
 def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:

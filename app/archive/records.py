@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -9,23 +9,20 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    FiniteFloat,
-    TypeAdapter,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     model_validator,
 )
 
-from app.archive.json_text import GREATEST
+from app.bounded import Count, Number
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus
 from app.db.penalty import Regularizer
 from app.db.study import Search
-from app.db.task import Metric, TaskKind
+from app.db.task import Metric
 from app.formats.columns import Column
 from app.services.grid import Grid
-from app.services.script_config import MAX_SETTINGS, Scalar, Settings, Word
 
 MAX_LAYERS = 1000
 FIRST_YEAR, LAST_YEAR = 2000, 2200
@@ -50,12 +47,10 @@ Filename = Annotated[str, Field(min_length=1, max_length=255)]
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
 Text = Annotated[str, Field(max_length=1_000_000)]
 Reason = Annotated[str, Field(max_length=10_000)]
-Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
-Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST)]
 Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
+EachLayer = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
 Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
-SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
 
 
@@ -109,34 +104,10 @@ class ExperimentRecord(Record):
     dataset: DatasetRecord
 
 
-class LoggedConfig(BaseModel):
-    """What a user's script said of all runs of an experiment; its own settings stand beside what is named here."""
-
-    model_config = ConfigDict(extra="allow")
-
-    logged: Literal[True]
-    model: Name
-    task: TaskKind
-    metric: Metric
-
-    @model_validator(mode="after")
-    def _with_settings(self) -> Self:
-        SETTINGS.validate_python(self.model_extra)
-        return self
-
-
-class LoggedExperimentRecord(ExperimentRecord):
-    """What the runs of an experiment share that a user's script logged."""
-
-    config: LoggedConfig  # type: ignore[assignment]
-    grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_SETTINGS)
-    study: None
-
-
 class ByLayer(Record):
     """A measure by layer."""
 
-    values: Layers
+    values: EachLayer
     reasons: Reasons
 
     @model_validator(mode="after")
@@ -163,9 +134,9 @@ class Results(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    metrics: dict[Metric, FiniteFloat | None]
+    metrics: dict[Metric, Number | None]
     metric_reasons: dict[Metric, Reason] = {}
-    loss: FiniteFloat | None
+    loss: Number | None
     tokens: Count | None
     points: Count | None = None
     n_validation: Count | None = None
@@ -192,7 +163,7 @@ class RunRecord(Record):
     position: Count
     status: RunStatus
     regularizer: Regularizer
-    lam: FiniteFloat
+    lam: Number
     zeta: Zeta
     seed: Count
     config: RunConfig
@@ -203,11 +174,11 @@ class RunRecord(Record):
     queued_at: Moment
     started_at: Moment | None
     finished_at: Moment | None
-    rested_seconds: FiniteFloat = Field(0.0, ge=0)
+    rested_seconds: Number = Field(0.0, ge=0)
     heard_at: Moment | None = None
-    performance: FiniteFloat | None
+    performance: Number | None
     performance_reason: Reason | None
-    isoscore_star: FiniteFloat | None
+    isoscore_star: Number | None
     isoscore_star_reason: Reason | None
     results: Results | None
     notes: list[Reason] = Field(max_length=1000)
@@ -228,33 +199,6 @@ class RunRecord(Record):
         return self
 
 
-class LoggedRunConfig(LoggedConfig):
-    """What a user's script said of one run."""
-
-    regularizer: Regularizer
-    lam: Number
-    zeta: Zeta | None = None
-    seed: Count
-
-
-class LoggedResults(Record):
-    """What a user's script said of how its run ended."""
-
-    metrics: dict[Metric, FiniteFloat | None]
-    metric_reasons: dict[Metric, Reason]
-    n_validation: Count | None = None
-    by_layer: dict[Measure, ByLayer]
-    by_layer_n: dict[Measure, Count | None]
-    further: dict[Word, Scalar] = Field(max_length=MAX_SETTINGS)
-
-
-class LoggedRunRecord(RunRecord):
-    """A run that a user's script logged: no default stands in for what it did not say."""
-
-    config: LoggedRunConfig  # type: ignore[assignment]
-    results: LoggedResults | None  # type: ignore[assignment]
-
-
 class StepRecord(Record):
     """What a run logged at one step."""
 
@@ -262,15 +206,15 @@ class StepRecord(Record):
     step: Count
     task_loss: Number | None
     penalty: Number | None
-    layers: Annotated[dict[Measure, Layers], Field(max_length=100)] | None
+    layers: Annotated[dict[Measure, EachLayer], Field(max_length=100)] | None
 
 
 class Activation(Record):
     """Sentence vectors of a run's last layer, dimension by dimension."""
 
     n: Count
-    mean: list[FiniteFloat] = Field(min_length=1, max_length=100_000)
-    std: list[FiniteFloat] = Field(min_length=1, max_length=100_000)
+    mean: list[Number] = Field(min_length=1, max_length=100_000)
+    std: list[Number] = Field(min_length=1, max_length=100_000)
 
     @model_validator(mode="after")
     def _of_each_dimension(self) -> "Activation":

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from app.db.config import TrainingOptions
 from app.db.models import Run
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
@@ -15,6 +16,7 @@ from app.figures.setting import words
 from app.figures.sweep import Sweep
 from app.numerals import plural
 from app.regularizers import NAMES
+from app.search.fields import FIELDS
 
 LONGEST_NAME = 24
 MOST_VALUES = 20
@@ -77,8 +79,9 @@ def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
 
 
 def _of_grid(sweep: Sweep, field: str, values: list[Cell]) -> Axis:
-    # Names that were told apart for the reader are none that a search knows.
-    known = field not in sweep.told and all(isinstance(value, str | int | float) for value in sweep.grid[field])
+    # A search knows neither a script's own settings, which may be called as other fields are, nor names told apart.
+    searched = field in TrainingOptions.model_fields and field in FIELDS and field not in sweep.told
+    known = searched and all(isinstance(value, str | int | float) for value in sweep.grid[field])
     return Axis(field if known else "", field.replace("_", " "), values)
 
 

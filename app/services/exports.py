@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -66,7 +66,7 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive.add(README, [told.encode()])
     archive.add(EXPERIMENT, [write_json(_experiment(experiment))])
     ids = [run.id for run in experiment.runs]
-    archive.add(RUNS, map(write_json, _runs(context, experiment.id)))
+    archive.add(RUNS, map(write_json, _runs(context, ids)))
     archive.add(STEPS, map(write_json, _steps(context, ids)))
     archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
     for figure in figures:
@@ -81,11 +81,13 @@ def _experiment(experiment: Experiment) -> dict[str, Any]:
     return told | {"dataset": _columns(experiment.dataset, DatasetRecord.model_fields)}
 
 
-def _runs(context: Context, experiment_id: str) -> Iterator[dict[str, Any]]:
-    wanted = select(Run).where(Run.experiment_id == experiment_id).order_by(Run.position)
+def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Those that the experiment had when its grid was read, as one that is begun meanwhile may add values to it."""
     with context.sessions() as session:
-        for run in session.scalars(wanted.execution_options(yield_per=FEW_AT_ONCE)):
-            yield _columns(run, RunRecord.model_fields)
+        for start in range(0, len(run_ids), FEW_AT_ONCE):
+            some = Run.id.in_(run_ids[start : start + FEW_AT_ONCE])
+            for run in session.scalars(select(Run).where(some).order_by(Run.position)):
+                yield _columns(run, RunRecord.model_fields)
 
 
 def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:

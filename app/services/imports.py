@@ -9,8 +9,9 @@ from pydantic import BaseModel
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from app.archive.logged_records import LoggedConfig
 from app.archive.reading import Archive, Found, check_archive, open_archive
-from app.archive.records import DatasetRecord, LoggedConfig, RunRecord
+from app.archive.records import DatasetRecord, RunRecord
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunFigure, RunStatus, Step
 from app.db.session import hold

@@ -6,14 +6,20 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from app.db.config import Seed, TrainingOptions, Zeta
+from app.bounded import bounded
+from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, Metric, TaskKind
-from app.errors import InvalidError
-from app.figures.setting import UNKNOWN
+from app.errors import InvalidError, TooLargeError
+from app.figures.setting import UNKNOWN, cell
+from app.numerals import count
 from app.services.names import MAX_NAME_CHARACTERS, one_line
 
 MAX_SETTINGS = 100
+MAX_FIELDS = MAX_SETTINGS + 1
+"""Of a grid: the settings, and the model."""
+MAX_GRID_BYTES = 2 * 2**20
+"""Of all values by which the runs of an experiment are told apart: its page shows every one of them."""
 
 
 def _that_can_be_seen(name: str) -> str:
@@ -30,8 +36,8 @@ Name = Annotated[
     AfterValidator(_that_can_be_seen),
 ]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-Scalar = bool | int | FiniteFloat | Line
-Number = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
+# Of the whole union, or a whole number that is too great for one would be taken for a fraction.
+Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
 OWN = frozenset({*COORDINATES, "logged"})
@@ -47,6 +53,8 @@ def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if name in OWN:
             raise ValueError(f"expected {name} beside the settings, not among them")
+        if value == UNKNOWN:
+            raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
         if name in KNOWN:
             try:
                 KNOWN[name].validate_python(value)
@@ -93,8 +101,10 @@ class ScriptRun(BaseModel):
     task: TaskKind
     metric: Metric = Field(description="What performance is measured by; the same in all runs of an experiment.")
     regularizer: Regularizer = Regularizer.NONE
-    lam: Number = 0.0
-    zeta: Zeta | None = Field(None, description="Of I-STAR, for which it has to be given.")
+    lam: Annotated[Weight, AfterValidator(bounded)] = 0.0
+    zeta: Annotated[Zeta, AfterValidator(bounded)] | None = Field(
+        None, description="Of I-STAR, for which it has to be given."
+    )
     seed: Seed
     settings: Settings = Field(
         default_factory=dict,
@@ -118,6 +128,13 @@ class ScriptRun(BaseModel):
         if self.metric not in METRICS[self.task]:
             of_it = ", ".join(METRICS[self.task])
             raise InvalidError(f"Expected a metric of {self.task}, one of {of_it}; got {self.metric}.", "metric")
+        if self.regularizer is Regularizer.NONE and self.lam:
+            names = ", ".join(one for one in Regularizer if one is not Regularizer.NONE)
+            raise InvalidError(
+                f"Expected the regularizer whose strength lam = {self.lam:g} is, one of {names}; got none, which is "
+                "plain training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
+                "regularizer",
+            )
         if self.regularizer is Regularizer.ISTAR and self.lam and self.zeta is None:
             raise InvalidError("Expected zeta, which I-STAR shrinks the covariance by; give the script's own.", "zeta")
 
@@ -132,6 +149,35 @@ def differ(config: Mapping[str, Any], grid: Mapping[str, list[Any]], new: Mappin
     for name in sorted(apart):
         value = new.get(name, UNKNOWN)
         values = grown.get(name, [config.get(name, UNKNOWN)])
-        if json.dumps(value) not in map(json.dumps, values):  # which tells true from 1
+        alike = [known for known in values if cell(known) == cell(value)]
+        _require_told_apart(name, value, alike)
+        if not alike:
             grown[name] = [*values, value]
+    _require_small(grown)
     return grown
+
+
+def _require_told_apart(name: str, value: Any, alike: list[Any]) -> None:
+    """Refuse a value that figures and tables would take for another one, as true for the text "yes"."""
+    for known in alike:
+        if isinstance(cell(value), str) and json.dumps(known) != json.dumps(value):
+            raise InvalidError(
+                f"Expected a {name} that reads unlike those of the experiment's other runs, got {json.dumps(value)}, "
+                f"which is shown as {json.dumps(known)} is. Say both in the same way.",
+                "settings",
+            )
+
+
+def _require_small(grid: Mapping[str, list[Any]]) -> None:
+    advice = "Begin another experiment, or say as environment what runs are not told apart by."
+    if (names := len(grid.keys() - {"model"})) > MAX_SETTINGS:
+        raise TooLargeError(
+            f"Expected the runs of one experiment to differ in at most {MAX_SETTINGS} settings, got {names}. {advice}",
+            "settings",
+        )
+    if len(json.dumps(grid)) > MAX_GRID_BYTES:
+        raise TooLargeError(
+            f"Expected all values of the settings that an experiment's runs differ in to take at most "
+            f"{count(MAX_GRID_BYTES)} bytes, got more. {advice}",
+            "settings",
+        )

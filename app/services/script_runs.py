@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.bounded import Count, Number
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
 from app.db.session import hold
@@ -31,7 +32,7 @@ ROUNDING = 1e-5
 MEASURES = (*WATCHED, *OF_SENTENCES)
 ISOSCORE_STAR = Scale("IsoScore★", 0)
 
-ByLayer = dict[str, Annotated[list[FiniteFloat | None], Field(max_length=MAX_LAYERS)]]
+ByLayer = dict[str, Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]]
 
 
 def _that_there_are(measures: Sequence[str]) -> None:
@@ -51,8 +52,8 @@ class LoggedStep(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     step: int = Field(ge=0, lt=2**31)
-    task_loss: FiniteFloat | None = None
-    penalty: FiniteFloat | None = Field(None, description="As it was added to the task's loss.")
+    task_loss: Number | None = None
+    penalty: Number | None = Field(None, description="As it was added to the task's loss.")
     layers: ByLayer | None = Field(
         None, description="Measures by layer, first transformer layer first; null where one is undefined."
     )
@@ -62,7 +63,7 @@ class LoggedStep(BaseModel):
     @classmethod
     def _known(cls, layers: ByLayer | None) -> ByLayer | None:
         _that_there_are(list(layers or ()))
-        return layers
+        return layers or None
 
 
 class LoggedSteps(BaseModel):
@@ -78,9 +79,11 @@ class LoggedLayers(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    values: list[FiniteFloat | None] = Field(max_length=MAX_LAYERS, description="First transformer layer first.")
+    values: list[Number | None] = Field(
+        min_length=1, max_length=MAX_LAYERS, description="First transformer layer first."
+    )
     reasons: list[Line | None] | None = Field(None, description="Beside each null, why.", max_length=MAX_LAYERS)
-    n: int | None = Field(None, ge=1, lt=2**53, description="Points behind each.")
+    n: Count | None = Field(None, ge=1, description="Points behind each.")
 
 
 class Ending(BaseModel):
@@ -89,15 +92,15 @@ class Ending(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     error: Line | None = Field(None, min_length=1, description="What went wrong; the run has failed then.")
-    metrics: dict[Metric, FiniteFloat | None] = Field(
+    metrics: dict[Metric, Number | None] = Field(
         default_factory=dict,
         description="On the validation rows, as parts of 1, never as percentages; that of the experiment is the "
         "performance.",
     )
     metric_reasons: dict[Metric, Line] = Field(default_factory=dict, description="Why a metric is null.")
-    isoscore_star: FiniteFloat | None = Field(None, description="Of the trained model, from 0 to 1.")
+    isoscore_star: Number | None = Field(None, description="Of the trained model, from 0 to 1.")
     isoscore_star_reason: Line | None = None
-    n_validation: int | None = Field(None, ge=1, lt=2**53)
+    n_validation: Count | None = Field(None, ge=1)
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
     results: dict[Word, Scalar] = Field(default_factory=dict, max_length=100, description="Whatever else came out.")
     notes: list[Line] = Field(default_factory=list, max_length=MAX_NOTES, description="What has to be known.")
@@ -172,6 +175,7 @@ def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
         run = _find(session, run_id)
         if run.status is not RunStatus.STREAMING:
             raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
+        _require_one_depth(session, run_id, told)
         numbers = [one.step for one in told.steps]
         stored = {row.step: row for row in session.scalars(select(Step).where(_of(run_id), Step.step.in_(numbers)))}
         for one in told.steps:
@@ -298,6 +302,19 @@ def _require_script(run: Run) -> Run:
 
 def _of(run_id: str) -> Any:
     return Step.run_id == run_id
+
+
+def _require_one_depth(session: Session, run_id: str, told: LoggedSteps) -> None:
+    """Refuse measures of more or fewer layers than the run has told before: figures show layers by steps."""
+    if new := [one.layers for one in told.steps if one.layers]:
+        before = session.scalar(select(Step.layers).where(_of(run_id), Step.layers.is_not(None)).limit(1))
+        depths = list(dict.fromkeys(len(values) for layers in [before or {}, *new] for values in layers.values()))
+        if len(depths) > 1:
+            raise InvalidError(
+                f"Expected every measure of this run's layers as a list of {depths[0]}, null where it is undefined, as "
+                f"the first was; got one of {depths[1]}.",
+                "steps",
+            )
 
 
 def _with(notes: list[str], more: Sequence[str]) -> list[str]:

@@ -74,7 +74,7 @@ def _places(groups: Sequence[Hashable]) -> list[list[int]]:
     return list(gathered.values())
 
 
-def _scaled(values: Sequence[float]) -> Values:
+def _scaled(values: Sequence[float] | Values) -> Values:
     """As parts of the greatest of them, so that no square of the very great or very small is lost."""
     found = np.array(values, float)
     return np.asarray(found / (np.abs(found).max(initial=0.0) or 1.0), float)
@@ -127,8 +127,13 @@ def _ranks(values: Values, places: Sequence[list[int]]) -> Values:
 
 
 def _standard(values: Values, places: Sequence[list[int]]) -> Values:
-    """Less the mean of its group, and of length 1 together."""
-    centred = values.copy()
+    """Less the mean of its group, and of length 1 together.
+
+    Seen from a value of the group, so that one whose values are all alike is nothing but 0, however small the others.
+    """
+    centred = np.empty_like(values)
     for group in places:
-        centred[group] -= values[group].mean()
+        seen = values[group] - values[group[0]]
+        centred[group] = seen - seen.mean()
+    centred = _scaled(centred)
     return np.asarray(centred / np.linalg.norm(centred), float)

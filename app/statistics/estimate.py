@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import fsum, sqrt
+from math import fsum, hypot, sqrt
 from statistics import NormalDist, fmean
 
 # Student's t at 97.5 %, for 1 to 30 degrees of freedom.
@@ -71,11 +71,12 @@ def _half_width(values: Sequence[float], error: Error) -> float:
 def _deviation(values: Sequence[float]) -> float:
     """The sample standard deviation, many times as fast as that of ``statistics``, which works in fractions.
 
-    Seen from the first value, so that it is nothing but 0 where all are alike.
+    Seen from the first value, so that it is nothing but 0 where all are alike; ``hypot`` loses no square of the very
+    great or very small.
     """
     seen = [value - values[0] for value in values]
     mean = fsum(seen) / len(seen)
-    return sqrt(fsum((one - mean) ** 2 for one in seen) / (len(seen) - 1))
+    return hypot(*(one - mean for one in seen)) / sqrt(len(seen) - 1)
 
 
 def t_quantile(degrees: int) -> float:

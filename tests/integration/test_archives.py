@@ -16,6 +16,9 @@ from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Ste
 from app.db.study import Search
 from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES
 from app.services import imports
+from app.services.exports import export_experiment
+from app.services.script_config import ScriptRun
+from app.services.script_runs import begin_run
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from workers.reconcile import advance_searches, wanted
 
@@ -58,6 +61,23 @@ def test_an_experiment_comes_in_elsewhere_with_identical_figures_and_rows(client
                 == elsewhere.get(f"/runs/{copied['id']}/figures/{slug}.csv").text
             )
         assert elsewhere.get(f"/runs/{copied['id']}", headers={"Accept": "text/html"}).status_code == 200
+
+
+def test_a_run_that_its_script_begins_while_its_experiment_is_exported_is_left_out_whole(context, elsewhere):
+    told = {"experiment": "e", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
+
+    def begin(seed):
+        return begin_run(context, ScriptRun(**told, seed=seed, settings={"lr": 0.1 * (seed + 1)}))
+
+    def figures_of(experiment):
+        begin(1)
+        return []
+
+    with export_experiment(context, begin(0).experiment_id, figures_of).file as file:
+        file.seek(0)
+        answer = sent(elsewhere, file.read())
+    assert (answer.status_code, answer.json()["grid"]) == (201, {})
+    assert [run["seed"] for run in answer.json()["runs"]] == [0]
 
 
 def test_what_is_undefined_travels_as_null_with_its_reason_and_never_as_nan(client, context, experiment, elsewhere):

@@ -1,7 +1,10 @@
 """Files that say they are exported experiments: each is refused with a sentence, and leaves nothing behind."""
 
 import json
+import struct
+import tracemalloc
 import zipfile
+import zlib
 
 import pytest
 from fastapi.testclient import TestClient
@@ -11,7 +14,7 @@ from sqlalchemy import func, select
 
 from app.archive import members as limits
 from app.archive import reading
-from app.archive.reading import check_archive
+from app.archive.reading import check_archive, open_archive
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
 from app.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from app.main import create_app
@@ -130,6 +133,23 @@ def test_a_bomb_that_lies_about_its_size_is_refused_too(refusal, files):
     assert "cannot be read as a zip archive" in refusal(altered)
 
 
+def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memory(refusal, files):
+    blanks = 64 * 2**20
+    long = packed(files | {"manifest.json": files["manifest.json"] + b" " * blanks}, manifest=False)
+    size, honest = len(files["manifest.json"]), zlib.crc32(files["manifest.json"])
+    declared = struct.pack("<I", size + blanks)
+    place = long.rindex(b"PK\x01\x02")  # of the manifest, which is the last in the directory
+    assert long[place + 24 : place + 28] == declared
+    lying = bytearray(long)
+    lying[place + 16 : place + 20], lying[place + 24 : place + 28] = struct.pack("<I", honest), struct.pack("<I", size)
+    tracemalloc.start()
+    try:
+        assert "(Bad CRC-32 for file 'manifest.json')" in refusal(bytes(lying))
+        assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
 def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     def lines(name, old, new):
         assert old in files[name]
@@ -142,8 +162,9 @@ def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     )
     assert "beyond 1e-100 to 1e+100" in refusal(lines("runs.jsonl", b'"loss":0.5', b'"loss":1e999'))
     assert "beyond 2 to the power of 53" in refusal(lines("runs.jsonl", b'"tokens":400', b'"tokens":' + b"9" * 99))
-    deep = lines("runs.jsonl", b'["it","is",1,true]', b"[" * 100_000 + b"]" * 100_000)
-    assert "nested too deeply" in refusal(deep)
+    for depth in (100, 400, 100_000):
+        deep = lines("runs.jsonl", b'["it","is",1,true]', b"[" * depth + b"]" * depth)
+        assert refusal(deep) == f"runs.jsonl, line 1 cannot be read: it is nested too deeply. {ADVICE}"
     assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'"task_loss":0.1', b'"task_loss":NaN'))
     assert "steps.jsonl, line 1: " in refusal(lines("steps.jsonl", b'{"run"', b'{"runs"'))
     cut = packed(files | {"steps.jsonl": files["steps.jsonl"][:-1]})
@@ -176,12 +197,18 @@ def test_rows_must_fit_together(refusal, files):
     assert told("runs.jsonl", lambda one: one["results"]["by_layer"]["twonn"].update(reasons=[])) == (
         f"runs.jsonl, line 1: Expected a reason or null for each of 2 layers, got 0. {ADVICE}"
     )
+    assert "at least 1 item" in told(
+        "runs.jsonl", lambda one: one["results"]["by_layer"].update(silhouette={"values": [], "reasons": []})
+    )
     assert told("runs.jsonl", lambda one: one.update(more=1)).startswith("runs.jsonl, line 1: more: ")
     assert told("steps.jsonl", lambda one: one.update(run="0" * 32)) == (
         f"steps.jsonl tells of a run that is not in runs.jsonl. {ADVICE}"
     )
     assert told("steps.jsonl", lambda one: one.update(step=10), 1) == (
         f"steps.jsonl has the steps of a run out of order, or one twice. {ADVICE}"
+    )
+    assert told("steps.jsonl", lambda one: one["layers"].update(isoscore_star=[0.5]), 1) == (
+        f"steps.jsonl has measures of more layers of a run than others. {ADVICE}"
     )
     figure = json.loads(files["run_figures.jsonl"].splitlines()[0])
     assert told("run_figures.jsonl", lambda one: one.update(figure), 1) == (
@@ -191,6 +218,14 @@ def test_rows_must_fit_together(refusal, files):
         f"run_figures.jsonl, line 1: Expected as many deviations as the 2 means, got 1. {ADVICE}"
     )
     assert told("experiment.json", lambda one: one["grid"].update(seed=[1])).startswith("experiment.json: ")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, OSError, ValueError])
+def test_what_goes_wrong_while_an_archive_is_open_is_not_said_to_be_the_files_fault(files, tmp_path, error):
+    path = tmp_path / "sweep.zip"
+    path.write_bytes(packed(files))
+    with pytest.raises(error, match="No space left"), open_archive(path):
+        raise error("No space left on device")
 
 
 def test_more_rows_or_longer_lines_than_the_limit_are_refused(files, tmp_path, monkeypatch):

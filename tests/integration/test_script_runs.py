@@ -1,5 +1,6 @@
 """Runs that a user's own script writes, over the API and on the pages."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -79,6 +80,51 @@ def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its
     assert client.get(f"/runs/{first['id']}").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [(True, "yes"), ([1, 2], "1, 2"), (["a, b"], ["a", "b"]), (None, ["unknown"])]
+)
+def test_values_of_a_setting_that_would_be_shown_alike_and_averaged_are_refused(begin, client, first, second):
+    begin(settings={} if first is None else {"flag": first})
+    answer = begin(settings={"flag": second})
+    assert (answer.status_code, answer.json()["field"]) == (422, "settings")
+    known = json.dumps("unknown" if first is None else first)
+    assert answer.json()["detail"] == (
+        f"Expected a flag that reads unlike those of the experiment's other runs, got {json.dumps(second)}, which is "
+        f"shown as {known} is. Say both in the same way."
+    )
+
+
+def test_numbers_are_one_setting_however_they_are_written_and_true_is_another(begin, client):
+    for seed, value in enumerate((1, 1.0, True)):
+        run = begin(seed=seed, settings={"flag": value}).json()
+    assert client.get(f"/api/experiments/{run['experiment_id']}").json()["grid"] == {"flag": [1, True]}
+
+
+def test_the_runs_of_an_experiment_have_no_more_settings_than_its_pages_and_its_export_can_hold(begin, client):
+    advice = "Begin another experiment, or say as environment what runs are not told apart by."
+    run = begin(settings={f"first_{number}": number for number in range(60)}).json()
+    answer = begin(settings={f"second_{number}": number for number in range(41)})
+    assert (answer.status_code, answer.json()["field"]) == (413, "settings")
+    assert answer.json()["detail"] == (
+        f"Expected the runs of one experiment to differ in at most 100 settings, got 101. {advice}"
+    )
+    assert begin(settings={f"second_{number}": number for number in range(40)}).status_code == 201
+    assert len(client.get(f"/api/experiments/{run['experiment_id']}").json()["runs"]) == 2
+
+
+def test_the_values_of_settings_are_refused_once_they_are_more_than_pages_can_show(begin):
+    answers = [begin(experiment="wide", settings={"rows": [str(seed) * 900] * 999}) for seed in range(3)]
+    assert [answer.status_code for answer in answers] == [201, 201, 413]
+    assert (
+        answers[-1]
+        .json()["detail"]
+        .startswith(
+            "Expected all values of the settings that an experiment's runs differ in to take at most 2,097,152 bytes, "
+            "got more. Begin another experiment"
+        )
+    )
+
+
 def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
     for _ in range(2):
         assert begin(id="0" * 32).json()["id"] == "0" * 32
@@ -91,12 +137,34 @@ def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
     [
         ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
         ({"zeta": None}, "zeta", "Expected zeta, which I-STAR shrinks the covariance by"),
+        (
+            {"regularizer": "none", "lam": 2, "zeta": None},
+            "regularizer",
+            "Expected the regularizer whose strength lam = 2 is, one of istar, istar_unbiased, cosreg, entropy, "
+            "spectrum; got none, which is plain training. Give the strength of a penalty of your own among the "
+            "settings, and leave lam at 0.",
+        ),
         ({"settings": {"lam": 2}}, "settings", "expected lam beside the settings, not among them"),
         (
             {"settings": {"batch_size": 0}},
             "settings",
             "batch_size is one of Isoscope's settings and has its meaning: Input should be greater than or equal to 1, "
             "got 0",
+        ),
+        (
+            {"settings": {"head": "unknown"}},
+            "settings",
+            "Expected a head other than 'unknown', as what is not said is shown: leave it out.",
+        ),
+        (
+            {"settings": {"hash": 2**60}},
+            "settings",
+            "Expected a whole number up to 2 to the power of 53, got 1152921504606846976.",
+        ),
+        (
+            {"settings": {"eps": 1e-120}},
+            "settings",
+            "Expected a number of a size from 1e-100 to 1e+100, or 0, got 1e-120.",
         ),
     ],
 )
@@ -173,6 +241,7 @@ def test_a_name_of_which_nothing_can_be_seen_is_refused(begin, field):
     ("step", "sentence"),
     [
         ('{"step": 1, "task_loss": NaN}', "finite number"),
+        ('{"step": 1, "task_loss": 1e200}', "Expected steps.0.task_loss up to 1e+100, got 1e+200."),
         ('{"step": -1}', "Expected steps.0.step of at least 0, got -1."),
         ('{"step": 1, "layers": {"beauty": [1]}}', "Expected measures among isoscore_star, "),
     ],
@@ -227,7 +296,7 @@ def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(clie
     ("metric", "value", "sentence"),
     [
         ("accuracy", 93.5, "Expected accuracy from 0 to 1, got 93.5; a percentage has to be divided by 100"),
-        ("matthews", -1e300, "Expected matthews from −1 to 1, got -1e+300; a percentage has to be divided by 100"),
+        ("matthews", -1e30, "Expected matthews from −1 to 1, got -1e+30; a percentage has to be divided by 100"),
     ],
 )
 def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, begin, metric, value, sentence):
@@ -271,6 +340,38 @@ def test_each_value_by_layer_has_a_reason_or_none_beside_it(client, begin):
     ending = {"by_layer": {"twonn": {"values": [1.0, None], "reasons": ["no"]}}}
     answer = client.post(f"/api/runs/{run['id']}/finish", json=ending)
     assert answer.json()["detail"] == ("Expected a reason or null beside each of the 2 values of twonn, got 1 reasons.")
+
+
+def test_a_measure_of_no_layer_is_refused_at_steps_and_at_the_end(client, begin):
+    run = begin().json()
+    for answer, place in (
+        (log(client, run, {"step": 1, "layers": {"twonn": []}}), "steps.0.layers.twonn"),
+        (
+            client.post(f"/api/runs/{run['id']}/finish", json={"by_layer": {"silhouette": {"values": []}}}),
+            "by_layer.silhouette.values",
+        ),
+    ):
+        assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(f"{place}: List should have at least 1 item")
+
+
+def test_measures_of_a_run_are_of_the_same_layers_at_every_step(client, begin):
+    run = begin().json()
+    log(client, run, {"step": 1, "layers": {}}, {"step": 2, "layers": {"isoscore_star": [0.5, None]}}, {"step": 3})
+    for step in (
+        {"step": 4, "layers": {"isoscore_star": [0.5]}},
+        {"step": 4, "layers": {"mean_cosine": [0.5, 0.5], "isoscore_star": [0.5]}},
+    ):
+        answer = log(client, run, step)
+        assert (answer.status_code, answer.json()["field"]) == (422, "steps")
+        assert answer.json()["detail"] == (
+            "Expected every measure of this run's layers as a list of 2, null where it is undefined, as the first was; "
+            "got one of 1."
+        )
+    assert log(client, run, {"step": 4, "layers": {"mean_cosine": [None, 0.5]}}).status_code == 200
+    figure = f"/runs/{run['id']}/figures/layers.csv?measure=isoscore_star"
+    assert client.get(figure).text.splitlines() == ["step,layer_1,layer_2", "2,0.5,"]
+    assert client.get(f"/runs/{run['id']}").status_code == 200
 
 
 def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begin):

@@ -63,6 +63,15 @@ def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
     assert axis.name == ""
 
 
+@pytest.mark.parametrize("field", ["hidden", "status", "data"])
+def test_a_setting_of_a_script_s_own_has_an_axis_that_writes_no_search(field):
+    told = [run(1.0, seed) for seed in (0, 1)]
+    for one, value in zip(told, (128, 256), strict=True):
+        one.config[field] = value
+    axis = next(axis for axis in drawn(sweep(*told, **{field: [128, 256]}))[0].dimensions if axis.label == field)
+    assert (axis.name, list(axis.ticktext)) == ("", ["128", "256"])
+
+
 def test_what_a_script_did_not_say_is_unknown_and_what_means_nothing_has_no_value():
     told = [run(0.0), run(1.0, zeta=0.2, batch_size=16), run(1.0, 1, zeta=0.5, batch_size=8)]
     del told[0].config["batch_size"]

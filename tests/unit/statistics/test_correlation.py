@@ -163,6 +163,14 @@ def test_the_greatest_and_the_least_of_numbers_have_a_p():
     assert found.pearson.p >= found.smallest_p
 
 
+def test_a_group_of_very_small_values_beside_one_of_equal_ones_is_correlated():
+    y, groups = [1.0, 2.0, 3.0, 0.1, 0.5, 0.2], ["a", "a", "a", "b", "b", "b"]
+    found = together([0.1, 0.1, 0.1, 1e-170, 2e-170, 3e-170], y, groups=groups)
+    expected = together([0.1, 0.1, 0.1, 1.0, 2.0, 3.0], y, groups=groups)
+    assert found.pearson.value == pytest.approx(expected.pearson.value)
+    assert (found.pearson.p, found.spearman) == (expected.pearson.p, expected.spearman)
+
+
 def test_ten_thousand_runs_are_correlated_in_a_second_and_little_memory():
     random = np.random.default_rng(0)
     x, y = random.random(10_000), random.random(10_000)

@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from app.statistics.estimate import estimate, t_quantile
+from app.statistics.estimate import Error, estimate, t_quantile
 
 
 @pytest.mark.parametrize("degrees", [*range(1, 61), 100, 499])
@@ -25,3 +25,10 @@ def test_one_value_has_a_mean_and_no_interval():
 
 def test_equal_values_have_an_interval_of_no_width():
     assert estimate([0.5, 0.5, 0.5]).half_width == 0
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1.0, 1e200])
+def test_values_of_any_size_have_an_interval(factor):
+    values = [0.81, 0.84, 0.79]
+    assert estimate([factor * one for one in values]).half_width == pytest.approx(factor * estimate(values).half_width)
+    assert estimate([factor, 2 * factor], Error.STD).half_width == pytest.approx(factor / 2**0.5)

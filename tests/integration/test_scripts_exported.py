@@ -1,0 +1,90 @@
+"""Whatever a script may log, its experiment leaves as a file that another Isoscope takes."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.services import imports
+from app.services.script_runs import MEASURES
+from tests.archives import exported, sent
+
+PLAIN = {
+    "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
+    "seed": 0,
+}  # fmt: skip
+NUMBERS = st.sampled_from([0.0, 1e-323, 1e-150, 1e-101, 1e-100, 0.5, 1.0, 1e6, 1e100, 1.1e100, 1e200]).flatmap(
+    lambda size: st.sampled_from([size, -size])
+) | st.floats(0, 1)
+WHOLE = st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, 2**60, 10**30])
+WORDS = st.sampled_from(["a", "hidden", "learning_rate", "batch_size", "layers"])
+LINES = st.text(max_size=9) | st.sampled_from([" ", "x" * 1000, "\0", "unknown", "="])
+NAMES = LINES.map(lambda text: f"m{text}")
+SCALARS = st.booleans() | NUMBERS | WHOLE | LINES
+VALUES = st.lists(st.none() | NUMBERS, max_size=3)
+BEGUN = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": NAMES, "lam": NUMBERS, "zeta": NUMBERS, "seed": WHOLE,
+        "regularizer": st.sampled_from(["none", "istar", "cosreg"]),
+        "settings": st.dictionaries(WORDS, SCALARS | st.lists(SCALARS, max_size=2), max_size=2),
+        "environment": st.dictionaries(WORDS, LINES, max_size=1),
+        "probe": st.fixed_dictionaries({"tokens": WHOLE, "texts": WHOLE}),
+    },
+)  # fmt: skip
+STEPS = st.fixed_dictionaries(
+    {"step": WHOLE},
+    optional={
+        "task_loss": NUMBERS, "penalty": NUMBERS, "reason": LINES,
+        "layers": st.dictionaries(st.sampled_from(MEASURES), VALUES, max_size=1),
+    },
+)  # fmt: skip
+ENDED = st.fixed_dictionaries(
+    {},
+    optional={
+        "metrics": st.dictionaries(st.sampled_from(["accuracy", "matthews"]), NUMBERS),
+        "isoscore_star": NUMBERS, "n_validation": WHOLE, "error": LINES, "notes": st.lists(LINES, max_size=1),
+        "by_layer": st.dictionaries(
+            st.sampled_from(MEASURES), st.fixed_dictionaries({"values": VALUES}, optional={"n": WHOLE}), max_size=1
+        ),
+        "results": st.dictionaries(WORDS, SCALARS, max_size=1),
+    },
+)  # fmt: skip
+TAKEN = {200, 201}
+
+
+def told(client, path, wished, plain):
+    """The answer to what a script says, or to what is plain where that was refused with a sentence."""
+    answer = client.post(path, json=wished)
+    assert answer.status_code in {*TAKEN, 413, 422}, answer.text
+    if answer.status_code not in TAKEN:
+        assert answer.json()["detail"]
+        answer = client.post(path, json=plain)
+        assert answer.status_code in TAKEN, answer.text
+    return answer.json()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(begun=st.lists(BEGUN, min_size=1, max_size=2), steps=st.lists(STEPS, max_size=2), ended=ENDED)
+def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, monkeypatch, begun, steps, ended):
+    # A process of its own would take most of the time.
+    monkeypatch.setattr(imports, "run_in_sandbox", lambda check, path, **limits: check(path))
+    here = there = None
+    try:
+        for wished in begun:
+            run = told(client, "/api/runs", PLAIN | wished, PLAIN)
+            here = run["experiment_id"]
+            for step in steps:
+                told(client, f"/api/runs/{run['id']}/steps", {"steps": [step]}, {"steps": []})
+            told(client, f"/api/runs/{run['id']}/finish", ended, {})
+        answer = sent(elsewhere, exported(client, here))
+        assert answer.status_code == 201, answer.text
+        there = answer.json()["id"]
+        runs, copies = (one.get(f"/api/experiments/{row}").json() for one, row in ((client, here), (elsewhere, there)))
+        assert copies["grid"] == runs["grid"]
+        for run, copy in zip(runs["runs"], copies["runs"], strict=True):
+            first, second = client.get(f"/api/runs/{run['id']}").json(), elsewhere.get(f"/api/runs/{copy['id']}").json()
+            for name in ("config", "steps", "results", "performance", "isoscore_star", "status", "notes"):
+                assert second[name] == first[name], name
+    finally:
+        for one, row in ((client, here), (elsewhere, there)):
+            if row is not None:
+                assert one.delete(f"/api/experiments/{row}").status_code == 204
