@@ -20,7 +20,7 @@ COORDINATES = (REGULARIZER, LAM, ZETA)
 """What every setting of a figure has by itself."""
 OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
 FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
-"""All that runs can be grouped by; a task is the data set by its name, as in a search."""
+"""What any runs can be grouped by; a task is the data set by its name, as in a search."""
 OF_THE_TASK = frozenset({"text_columns", "label_column", "metric"})
 WITHOUT_EFFECT = frozenset({"export", "probe_every"})
 NOT_BY_ITSELF = frozenset({TASK, EXPERIMENT, SEED}) | OF_THE_TASK | WITHOUT_EFFECT
@@ -91,9 +91,15 @@ class Gathered:
         return self.whole._known if self.whole else defaultdict(dict)
 
     @cached_property
+    def fields(self) -> list[str]:
+        """All that the runs can be grouped by: ``FIELDS``, and before the seed what scripts of users' own said."""
+        said = {name for config in self._configs if config.get("logged") for name in config} - {*FIELDS, "logged"}
+        return [*FIELDS[:-1], *sorted(said), SEED]
+
+    @cached_property
     def differing(self) -> list[str]:
-        """The fields in which some of the runs differ, in the order of ``FIELDS``."""
-        return [field for field in (self.whole.differing if self.whole else FIELDS) if self._differs(field)]
+        """The fields in which some of the runs differ, in the order of ``fields``."""
+        return [field for field in (self.whole.differing if self.whole else self.fields) if self._differs(field)]
 
     @cached_property
     def varying(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.db.models import Run
 from app.figures.figure import Cell
-from app.figures.gathered import EXPERIMENT, FIELDS, Gathered, order
+from app.figures.gathered import EXPERIMENT, Gathered, order
 from app.numerals import short
 from app.regularizers import coordinates
 
@@ -25,7 +25,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What was set, in the order of ``FIELDS``."""
+    """What was set, in the order of ``Gathered.fields``."""
 
     sides: list[Side]
     differing: dict[str, list[list[str]]]
@@ -41,7 +41,7 @@ def settings(gathered: Gathered) -> Settings:
     """All settings of the runs, but for the experiment that they are of."""
     columns = _columns(gathered)
     shown = columns[:MOST_COLUMNS]
-    compared = [field for field in FIELDS if field != EXPERIMENT]
+    compared = [field for field in gathered.fields if field != EXPERIMENT]
     differing = {
         field: [_values(gathered, field, runs) for _, runs in shown]
         for field in compared

@@ -354,6 +354,38 @@ def test_a_run_that_a_script_logged_is_not_said_to_be_of_validation_tokens(clien
     assert caption.startswith("IsoScore★ is as a script logged it. ")
 
 
+@pytest.fixture
+def script(client):
+    """A finished run of a user's own script."""
+
+    def log(performance=0.5, isoscore_star=0.25, experiment="mine", lam=0.0, seed=0, **settings):
+        told = {"experiment": experiment, "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy",
+                "regularizer": "cosreg" if lam else "none", "lam": lam, "seed": seed, "settings": settings}  # fmt: skip
+        run = client.post("/api/runs", json=told).json()
+        ending = {"metrics": {"accuracy": performance}, "isoscore_star": isoscore_star}
+        assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
+
+    return log
+
+
+def test_runs_that_differ_in_a_setting_of_a_script_s_own_are_never_averaged_without_a_word(client, script):
+    script(0.5, experiment="narrow", hidden=128)
+    script(0.75, experiment="wide", hidden=256)
+    table = client.get("/api/compare/runs/table").json()
+    assert table["groups"] == ["hidden"]
+    assert [(row["group"], row["cells"][0]["mean"]) for row in table["rows"]] == [(["128"], 0.5), (["256"], 0.75)]
+    drawn = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/isotropy.csv").text)))
+    assert [(row["hidden"], float(row["performance_mean"])) for row in drawn] == [("128", 0.5), ("256", 0.75)]
+    settings = client.get("/api/compare/runs/settings").json()["differing"]
+    assert {"field": "hidden", "values": [["256"], ["128"]]} in settings
+    page = words(client.get("/compare/runs?group=lam"))
+    assert "Some points are means over runs that differ in hidden too." in page
+    assert '<input type="checkbox" name="group" value="hidden" >' in page
+    assert client.get("/api/compare/runs/table?group=lam").json()["notes"] == ["Runs in one mean differ in hidden too."]
+    seldom = client.get("/api/compare/runs/table?group=hidden&q=experiment:none").json()["detail"]
+    assert seldom.startswith("Expected fields to group runs by, got 'hidden'; known are accumulation, ")
+
+
 def test_an_experiment_without_a_run_has_empty_figures(client, launch):
     one = launch("nothing yet")
     for slug in ("lambda", "isotropy", "layers", "parallel", "methods"):

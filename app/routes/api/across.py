@@ -34,7 +34,7 @@ Group = Annotated[
     list[str] | None,
     Query(
         description="Fields that groups are made of: task, experiment, model, regularizer, lam, zeta, seed or a "
-        "training option; without one, all that varies but tasks and seeds."
+        "training option or a setting that scripts said; without one, all that varies but tasks and seeds."
     ),
 ]
 On = Annotated[

@@ -12,7 +12,7 @@ from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.figures.colouring import Colouring, choices
-from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK, scale_of
+from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, scale_of
 from app.figures.headings import head
 from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
@@ -164,7 +164,7 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         "on": on_of(scale_on(gathered, query.on)) if offered else "",
         "offered": offered,
         **figures,
-        "groupable": {field: head(field) for field in FIELDS if field in groupable},
+        "groupable": {field: head(field) for field in gathered.fields if field in groupable},
         "settings": settings(gathered),
         "suggested": f"Runs: {_what(chosen, query.q)}",
         "head": head,
