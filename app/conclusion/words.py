@@ -78,11 +78,11 @@ def tested(found: Evidence, sweep: Sweep) -> list[str]:
     return said
 
 
-def cautions(found: Evidence, sweep: Sweep, *, study: bool) -> list[str]:
+def cautions(found: Evidence, sweep: Sweep) -> list[str]:
     """What was chosen on the very rows that are shown."""
     runs = finished(sweep)
     said = []
-    if study:
+    if any(run.experiment.study for run in sweep.runs):
         said.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     if chosen := sum(map(_chose_on_validation, runs)):
         which = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"

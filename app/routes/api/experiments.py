@@ -87,7 +87,7 @@ def list_runs(
 def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
     """Whether isotropy and performance go together over its runs, and every lambda against lambda = 0."""
     experiment = experiments.get_experiment(context, experiment_id)
-    return ConclusionOut.of(Conclusion(Sweep.of(experiment), study=experiment.study is not None))
+    return ConclusionOut.of(Conclusion(Sweep.of(experiment)))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

@@ -86,7 +86,7 @@ def show_experiment(
         "errors": Error,
         "choices": choices(sweep),
         "colouring": colouring,
-        "conclusion": Conclusion(sweep, study=experiment.study is not None),
+        "conclusion": Conclusion(sweep),
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.methods],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
