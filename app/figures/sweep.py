@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from app.db.models import Experiment, Run
+from app.db.models import Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.figures.figure import Cell
 from app.figures.setting import Family, Setting, cell, setting_of, words
@@ -57,6 +57,11 @@ class Sweep:
     def setting(self, run: Run) -> Setting:
         """What a run of the sweep is one of; the same for all its seeds."""
         return self._setting_of[run]
+
+    @cached_property
+    def given_up(self) -> frozenset[Setting]:
+        """Those of which a study gave up a run by what it had reached: what it let finish flatters them."""
+        return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
 
     @cached_property
     def _setting_of(self) -> Mapping[Run, Setting]:

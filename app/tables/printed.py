@@ -54,7 +54,11 @@ def printed(summary: Summary, style: Style) -> Printed:
     """Every cell rounded, each column to the same decimals."""
     found = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
     values = [
-        _column(cells, style, style.bold and column.greater_is_better)
+        _column(
+            cells,
+            style,
+            [style.bold and column.greater_is_better and column.dataset not in row.given_up for row in summary.rows],
+        )
         for column, cells in zip(summary.columns, found, strict=True)
     ]
     usual = _usual([one.n for column in values for one in column if one is not None])
@@ -77,10 +81,11 @@ def _two_digits(std: float) -> int:
     return 1 - floor(log10(float(f"{std:.1e}")))
 
 
-def _column(cells: Sequence[Moments | None], style: Style, bold: bool) -> list[Value | None]:
+def _column(cells: Sequence[Moments | None], style: Style, bold: Sequence[bool]) -> list[Value | None]:
+    """Cells as text; ``bold`` says of each whether it may be the best."""
     decimals = decimals_of(cells) if style.decimals is None else style.decimals
-    best = _best(cells, decimals) if bold else None
-    return [one and _value(one, decimals, best) for one in cells]
+    best = _best([one for one, may in zip(cells, bold, strict=True) if may], decimals)
+    return [one and _value(one, decimals, best if may else None) for one, may in zip(cells, bold, strict=True)]
 
 
 def _value(found: Moments, decimals: int, best: str | None) -> Value:

@@ -1,5 +1,6 @@
 """Groups of runs in rows, tasks or metrics in columns, and in each cell the mean over seeds with its deviation."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,7 @@ from app.figures.figure import Cell, Table
 from app.figures.gathered import Gathered, order
 from app.figures.headings import head
 from app.figures.metrics import SCALES
+from app.figures.points import flattered
 from app.numerals import plural, short
 from app.statistics.repeats import by_seed
 
@@ -49,6 +51,8 @@ class Row(NamedTuple):
 
     labels: list[str]
     cells: list[Moments | None]
+    given_up: frozenset[str] = frozenset()
+    """Data sets on which a study gave up runs of it, so that those that it let finish flatter it."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +92,29 @@ def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Me
             found = row.setdefault(column, [])
             found += [] if value is None else [(run.seed, value)]
     columns = sorted({column for row in cells.values() for column in row}, key=_place)
+    given_up = _given_up(gathered, fields)
     rows = [
-        Row([_label(cell) for cell in labels], [_moments(cells[labels].get(column, [])) for column in columns])
+        Row(
+            [_label(cell) for cell in labels],
+            [_moments(cells[labels].get(column, [])) for column in columns],
+            frozenset(given_up[labels]),
+        )
         for labels in sorted(cells, key=lambda labels: [*map(order, fields, labels)])
     ]
     unmeasured = _unmeasured(finished, metrics) if shown is Shown.METRICS else []
-    notes = [*_notes(gathered, finished, fields, shown), *unmeasured]
+    flattering = flattered("Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.given_up])
+    notes = [*_notes(gathered, finished, fields, shown), *unmeasured, *([flattering.strip()] if flattering else [])]
     return Summary([head(field) for field in fields], columns, rows, notes)
+
+
+def _given_up(gathered: Gathered, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
+    """The data sets on which a study gave up runs of a group."""
+    found: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
+    for run in gathered.runs:
+        if run.status is RunStatus.PRUNED:
+            labels = tuple(gathered.value(run, field) for field in fields)
+            found[labels].add(gathered.datasets[run.experiment.dataset_id])
+    return found
 
 
 def _moments(measured: Sequence[tuple[int, float]]) -> Moments | None:

@@ -119,6 +119,13 @@ def test_a_setting_of_which_a_study_gave_up_a_run_is_left_out_with_a_sentence():
                                   "that counts: λ = −1; λ = 1.")  # fmt: skip
 
 
+def test_seeds_that_failed_are_counted_with_their_settings():
+    failed = [run(lam, seed, None, None, RunStatus.FAILED) for lam, seed in ((1.0, 2), (1.0, 3), (2.0, 0))]
+    assert concluded(*runs((0.0, 1.0), 2), *failed).notes == [
+        "Not in any number, because they failed, so that only other seeds count: 3 runs of λ = 1; λ = 2."
+    ]
+
+
 def test_a_study_says_that_its_p_values_are_not_exact():
     told = "A study chose λ by the results before it, so the runs are not independent and no p is exact."
     assert told in concluded(*runs((0.0, 1.0), 2, study={"over": True})).cautions

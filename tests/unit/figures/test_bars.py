@@ -68,6 +68,18 @@ def test_runs_without_a_performance_are_counted_and_are_no_reason_to_say_that_no
     assert method_bars(sweep(undefined), "accuracy").empty == told
 
 
+def test_a_setting_of_which_a_study_gave_up_a_run_is_no_bar_and_is_named():
+    survivor, given_up = run(1.0, 0, 0.99), run(1.0, 1, None, status=RunStatus.PRUNED)
+    figure = method_bars(sweep(run(0.0), run(2.0, performance=0.7), survivor, given_up), "accuracy")
+    assert [row[1:4] for row in figure.table.rows] == [[0.0, 1, 1], [2.0, 1, 1]]
+    told = (
+        "Left out, because the study gave up some of their runs by what these had reached, and those that it let "
+        "finish flatter them: λ = 1."
+    )
+    assert figure.caption.endswith(told)
+    assert method_bars(sweep(survivor, given_up), "accuracy").empty == told
+
+
 def test_intervals_are_told_only_where_there_are_several_seeds():
     alone = method_bars(sweep(run(0.0), run(1.0)), "accuracy").caption
     assert alone == "Each is one run (n = 1 seed); an interval needs two seeds or more."

@@ -76,6 +76,13 @@ def test_means_that_are_printed_alike_are_equally_good():
     assert [line.cells[0].best for line in table.lines] == [True, True, False]
 
 
+def test_what_a_study_flatters_is_never_bold():
+    cells = (("a", 0.9, frozenset({"CoLA"})), ("b", 0.5, frozenset({"MRPC"})), ("c", 0.4, frozenset()))
+    rows = [Row([name], [Moments(mean, 0.1, 3)], given_up) for name, mean, given_up in cells]
+    table = printed(Summary(["Model"], [ACCURACY], rows, []), Style())
+    assert [line.cells[0].best for line in table.lines] == [False, True, False]
+
+
 def test_one_group_alone_is_not_the_best():
     table = printed(Summary(["Model"], [ACCURACY], [Row(["a"], [Moments(0.5, 0.1, 3)])], []), Style())
     assert not table.lines[0].cells[0].best

@@ -85,6 +85,16 @@ def test_a_seed_that_was_run_twice_counts_once():
     assert of(*experiment("a", *once)).rows[0].cells[0].n == 2
 
 
+def test_a_group_of_which_a_study_gave_up_a_run_is_marked_on_that_data_set_and_told():
+    runs = [run(0.0, 0), run(1.0, 0, 0.99), run(1.0, 1, None, status=RunStatus.PRUNED)]
+    found = of(*experiment("a", *runs), *experiment("b", run(1.0, 2), on="MRPC"))
+    assert [(row.labels, row.given_up) for row in found.rows] == [(["0"], frozenset()), (["1"], {"CoLA"})]
+    assert found.notes[-1] == (
+        "Never bold, because the study gave up some of their runs by what these had reached, and those that it let "
+        "finish flatter them: 1."
+    )
+
+
 def test_of_each_metric_it_is_told_how_many_runs_have_none():
     runs = experiment("a", run(0.0, 0), run(0.0, 1), run(0.0, 2))
     metrics = {runs[0].id: {"accuracy": 0.5, "f1": None}, runs[1].id: {"accuracy": 0.75, "f1": 0.25}}
