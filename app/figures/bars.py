@@ -41,7 +41,7 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
         title="Performance by method",
         caption=_caption(bars, chosen) + flattered + unscored(sweep) if bars else "",
         table=Table(
-            ["method", *sweep.columns, "settings", "runs", "performance_mean", "performance_ci95_half_width"],
+            ["method", *sweep.columns, "settings", "seeds", "performance_mean", "performance_ci95_half_width"],
             [
                 [
                     bar.method,

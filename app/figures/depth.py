@@ -31,7 +31,7 @@ def by_depth(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str)
         title=f"{title_of(measure)} by layer",
         caption=_caption(sweep, found, measure, sizes) if lines else "",
         table=Table(
-            [*sweep.columns, "layer", "runs", f"{measure}_mean", "ci95_half_width"],
+            [*sweep.columns, "layer", "seeds", f"{measure}_mean", "ci95_half_width"],
             [
                 [*sweep.cells(setting), layer, one.n if one else 0, *cells(one)]
                 for setting, layers in lines.items()

@@ -1,6 +1,6 @@
 """Groups of runs in rows, tasks or metrics in columns, and in each cell the mean over seeds with its deviation."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from app.figures.figure import Cell, Table
 from app.figures.gathered import Gathered, order
 from app.figures.headings import head
 from app.figures.metrics import SCALES
-from app.figures.points import flattered
+from app.figures.points import flattered, named
 from app.numerals import plural, short
 from app.statistics.repeats import by_seed
 
@@ -103,8 +103,25 @@ def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Me
     ]
     unmeasured = _unmeasured(finished, metrics) if shown is Shown.METRICS else []
     flattering = flattered("Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.given_up])
-    notes = [*_notes(gathered, finished, fields, shown), *unmeasured, *([flattering.strip()] if flattering else [])]
+    notes = [
+        *_notes(gathered, finished, fields, shown),
+        *_repeated(cells),
+        *unmeasured,
+        *([flattering.strip()] if flattering else []),
+    ]
     return Summary([head(field) for field in fields], columns, rows, notes)
+
+
+def _repeated(cells: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[int, float]]]]) -> list[str]:
+    """Which groups and seeds have several runs behind one value."""
+    often = dict.fromkeys(
+        ", ".join([*map(_label, labels), f"seed {seed}"])
+        for labels, row in cells.items()
+        for measured in row.values()
+        for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
+        if runs > 1
+    )
+    return [f"Run more than once, and counted once, by the mean of such runs: {named([*often])}."] if often else []
 
 
 def _given_up(gathered: Gathered, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:

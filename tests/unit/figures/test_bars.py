@@ -30,6 +30,12 @@ def test_a_bar_is_the_best_setting_of_a_method_on_a_side_of_zero():
     assert [trace.error_x.visible for trace in plot.data] == [True, True, True, False]
 
 
+def test_a_seed_that_was_run_twice_is_one_seed_of_the_table():
+    runs = [run(1.0, 0, 0.25), run(1.0, 0, 0.75, batch_size=32)]
+    table = method_bars(sweep(*runs), "accuracy").table
+    assert [dict(zip(table.columns, row, strict=True))["seeds"] for row in table.rows] == [1]
+
+
 def test_a_best_that_was_chosen_on_these_rows_is_said_to_flatter():
     caption = method_bars(sweep(run(-3.0), run(-1.0), run(0.0)), "accuracy").caption
     assert "best of up to 2 settings, and was chosen on the very rows it is shown on" in caption

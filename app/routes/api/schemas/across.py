@@ -9,8 +9,8 @@ class MomentsOut(BaseModel):
     """A cell of a table."""
 
     mean: float
-    std: Annotated[float | None, Field(description="Sample standard deviation; null of a single run.")]
-    n: Annotated[int, Field(description="Runs behind it.")]
+    std: Annotated[float | None, Field(description="Sample standard deviation; null of a single seed.")]
+    n: Annotated[int, Field(description="Seeds behind it.")]
 
 
 class ColumnOut(BaseModel):
