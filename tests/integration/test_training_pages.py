@@ -210,7 +210,7 @@ def test_the_layers_over_steps_are_those_of_the_setting_that_is_chosen(client, l
     rows = client.get(f"{at}/layers.csv?measure=mean_cosine&setting=1").text.splitlines()
     assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
     page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
-    assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 2)." in page) == (True, True)
+    assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 1 to 2)." in page) == (True, True)
 
 
 def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
