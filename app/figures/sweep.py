@@ -7,6 +7,7 @@ from typing import Any
 
 from app.db.models import Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
+from app.figures.differing import differing
 from app.figures.figure import Cell
 from app.figures.setting import Family, Setting, cell, setting_of, words
 from app.numerals import short
@@ -29,8 +30,10 @@ class Sweep:
 
     @cached_property
     def fields(self) -> list[str]:
-        """Fields of the grid that have more than one value."""
-        return [field for field, values in self.grid.items() if len(values) > 1]
+        """Fields of the grid that have more than one value, to runs to which they mean something."""
+        several = [field for field, values in self.grid.items() if len(values) > 1]
+        differ = differing([field for field in several if field not in self.told], self.runs)
+        return [field for field in several if field in differ or field in self.told]
 
     @cached_property
     def settings(self) -> list[Setting]:
