@@ -73,7 +73,7 @@ def show_table(
             groups=chosen.fields,
             columns=[ColumnOut(dataset=one.dataset, measure=one.measure) for one in found.columns],
             rows=[
-                GroupOut(group=row.labels, cells=[one and MomentsOut(**one._asdict()) for one in row.cells])
+                GroupOut(group=row.labels, cells=[None if one is None else MomentsOut.of(one) for one in row.cells])
                 for row in found.rows
             ],
             notes=found.notes,

@@ -4,6 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from app.statistics.estimate import Estimate
+
 
 class MomentsOut(BaseModel):
     """A cell of a table."""
@@ -11,6 +13,11 @@ class MomentsOut(BaseModel):
     mean: float
     std: Annotated[float | None, Field(description="Sample standard deviation; null of a single seed.")]
     n: Annotated[int, Field(description="Seeds behind it.")]
+
+    @classmethod
+    def of(cls, found: Estimate) -> "MomentsOut":
+        """From a mean with its standard deviation."""
+        return cls(mean=found.mean, std=found.half_width, n=found.n)
 
 
 class ColumnOut(BaseModel):
