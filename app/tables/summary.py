@@ -80,6 +80,7 @@ def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Me
             found = row.setdefault(column, [])
             found += [] if value is None else [(run.seed, value)]
     columns = sorted({column for row in values.values() for column in row}, key=_place)
+    ordered = sorted(values, key=lambda labels: [*map(order, fields, labels)])
     given_up = _given_up(gathered, fields)
     rows = [
         Row(
@@ -87,13 +88,13 @@ def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Me
             [_estimate(values[labels].get(column, [])) for column in columns],
             frozenset(given_up[labels]),
         )
-        for labels in sorted(values, key=lambda labels: [*map(order, fields, labels)])
+        for labels in ordered
     ]
     unmeasured = _unmeasured(finished, metrics) if shown is Shown.METRICS else []
     flattering = flattered("Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.given_up])
     notes = [
         *_notes(gathered, finished, fields, shown),
-        *_repeated(values),
+        *_repeated({labels: values[labels] for labels in ordered}),
         *unmeasured,
         *([flattering.strip()] if flattering else []),
     ]
@@ -109,7 +110,7 @@ def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[i
         for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
         if runs > 1
     )
-    return [f"Run more than once, and counted once, by the mean of such runs: {named([*often])}."] if often else []
+    return [f"A seed of several runs counts once, by their mean: {named([*often])}."] if often else []
 
 
 def _given_up(gathered: Gathered, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:

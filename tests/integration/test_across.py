@@ -237,7 +237,11 @@ def test_the_table_as_numbers(client, two):
         {"mean": pytest.approx(0.56), "std": pytest.approx(0.01), "n": 3},
         {"mean": 0.25, "std": 0, "n": 3},
     ]
-    assert answer["notes"] == ["Runs in one mean differ in λ too."]
+    assert answer["notes"] == [
+        "Runs in one mean differ in λ too.",
+        "A seed of several runs counts once, by their mean: bert_base, seed 0; bert_base, seed 1; bert_base, seed 2 "
+        "and 3 more.",
+    ]
     file = client.get("/compare/runs/table.json?columns=metrics&group=model")
     assert file.headers["content-disposition"] == 'attachment; filename="isoscope-means.json"'
     assert [(one["Model"], one["measure"], one["n"]) for one in json.loads(file.text)] == [
@@ -381,7 +385,9 @@ def test_runs_that_differ_in_a_setting_of_a_script_s_own_are_never_averaged_with
     page = words(client.get("/compare/runs?group=lam"))
     assert "Some points are means over runs that differ in hidden too." in page
     assert '<input type="checkbox" name="group" value="hidden" >' in page
-    assert client.get("/api/compare/runs/table?group=lam").json()["notes"] == ["Runs in one mean differ in hidden too."]
+    assert client.get("/api/compare/runs/table?group=lam").json()["notes"] == [
+        "Runs in one mean differ in hidden too.", "A seed of several runs counts once, by their mean: 0, seed 0.",
+    ]  # fmt: skip
     seldom = client.get("/api/compare/runs/table?group=hidden&q=experiment:none").json()["detail"]
     assert seldom.startswith("Expected fields to group runs by, got 'hidden'; known are accumulation, ")
 

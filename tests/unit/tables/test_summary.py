@@ -76,7 +76,7 @@ def test_what_is_averaged_over_and_what_is_left_out_is_told():
         "Runs in one mean differ in batch size too.",
         "Left out, because it has not finished: 1 run.",
         "Left out, because performance is undefined: 1 run.",
-        "Run more than once, and counted once, by the mean of such runs: 0, seed 0.",
+        "A seed of several runs counts once, by their mean: 0, seed 0.",
     ]
     assert found.rows[0].cells[0] == Estimate(0.8, None, 1)
 
@@ -87,7 +87,7 @@ def test_a_seed_that_was_run_twice_counts_once():
     assert of(*experiment("a", *once)).rows[0].cells[0].n == 2
     assert of(*experiment("a", *once)).notes == []
     assert of(*experiment("a", *once, once[1]), shown=Shown.BOTH).notes == [
-        "Run more than once, and counted once, by the mean of such runs: 0, seed 1."
+        "A seed of several runs counts once, by their mean: 0, seed 1."
     ]
 
 
