@@ -29,16 +29,16 @@ COMPARABLE = ("evaluation_zeta",)
 """What points of a figure never average over, besides tasks, which have figures of their own: what IsoScore* is."""
 
 
-class Scale(NamedTuple):
+class Measured(NamedTuple):
     """What performance is of: only on the same data set and by the same metric can it be compared."""
 
     dataset_id: str
     metric: str
 
 
-def scale_of(run: Run) -> Scale:
+def measured_by(run: Run) -> Measured:
     """What the performance of a run is of."""
-    return Scale(run.experiment.dataset_id, str(run.config["metric"]))
+    return Measured(run.experiment.dataset_id, str(run.config["metric"]))
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ class Gathered:
         return _told_apart((run.experiment.dataset_id, run.experiment.dataset.name) for run in self.runs)
 
     @cached_property
-    def scales(self) -> dict[Scale, int]:
+    def measured(self) -> dict[Measured, int]:
         """On what performance is measured, and how many of the runs have finished there; the most first."""
-        counted = Counter({scale_of(run): 0 for run in self.runs})
-        counted.update(scale_of(run) for run in self.runs if run.status is RunStatus.FINISHED)
+        counted = Counter({measured_by(run): 0 for run in self.runs})
+        counted.update(measured_by(run) for run in self.runs if run.status is RunStatus.FINISHED)
         return dict(counted.most_common())
 
-    def on(self, scale: Scale) -> "Gathered":
+    def on(self, measured: Measured) -> "Gathered":
         """The runs whose performance is measured on that."""
-        return self.part([run for run in self.runs if scale_of(run) == scale])
+        return self.part([run for run in self.runs if measured_by(run) == measured])
 
     def value(self, run: Run, field: str) -> Cell:
         """What a run is in a field; None where that means nothing to it."""

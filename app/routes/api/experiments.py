@@ -12,7 +12,7 @@ from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.experiments import ExperimentHead, ExperimentOut, ExperimentSummary, RunFound
 from app.routes.api.schemas.queue import MoveToEnd, PriorityIn
 from app.services import experiments, pausing, run_search, turns
-from app.services.experiment_list import Summary, list_summaries
+from app.services.experiment_list import Listed, list_summaries
 from app.services.library import PAGE_ROWS
 from app.services.relaunch import request_of
 from app.services.run_search import RunQuery
@@ -35,7 +35,7 @@ def list_experiments(
     return [_summary(one) for one in found.rows]
 
 
-def _summary(one: Summary) -> ExperimentSummary:
+def _summary(one: Listed) -> ExperimentSummary:
     experiment, dataset = one.experiment, one.experiment.dataset
     return ExperimentSummary(
         **{name: getattr(experiment, name) for name in OF_THE_ROW},

@@ -12,7 +12,7 @@ from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.figures.colouring import Colouring, choices
-from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, scale_of
+from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
 from app.figures.headings import head
 from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
@@ -22,11 +22,11 @@ from app.problems import status_of
 from app.routes.pages.across_figures import (
     cautions,
     draw_across,
+    measured_in_words,
+    measured_on,
     offered_of,
     on_of,
     read_across,
-    scale_on,
-    scales_of,
     sweep_across,
 )
 from app.routes.pages.answers import FileKind, figure_file, see
@@ -160,8 +160,8 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         # What is kept of figures further down holds for the same runs alone.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": cautions(chosen, query.on),
-        "scales": scales_of(gathered),
-        "on": on_of(scale_on(gathered, query.on)) if offered else "",
+        "measured": measured_in_words(gathered),
+        "on": on_of(measured_on(gathered, query.on)) if offered else "",
         "offered": offered,
         **figures,
         "groupable": {field: head(field) for field in gathered.fields if field in groupable},
@@ -185,7 +185,7 @@ def _figures(context: Context, sweep: Sweep, look: SweepQuery) -> dict[str, Any]
         "choices": choices(sweep),
         "colouring": Colouring(sweep, look.look.colour),
         "conclusion": Conclusion(sweep),
-        "scale": SCALES[scale_of(sweep.runs[0]).metric],
+        "scale": SCALES[measured_by(sweep.runs[0]).metric],
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
     }
