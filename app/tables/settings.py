@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.db.models import Run
 from app.figures.figure import Cell
 from app.figures.gathered import EXPERIMENT, Gathered, order
-from app.numerals import short
+from app.figures.setting import words
 from app.regularizers import coordinates
 
 MOST_COLUMNS = 8
@@ -52,11 +52,6 @@ def settings(gathered: Gathered) -> Settings:
     }
     many = len(gathered.runs) > MOST_COLUMNS
     return Settings([side for side, _ in shown], differing, equal, many, len(columns) - len(shown))
-
-
-def words(cell: Cell) -> str:
-    """A setting as a cell shows it."""
-    return cell if isinstance(cell, str) else short(cell)
 
 
 def _first(gathered: Gathered, field: str) -> Cell:

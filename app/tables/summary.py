@@ -12,6 +12,7 @@ from app.figures.gathered import Gathered, order
 from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.figures.points import cells, flattered, named
+from app.figures.setting import words
 from app.numerals import plural, short
 from app.statistics.estimate import Error, Estimate, estimate
 from app.statistics.repeats import by_seed
@@ -84,7 +85,7 @@ def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Me
     given_up = _given_up(gathered, fields)
     rows = [
         Row(
-            [_label(cell) for cell in labels],
+            [words(cell) for cell in labels],
             [_estimate(values[labels].get(column, [])) for column in columns],
             frozenset(given_up[labels]),
         )
@@ -104,7 +105,7 @@ def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Me
 def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[int, float]]]]) -> list[str]:
     """Which groups and seeds have several runs behind one value."""
     often = dict.fromkeys(
-        ", ".join([*map(_label, labels), f"seed {seed}"])
+        ", ".join([*map(words, labels), f"seed {seed}"])
         for labels, row in values.items()
         for measured in row.values()
         for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
@@ -165,10 +166,6 @@ def _title(metric: str) -> str:
 
 def _place(column: Column) -> tuple[str, bool, str]:
     return column.dataset.casefold(), not column.greater_is_better, column.measure
-
-
-def _label(cell: Cell) -> str:
-    return cell if isinstance(cell, str) else short(cell)
 
 
 def _notes(gathered: Gathered, finished: Gathered, fields: Sequence[str], shown: Shown) -> list[str]:

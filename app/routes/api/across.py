@@ -19,11 +19,10 @@ from app.routes.api.schemas.figures import FigureOut
 from app.routes.pages.across_figures import offered_of, read_across
 from app.routes.pages.sweep_figures import SweepDep
 from app.services.across import choose_runs, summarise
-from app.tables.latex import latex
-from app.tables.markdown import markdown
-from app.tables.printed import MOST_DECIMALS, Style, printed
+from app.tables.printed import MOST_DECIMALS, Style
 from app.tables.settings import settings
 from app.tables.summary import Shown
+from app.tables.texts import MEDIA_TYPES, Kind, text_of
 
 router = APIRouter(prefix="/compare/runs", tags=["runs"])
 
@@ -44,8 +43,8 @@ On = Annotated[
         "alone; without it, those on which the most runs have finished."
     ),
 ]
-TEXTS = {"markdown": "text/markdown", "latex": "application/x-tex", "csv": "text/csv"}
-AS_TEXT: dict[str, Any] = {"content": {media_type: {"schema": {"type": "string"}} for media_type in TEXTS.values()}}
+TEXTS: dict[str, Kind] = {"markdown": "md", "latex": "tex", "csv": "csv"}
+AS_TEXT: dict[str, Any] = {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}}
 
 
 @router.get("/table", response_model=RunTableOut, responses={200: AS_TEXT})
@@ -78,10 +77,8 @@ def show_table(
             ],
             notes=found.notes,
         )
-    if format == "csv":
-        return Response(found.table().csv(), media_type=TEXTS[format])
-    text = printed(found, Style(decimals, bold))
-    return Response(latex(text) if format == "latex" else markdown(text), media_type=TEXTS[format])
+    kind = TEXTS[format]
+    return Response(text_of(found, kind, Style(decimals, bold)), media_type=MEDIA_TYPES[kind])
 
 
 @router.get("/settings")

@@ -36,6 +36,7 @@ from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_fi
 from app.search.language import quoted
 from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.experiments import list_names
+from app.services.library import OFFERED
 from app.services.run_search import RunQuery
 from app.statistics.estimate import Error
 from app.tables.latex import latex
@@ -48,8 +49,6 @@ from app.templating import templates
 router = APIRouter(prefix="/compare/runs")
 
 OF_EXPERIMENTS = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
-OFFERED = 200
-"""Experiments in the list to add another from; all others are found by search."""
 COLUMNS = {
     Shown.PERFORMANCE: "performance",
     Shown.ISOTROPY: "IsoScore★",
