@@ -343,6 +343,33 @@ def test_both_scatters_stand_with_their_controls_and_what_the_runs_say(client, t
     assert "standard errors of the mean" in page
 
 
+def test_the_api_concludes_and_cautions_as_the_page_does(client, launch, two):
+    launch("third", *(made(lam, seed, 0.5 + lam / 4, batch_size=8) for lam in (0.0, 1.0) for seed in (0, 1)), on="RTE")
+    answer = client.get("/api/compare/runs/conclusion?group=lam").json()
+    assert (answer["runs"], answer["total"], answer["groups"]) == (16, 16, ["lam"])
+    assert answer["measured"][answer["on"]] == "CoLA, Accuracy"
+    assert [(one["label"], one["seeds"]) for one in answer["conclusion"]["differences"]] == [("λ = 1", [0, 1, 2])]
+    assert answer["conclusion"]["differences"][0]["mean"] == pytest.approx(0.1)
+    assert answer["cautions"][-1] == "Some points are means over runs that differ in model too."
+    page = words(client.get("/compare/runs?group=lam"))
+    for sentence in (*answer["cautions"], *answer["conclusion"]["notes"], answer["conclusion"]["sentences"][0]):
+        assert sentence in page
+    other = next(on for on, named in answer["measured"].items() if named == "RTE, Accuracy")
+    there = client.get(f"/api/compare/runs/conclusion?on={other}").json()
+    assert (there["on"], there["conclusion"]["differences"][0]["mean"]) == (other, 0.25)
+    none = client.get("/api/compare/runs/conclusion?q=lam>9").json()
+    assert (none["runs"], none["on"], none["measured"], none["conclusion"]["differences"]) == (0, "", {}, [])
+
+
+def test_a_study_s_caution_stands_across_experiments_too(client, context, launch):
+    one = launch("search", *(made(lam, seed, 0.5 + lam / 4) for lam in (0.0, 1.0) for seed in (0, 1)))
+    with context.sessions.begin() as session:
+        session.get(Experiment, one).study = {"over": True}
+    told = "A study chose λ by the results before it, so the runs are not independent and no p is exact."
+    assert told in client.get("/api/compare/runs/conclusion").json()["conclusion"]["cautions"]
+    assert told in words(client.get("/compare/runs"))
+
+
 def test_forms_keep_what_the_table_of_runs_is_searched_for(client, two):
     page = words(client.get(f"/experiments/{two[0]}?q=lam:1&sort=-performance"))
     for form in ("scatters-form", "layers-form", "curves-form"):

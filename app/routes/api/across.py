@@ -4,9 +4,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from app.conclusion.conclusion import Conclusion
 from app.dependencies import ContextDep
 from app.routes.api.schemas.across import (
     ColumnOut,
+    ConclusionOfRunsOut,
     DifferingOut,
     EqualOut,
     GroupOut,
@@ -15,8 +17,17 @@ from app.routes.api.schemas.across import (
     SettingsOut,
     SideOut,
 )
+from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.figures import FigureOut
-from app.routes.pages.across_figures import offered_of, read_across
+from app.routes.pages.across_figures import (
+    cautions,
+    measured_in_words,
+    measured_on,
+    offered_of,
+    on_of,
+    read_across,
+    sweep_across,
+)
 from app.routes.pages.sweep_figures import SweepDep
 from app.services.across import choose_runs, summarise
 from app.tables.printed import MOST_DECIMALS, Style
@@ -93,6 +104,22 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
         left_out=found.left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in found.equal.items()],
+    )
+
+
+@router.get("/conclusion")
+def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on: On = "") -> ConclusionOfRunsOut:
+    """Whether isotropy and performance go together over the runs of a search, and every lambda against lambda = 0."""
+    chosen = choose_runs(context, q, group or ())
+    gathered = chosen.gathered
+    return ConclusionOfRunsOut(
+        runs=len(gathered.runs),
+        total=chosen.total,
+        groups=chosen.fields,
+        on=on_of(measured_on(gathered, on)) if gathered.runs else "",
+        measured=measured_in_words(gathered),
+        cautions=cautions(chosen, on),
+        conclusion=ConclusionOut.of(Conclusion(sweep_across(chosen, on))),
     )
 
 

@@ -23,6 +23,8 @@ def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: Swee
 
 def sweep_across(chosen: Chosen, on: str) -> Sweep:
     """The runs that figures are of, told apart by what groups are made of."""
+    if not chosen.gathered.runs:
+        return chosen.gathered.sweep(())
     return chosen.gathered.on(measured_on(chosen.gathered, on)).sweep(chosen.fields)
 
 
