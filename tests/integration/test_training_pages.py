@@ -11,7 +11,7 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, Ru
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES
+from app.services.sweep_figures import FIGURES, OF_SEARCHES
 
 LAYERS = 2
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}

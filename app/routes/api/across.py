@@ -19,7 +19,9 @@ from app.routes.api.schemas.across import (
 )
 from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.figures import FigureOut
-from app.routes.pages.across_figures import (
+from app.routes.sweep_query import SweepDep
+from app.services.across import choose_runs, summarise
+from app.services.across_figures import (
     cautions,
     measured_in_words,
     measured_on,
@@ -28,8 +30,6 @@ from app.routes.pages.across_figures import (
     read_across,
     sweep_across,
 )
-from app.routes.pages.sweep_figures import SweepDep
-from app.services.across import choose_runs, summarise
 from app.tables.printed import MOST_DECIMALS, Style
 from app.tables.settings import settings
 from app.tables.summary import Shown

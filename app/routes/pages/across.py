@@ -19,7 +19,13 @@ from app.figures.logged import WINDOWS
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.problems import status_of
-from app.routes.pages.across_figures import (
+from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.run_table import RunQueryDep, encoded, read_table
+from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
+from app.routes.sweep_query import SweepDep
+from app.search.language import quoted
+from app.services.across import Chosen, choose_runs, shown_of, summarise
+from app.services.across_figures import (
     cautions,
     draw_across,
     measured_in_words,
@@ -29,15 +35,10 @@ from app.routes.pages.across_figures import (
     read_across,
     sweep_across,
 )
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.run_table import RunQueryDep, encoded, read_table
-from app.routes.pages.sweep_figures import SweepDep, SweepQuery
-from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
-from app.search.language import quoted
-from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.experiments import list_names
 from app.services.library import OFFERED
 from app.services.run_search import RunQuery
+from app.services.sweep_figures import SweepQuery
 from app.statistics.estimate import Error
 from app.tables.latex import latex
 from app.tables.markdown import markdown

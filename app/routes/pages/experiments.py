@@ -21,13 +21,14 @@ from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.experiment_listing import read_listing
 from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
 from app.routes.pages.studies import outcome_of
-from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
+from app.routes.sweep_query import SweepDep
 from app.services.experiments import (
     delete_experiment,
     get_experiment,
     get_experiment_alone,
 )
 from app.services.run_search import RunQuery
+from app.services.sweep_figures import offered, read_figure
 from app.services.workers import list_workers
 from app.statistics.estimate import Error
 from app.templating import templates

@@ -10,8 +10,8 @@ from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.numerals import count, plural
-from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
 from app.services.across import Chosen
+from app.services.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
 
 
 def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: SweepQuery) -> Figure:
