@@ -79,7 +79,11 @@ def show_experiment(
         "experiment": experiment,
         "stated": config,
         "sweep": sweep,
-        "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
+        "varied": {
+            field: ", ".join(words(cell(one)) for one in values)
+            for field, values in experiment.grid.items()
+            if len(values) > 1
+        },
         "table": _table(context, experiment_id, wanted),
         "scale": SCALES[config.metric],
         "query": query,
