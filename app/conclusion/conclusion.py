@@ -13,8 +13,6 @@ class Conclusion:
     """What stands beside the scatters of a sweep."""
 
     sweep: Sweep
-    study: bool = False
-    """Whether each λ was chosen by what those before it had reached."""
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -49,4 +47,4 @@ class Conclusion:
     @property
     def cautions(self) -> list[str]:
         """What flatters the numbers."""
-        return words.cautions(self.evidence, self.sweep, study=self.study)
+        return words.cautions(self.evidence, self.sweep)

@@ -1,15 +1,14 @@
 """The numbers of a conclusion: whether isotropy and performance go together, and every λ against λ = 0."""
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from app.db.models import Run, RunStatus
-from app.figures.points import scored
+from app.db.models import Run
+from app.figures.points import named, scored
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.numerals import count
 from app.statistics.correlation import Correlation, correlation
 from app.statistics.estimate import Estimate, estimate
 from app.statistics.holm import holm
@@ -17,7 +16,6 @@ from app.statistics.paired import SignFlips, sign_flips
 from app.statistics.repeats import by_seed
 
 LEVEL = 0.05
-MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,6 @@ class Evidence:
     """Sentences: what has no baseline, or no seed in common with it."""
     repeated: list[str]
     """Settings and seeds that were run more than once, and count once."""
-    given_up: list[str]
-    """Settings of which a study gave up a run by what it had reached: those that were left to finish do not count."""
 
     @property
     def smallest_p_holm(self) -> float | None:
@@ -64,27 +60,19 @@ class Evidence:
 
 
 def evidence(sweep: Sweep) -> Evidence:
-    """Of the finished runs."""
-    given_up = {sweep.setting(run) for run in sweep.runs if run.status is RunStatus.PRUNED}
+    """Of the finished runs, but for settings of which a study gave up a run: those left to finish do not count."""
     finite = [run for run in scored(sweep) if run.performance is not None and isfinite(run.performance)]
-    by_setting = {setting: runs for setting, runs in sweep.by_setting(finite).items() if setting not in given_up}
+    by_setting = {setting: runs for setting, runs in sweep.by_setting(finite).items() if setting not in sweep.given_up}
     within = [field for i, field in enumerate(sweep.fields)
               if all(setting.values[i] is not None for setting in sweep.settings)]  # fmt: skip
-    differences, unpaired = _differences(sweep, by_setting, given_up)
+    differences, unpaired = _differences(sweep, by_setting)
     return Evidence(
         _correlation(sweep, by_setting, within),
         within,
         differences,
         unpaired,
         [f"{sweep.label(setting)}, seed {seed}" for setting, runs in by_setting.items() for seed in _repeated(runs)],
-        [sweep.label(setting) for setting in sweep.settings if setting in given_up],
     )
-
-
-def named(labels: Sequence[str]) -> str:
-    """The first few of them, and how many there are besides."""
-    more = f" and {count(len(labels) - MOST_NAMED)} more" if len(labels) > MOST_NAMED else ""
-    return "; ".join(labels[:MOST_NAMED]) + more
 
 
 def _correlation(sweep: Sweep, by_setting: Mapping[Setting, Sequence[Run]], within: Sequence[str]) -> Correlation:
@@ -103,9 +91,7 @@ def _correlation(sweep: Sweep, by_setting: Mapping[Setting, Sequence[Run]], with
     return correlation(tuple(x), tuple(y), tuple(seeds), tuple(groups))
 
 
-def _differences(
-    sweep: Sweep, by_setting: Mapping[Setting, Sequence[Run]], given_up: Collection[Setting]
-) -> tuple[list[Difference], list[str]]:
+def _differences(sweep: Sweep, by_setting: Mapping[Setting, Sequence[Run]]) -> tuple[list[Difference], list[str]]:
     """Every setting that has one, in the order of λ; and what there is to say of the others."""
     performances = {setting: _performances(runs) for setting, runs in by_setting.items()}
     found: list[tuple[Setting, list[int], list[float]]] = []
@@ -123,7 +109,7 @@ def _differences(
             apart.append(sweep.label(setting))
     told = []
     if alone:
-        counts = " that counts" if any(setting.baseline for setting in given_up) else ""
+        counts = " that counts" if any(setting.baseline for setting in sweep.given_up) else ""
         without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
         told.append(f"Not compared, because {without}: {named(alone)}.")
     if apart:

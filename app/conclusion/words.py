@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from app.conclusion.evidence import LEVEL, Evidence, named
+from app.conclusion.evidence import LEVEL, Evidence
 from app.db.config import Checkpoint, Selection
-from app.db.models import Run
-from app.figures.points import finished, unscored
+from app.db.models import Run, RunStatus
+from app.figures.points import finished, given_up, named, unscored
 from app.figures.sweep import Sweep
 from app.numerals import MISSING, count, number, plural, two_decimals
 from app.statistics.correlation import Coefficient
@@ -78,11 +78,11 @@ def tested(found: Evidence, sweep: Sweep) -> list[str]:
     return said
 
 
-def cautions(found: Evidence, sweep: Sweep, *, study: bool) -> list[str]:
+def cautions(found: Evidence, sweep: Sweep) -> list[str]:
     """What was chosen on the very rows that are shown."""
     runs = finished(sweep)
     said = []
-    if study:
+    if any(run.experiment.study for run in sweep.runs):
         said.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     if chosen := sum(map(_chose_on_validation, runs)):
         which = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"
@@ -93,15 +93,16 @@ def cautions(found: Evidence, sweep: Sweep, *, study: bool) -> list[str]:
 
 
 def left_out(sweep: Sweep, found: Evidence) -> list[str]:
-    """Which finished runs the numbers are not of, and which of them count as one."""
+    """Which runs the numbers are not of, and which of them count as one."""
     said = [performance] if (performance := unscored(sweep).replace("Not drawn", "Left out").strip()) else []
     if without := sum(run.performance is not None and run.isoscore_star is None for run in finished(sweep)):
         said.append(f"Not in the correlation, because IsoScore★ is undefined: {plural(without, 'run')}.")
-    if found.given_up:
-        said.append(
-            "Left out, because the study gave up some of their runs by what these had reached, and those that it let "
-            f"finish flatter them: {named(found.given_up)}."
-        )
+    if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
+        of = named([sweep.label(setting) for setting in sweep.by_setting(failed)])
+        runs = plural(len(failed), "run")
+        said.append(f"Not in any number, because they failed, so that only other seeds count: {runs} of {of}.")
+    if flattered := given_up(sweep, "Left out").strip():
+        said.append(flattered)
     if found.repeated:
         said.append(
             "Run more than once, and counted once, by the mean of such runs, in the correlation and in the "

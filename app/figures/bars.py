@@ -11,7 +11,7 @@ from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
 from app.figures.metrics import SCALES
-from app.figures.points import Point, averaged, cells, empty, points_of, scored, unscored
+from app.figures.points import Point, averaged, cells, empty, given_up, points_of, scored, unscored
 from app.figures.sweep import Sweep
 from app.numerals import count, number
 from app.regularizers import NAMES
@@ -32,14 +32,16 @@ class Bar(NamedTuple):
 
 def method_bars(sweep: Sweep, metric: str) -> Figure:
     """Performance of each method at the setting with the greatest mean."""
-    bars = list(_bars(points_of(sweep, scored(sweep))))
+    points = points_of(sweep, scored(sweep))
+    bars = list(_bars([point for point in points if point.setting not in sweep.given_up]))
+    flattered = given_up(sweep, "Left out")
     chosen = any(bar.among > 1 for bar in bars)
     return Figure(
         slug="methods",
         title="Performance by method",
-        caption=_caption(bars, chosen) + unscored(sweep) if bars else "",
+        caption=_caption(bars, chosen) + flattered + unscored(sweep) if bars else "",
         table=Table(
-            ["method", *sweep.columns, "settings", "runs", "performance_mean", "performance_ci95_half_width"],
+            ["method", *sweep.columns, "settings", "seeds", "performance_mean", "performance_ci95_half_width"],
             [
                 [
                     bar.method,
@@ -52,7 +54,7 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
             ],
         ),
         draw=partial(_draw, sweep, bars, metric),
-        empty=None if bars else empty(sweep),
+        empty=None if bars else flattered.strip() or empty(sweep),
     )
 
 

@@ -30,7 +30,7 @@ def isotropy_silhouette(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], lo
         title="Silhouette by isotropy",
         caption=_caption(sweep, drawn, rows, look.error) if drawn else "",
         table=Table(
-            [*sweep.columns, "runs", *(f"{measure}_{column}" for measure in ("isoscore_star", SILHOUETTE)
+            [*sweep.columns, "seeds", *(f"{measure}_{column}" for measure in ("isoscore_star", SILHOUETTE)
                                        for column in ("mean", look.error.column))],
             [[*sweep.cells(mark.setting), mark.y.n, *cells(mark.x), *cells(mark.y)] for mark in drawn],
         ),

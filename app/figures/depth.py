@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,12 +11,12 @@ from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.layer_measures import slug_of, title_of
 from app.figures.points import averaged, cells
+from app.figures.rows import by_place
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.figures.texts import texts
 from app.numerals import count
 from app.statistics.estimate import Estimate, estimate
-from app.statistics.repeats import by_seed
 from isotropy.catalog import MEASURES
 
 
@@ -32,7 +31,7 @@ def by_depth(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str)
         title=f"{title_of(measure)} by layer",
         caption=_caption(sweep, found, measure, sizes) if lines else "",
         table=Table(
-            [*sweep.columns, "layer", "runs", f"{measure}_mean", "ci95_half_width"],
+            [*sweep.columns, "layer", "seeds", f"{measure}_mean", "ci95_half_width"],
             [
                 [*sweep.cells(setting), layer, one.n if one else 0, *cells(one)]
                 for setting, layers in lines.items()
@@ -45,14 +44,9 @@ def by_depth(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str)
 
 
 def _means(runs: Sequence[Run], found: Mapping[str, Mapping[str, Any]]) -> list[Estimate | None]:
-    """The mean over runs of each layer, first layer first; None where no run has a value."""
-    measured = [run for run in runs if run.id in found]
-    layers = zip_longest(*(found[run.id]["values"] for run in measured))
-    known = [
-        by_seed((run.seed, value) for run, value in zip(measured, layer, strict=True) if value is not None)
-        for layer in layers
-    ]
-    return [estimate([*layer.values()]) if layer else None for layer in known]
+    """The mean over seeds of each layer, first layer first; None where no run has a value."""
+    layers = by_place((run.seed, found[run.id]["values"]) for run in runs if run.id in found)
+    return [estimate(layer) if layer else None for layer in layers]
 
 
 def _caption(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str, sizes: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ COORDINATES = (REGULARIZER, LAM, ZETA)
 """What every setting of a figure has by itself."""
 OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
 FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
-"""All that runs can be grouped by; a task is the data set by its name, as in a search."""
+"""What any runs can be grouped by; a task is the data set by its name, as in a search."""
 OF_THE_TASK = frozenset({"text_columns", "label_column", "metric"})
 WITHOUT_EFFECT = frozenset({"export", "probe_every"})
 NOT_BY_ITSELF = frozenset({TASK, EXPERIMENT, SEED}) | OF_THE_TASK | WITHOUT_EFFECT
@@ -29,16 +29,16 @@ COMPARABLE = ("evaluation_zeta",)
 """What points of a figure never average over, besides tasks, which have figures of their own: what IsoScore* is."""
 
 
-class Scale(NamedTuple):
+class Measured(NamedTuple):
     """What performance is of: only on the same data set and by the same metric can it be compared."""
 
     dataset_id: str
     metric: str
 
 
-def scale_of(run: Run) -> Scale:
+def measured_by(run: Run) -> Measured:
     """What the performance of a run is of."""
-    return Scale(run.experiment.dataset_id, str(run.config["metric"]))
+    return Measured(run.experiment.dataset_id, str(run.config["metric"]))
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,15 @@ class Gathered:
         return _told_apart((run.experiment.dataset_id, run.experiment.dataset.name) for run in self.runs)
 
     @cached_property
-    def scales(self) -> dict[Scale, int]:
+    def measured(self) -> dict[Measured, int]:
         """On what performance is measured, and how many of the runs have finished there; the most first."""
-        counted = Counter({scale_of(run): 0 for run in self.runs})
-        counted.update(scale_of(run) for run in self.runs if run.status is RunStatus.FINISHED)
+        counted = Counter({measured_by(run): 0 for run in self.runs})
+        counted.update(measured_by(run) for run in self.runs if run.status is RunStatus.FINISHED)
         return dict(counted.most_common())
 
-    def on(self, scale: Scale) -> "Gathered":
+    def on(self, measured: Measured) -> "Gathered":
         """The runs whose performance is measured on that."""
-        return self.part([run for run in self.runs if scale_of(run) == scale])
+        return self.part([run for run in self.runs if measured_by(run) == measured])
 
     def value(self, run: Run, field: str) -> Cell:
         """What a run is in a field; None where that means nothing to it."""
@@ -91,9 +91,15 @@ class Gathered:
         return self.whole._known if self.whole else defaultdict(dict)
 
     @cached_property
+    def fields(self) -> list[str]:
+        """All that the runs can be grouped by: ``FIELDS``, and before the seed what scripts of users' own said."""
+        said = {name for config in self._configs if config.get("logged") for name in config} - {*FIELDS, "logged"}
+        return [*FIELDS[:-1], *sorted(said), SEED]
+
+    @cached_property
     def differing(self) -> list[str]:
-        """The fields in which some of the runs differ, in the order of ``FIELDS``."""
-        return [field for field in (self.whole.differing if self.whole else FIELDS) if self._differs(field)]
+        """The fields in which some of the runs differ, in the order of ``fields``."""
+        return [field for field in (self.whole.differing if self.whole else self.fields) if self._differs(field)]
 
     @cached_property
     def varying(self) -> list[str]:

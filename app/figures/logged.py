@@ -112,7 +112,7 @@ def _caption(runs: Sequence[Run], quantity: Quantity, lines: Means, way: Way, lo
 
 def _table(sweep: Sweep, quantity: Quantity, lines: Means) -> Table:
     return Table(
-        [*sweep.columns, "step", "runs", f"{quantity.column}_mean", "ci95_half_width"],
+        [*sweep.columns, "step", "seeds", f"{quantity.column}_mean", "ci95_half_width"],
         [
             [*sweep.cells(setting), step, found.n, *cells(found)]
             for setting, points in lines.items()

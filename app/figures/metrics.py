@@ -7,7 +7,7 @@ from app.db.task import Metric
 from app.numerals import short
 
 
-class Scale(NamedTuple):
+class MetricRange(NamedTuple):
     """The name of a metric and the least it can be; the most is 1 for all."""
 
     title: str
@@ -19,13 +19,13 @@ class Scale(NamedTuple):
         return f"{short(self.low)} to 1"
 
 
-SCALES: Mapping[str, Scale] = {
-    Metric.ACCURACY: Scale("Accuracy", 0),
-    Metric.F1: Scale("F1", 0),
-    Metric.MATTHEWS: Scale("Matthews correlation", -1),
-    Metric.PEARSON: Scale("Pearson correlation", -1),
-    Metric.SPEARMAN: Scale("Spearman correlation", -1),
-    Metric.EXACT_MATCH: Scale("Exact match", 0),
-    Metric.WORD_F1: Scale("F1 of words", 0),
+SCALES: Mapping[str, MetricRange] = {
+    Metric.ACCURACY: MetricRange("Accuracy", 0),
+    Metric.F1: MetricRange("F1", 0),
+    Metric.MATTHEWS: MetricRange("Matthews correlation", -1),
+    Metric.PEARSON: MetricRange("Pearson correlation", -1),
+    Metric.SPEARMAN: MetricRange("Spearman correlation", -1),
+    Metric.EXACT_MATCH: MetricRange("Exact match", 0),
+    Metric.WORD_F1: MetricRange("F1 of words", 0),
 }
 """By the metric's name in a configuration."""

@@ -7,10 +7,11 @@ from app.db.models import Run, RunStatus
 from app.figures.figure import Table
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.numerals import plural
+from app.numerals import count, plural
 from app.statistics.estimate import Error, Estimate, estimate
 from app.statistics.repeats import by_seed
 
+MOST_NAMED = 3
 SEED_COLUMNS = ["seed", "performance", "performance_reason", "isoscore_star", "isoscore_star_reason"]
 
 
@@ -46,6 +47,27 @@ def unscored(sweep: Sweep) -> str:
         return ""
     reason = f" {left_out[0].performance_reason}" if left_out[0].performance_reason else ""
     return f" Not drawn, because performance is undefined: {plural(len(left_out), 'run')}.{reason}"
+
+
+def flattered(what: str, labels: Sequence[str]) -> str:
+    """What is done with settings that a study gave up a run of, and why; empty where there is none."""
+    if not labels:
+        return ""
+    return (
+        f" {what}, because the study gave up some of their runs by what these had reached, and those that it let "
+        f"finish flatter them: {named(labels)}."
+    )
+
+
+def given_up(sweep: Sweep, what: str) -> str:
+    """The same of all such settings of a sweep."""
+    return flattered(what, [sweep.label(setting) for setting in sweep.settings if setting in sweep.given_up])
+
+
+def named(labels: Sequence[str]) -> str:
+    """The first few of them, and how many there are besides."""
+    more = f" and {count(len(labels) - MOST_NAMED)} more" if len(labels) > MOST_NAMED else ""
+    return "; ".join(labels[:MOST_NAMED]) + more
 
 
 def empty(sweep: Sweep) -> str:

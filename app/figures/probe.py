@@ -12,6 +12,7 @@ from app.figures import palette
 from app.figures.figure import Figure, Table, plot
 from app.figures.layer_measures import slug_of, title_of
 from app.figures.points import how_many
+from app.figures.rows import Row, by_place
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.figures.texts import texts
@@ -31,22 +32,17 @@ def probe(run: Run, measure: str) -> Figure:
 def setting_probe(sweep: Sweep, setting: Setting, by_run: Mapping[str, Looks], measure: str, sample: str) -> Figure:
     """Means over the seeds of a setting. ``sample`` says what part of the looks is here, where that is not all."""
     runs = [run for run in sweep.runs if sweep.setting(run) == setting]
-    seen: dict[int, list[Sequence[float | None]]] = {}
+    seen: dict[int, list[Row]] = {}
     for run in runs:
         for step, layers in by_run.get(run.id, ()):
             if values := layers.get(measure):
-                seen.setdefault(step, []).append(values)
-    looks = [(step, _means(of_runs)) for step, of_runs in sorted(seen.items())]
-    sizes = [len(values) for values in seen.values()]
-    behind = f" {'Means over seeds' if max(sizes) > 1 else 'Of one run'} ({how_many(sizes)})." if sizes else ""
+                seen.setdefault(step, []).append((run.seed, values))
+    known = [(step, by_place(rows)) for step, rows in sorted(seen.items())]
+    looks = [(step, [fmean(layer) if layer else None for layer in layers]) for step, layers in known]
+    sizes = [len(layer) for _, layers in known for layer in layers if layer]
+    behind = f" {'Means over seeds' if max(sizes) > 1 else 'Of one seed'} ({how_many(sizes)})." if sizes else ""
     title = f"{title_of(measure)} by layer and step, {sweep.label(setting)}"
     return _figure(runs, looks, measure, title, behind + sample)
-
-
-def _means(of_runs: Sequence[Sequence[float | None]]) -> list[float | None]:
-    """Of each layer the mean over the runs that have a value; None where none has."""
-    known = [[value for value in layer if value is not None] for layer in zip(*of_runs, strict=False)]
-    return [fmean(layer) if layer else None for layer in known]
 
 
 def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str, further: str) -> Figure:
@@ -58,7 +54,8 @@ def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str
         title=title,
         caption=caption,
         table=Table(
-            ["step", *(f"layer_{layer + 1}" for layer in range(depth))], [[step, *values] for step, values in looks]
+            ["step", *(f"layer_{layer + 1}" for layer in range(depth))],
+            [[step, *values, *[None] * (depth - len(values))] for step, values in looks],
         ),
         draw=partial(_draw, looks, depth, measure),
         empty=None if looks else _empty(runs),
@@ -84,7 +81,7 @@ def _draw(looks: Sequence[Look], depth: int, measure: str) -> go.Figure:
     cells = go.Heatmap(
         x=[step for step, _ in looks],
         y=list(range(1, depth + 1)),
-        z=[[values[layer] for _, values in looks] for layer in range(depth)],
+        z=[[values[layer] if layer < len(values) else None for _, values in looks] for layer in range(depth)],
         xgap=1,
         ygap=1,
         colorscale=[[i / steps, colour] for i, colour in enumerate(palette.SCALE)],

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from app.db.models import Run
 from app.figures import legend, palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
-from app.figures.points import how_many
+from app.figures.points import how_many, named
+from app.figures.rows import by_place
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.figures.texts import texts
@@ -20,38 +22,48 @@ MOST_BANDS = 1
 
 
 class Profile(NamedTuple):
-    """Mean and standard deviation of every dimension over so many rows, averaged over runs."""
+    """Mean and standard deviation of every dimension over so many rows, averaged over seeds."""
 
     mean: list[float]
     std: list[float]
     n: int
-    runs: int
+    seeds: int
 
 
 def profiles(sweep: Sweep, found: Mapping[str, Mapping[str, Any]]) -> Figure:
     """A line of means for each setting; of one alone with its spread. ``found`` is ``RunFigure.data`` by run."""
-    lines = {
-        setting: _averaged(known)
-        for setting, runs in sweep.by_setting(sweep.runs).items()
-        if (known := [found[run.id] for run in runs if run.id in found])
-    }
+    known = sweep.by_setting(run for run in sweep.runs if run.id in found)
+    uneven = [setting for setting, runs in known.items() if len({len(found[run.id]["mean"]) for run in runs}) > 1]
+    lines = {setting: _averaged(runs, found) for setting, runs in known.items() if setting not in uneven}
+    apart = _apart([sweep.label(setting) for setting in uneven])
     return Figure(
         slug="activation",
         title="Activation by dimension",
-        caption=_caption(sweep, lines) if lines else "",
+        caption=_caption(sweep, lines) + apart if lines else "",
         table=_table(sweep, lines),
         draw=partial(_draw, sweep, lines),
-        empty=None if lines else _empty(sweep),
+        empty=None if lines else apart.strip() or _empty(sweep),
     )
 
 
-def _averaged(known: Sequence[Mapping[str, Any]]) -> Profile:
-    """Means over runs of a setting, so of one width; of standard deviations the root of the mean square."""
+def _averaged(runs: Sequence[Run], found: Mapping[str, Mapping[str, Any]]) -> Profile:
+    """Means over the seeds of runs of one width; of standard deviations the root of the mean square."""
+    squares = ((run.seed, [value * value for value in found[run.id]["std"]]) for run in runs)
     return Profile(
-        [fmean(values) for values in zip(*(one["mean"] for one in known), strict=True)],
-        [sqrt(fmean(value * value for value in values)) for values in zip(*(one["std"] for one in known), strict=True)],
-        min(one["n"] for one in known),
-        len(known),
+        [fmean(values) for values in by_place((run.seed, found[run.id]["mean"]) for run in runs)],
+        [sqrt(fmean(values)) for values in by_place(squares)],
+        min(found[run.id]["n"] for run in runs),
+        len({run.seed for run in runs}),
+    )
+
+
+def _apart(labels: Sequence[str]) -> str:
+    """Of which settings there is no mean, since a dimension of one model is none of another; empty of none."""
+    if not labels:
+        return ""
+    return (
+        f" Not drawn, because their models have different numbers of dimensions: {named(labels)}. Group by model to "
+        "draw them."
     )
 
 
@@ -61,7 +73,7 @@ def _caption(sweep: Sweep, lines: Mapping[Setting, Profile]) -> str:
     band = " (line) and one standard deviation either side (band)"
     if len(sweep.runs) == 1:
         return f"Mean of each dimension{band} {rows}."
-    seeds = how_many([one.runs for one in lines.values()])
+    seeds = how_many([one.seeds for one in lines.values()])
     spread = band if len(lines) <= MOST_BANDS else ""
     below = "" if spread else " The numbers have the standard deviations."
     return f"Mean of each dimension{spread} {rows}; averaged over seeds ({seeds}).{below}"

@@ -11,7 +11,7 @@ from app.figures.colouring import Colouring
 from app.figures.figure import Figure, plain, plot, thinned
 from app.figures.marks import Mark, Ranges, interval
 from app.figures.metrics import SCALES
-from app.figures.points import Point, empty, how_many, points_of, scored, table, unscored
+from app.figures.points import Point, empty, given_up, how_many, points_of, scored, table, unscored
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts
 from app.numerals import count, number, plural, short
@@ -70,9 +70,10 @@ def _caption(sweep: Sweep, points: Sequence[Point], error: Error, first: str, wh
     sizes = [point.performance.n for point in points]
     lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
     ring = " A ring and a dotted line mark λ = 0." if any(point.setting.baseline for point in points) else ""
+    of = f"Points are means over seeds ({how_many(sizes)}); bars {where}are {error.words}."
     if max(sizes) == 1:
-        return f"{first}Each point is of one seed (n = 1 seed); error bars need two seeds or more.{lines}{ring}"
-    return f"{first}Points are means over seeds ({how_many(sizes)}); bars {where}are {error.words}.{lines}{ring}"
+        of = "Each point is of one seed (n = 1 seed); error bars need two seeds or more."
+    return f"{first}{of}{lines}{ring}{given_up(sweep, 'To be read with care')}"
 
 
 def _left_out(sweep: Sweep) -> str:

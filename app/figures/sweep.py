@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from app.db.models import Experiment, Run
+from app.db.models import Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
+from app.figures.differing import differing
 from app.figures.figure import Cell
 from app.figures.setting import Family, Setting, cell, setting_of, words
 from app.numerals import short
@@ -29,8 +30,10 @@ class Sweep:
 
     @cached_property
     def fields(self) -> list[str]:
-        """Fields of the grid that have more than one value."""
-        return [field for field, values in self.grid.items() if len(values) > 1]
+        """Fields of the grid that have more than one value, to runs to which they mean something."""
+        several = [field for field, values in self.grid.items() if len(values) > 1]
+        differ = differing([field for field in several if field not in self.told], self.runs)
+        return [field for field in several if field in differ or field in self.told]
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -57,6 +60,11 @@ class Sweep:
     def setting(self, run: Run) -> Setting:
         """What a run of the sweep is one of; the same for all its seeds."""
         return self._setting_of[run]
+
+    @cached_property
+    def given_up(self) -> frozenset[Setting]:
+        """Those of which a study gave up a run by what it had reached: what it let finish flatters them."""
+        return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
 
     @cached_property
     def _setting_of(self) -> Mapping[Run, Setting]:

@@ -40,7 +40,7 @@ def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str, sampl
         title=f"{title_of(measure)} during training",
         caption=_caption(sweep, lines, measure) + sample if lines else "",
         table=Table(
-            [*sweep.columns, "step", "runs", f"{measure}_mean", "ci95_half_width"],
+            [*sweep.columns, "step", "seeds", f"{measure}_mean", "ci95_half_width"],
             [
                 [*sweep.cells(setting), step, found.n, *cells(found)]
                 for setting, points in lines.items()
@@ -70,7 +70,8 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
         if found
         else "",
         table=Table(
-            [*sweep.columns, "runs", *SHARES_OF, *(f"{one}_ci95_half_width" for one in intervals)],
+            [*sweep.columns, *SHARES_OF, *(f"{one}_ci95_half_width" for one in intervals),
+             *(f"{one}_seeds" for one in SHARES_OF)],
             [[*sweep.cells(setting), *_numbers([shares.get(share) for share in SHARES], intervals=bool(intervals))]
              for setting, shares in found.items()],
         ),
@@ -114,11 +115,11 @@ def _draw_lines(sweep: Sweep, lines: Means, title: str) -> go.Figure:
 
 
 def _numbers(shares: Sequence[Estimate | None], *, intervals: bool) -> list[Cell]:
-    """How many runs, all means, and the half-widths of all intervals where some setting has one."""
+    """All means, the half-widths of all intervals where some setting has one, and of how many seeds each mean is."""
     return [
-        max(share.n for share in shares if share),
         *(share.mean if share else None for share in shares),
         *((share.half_width if share else None for share in shares) if intervals else ()),
+        *(share.n if share else 0 for share in shares),
     ]
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from app.context import Context
 from app.db.models import Run
 from app.errors import InvalidError
-from app.figures.gathered import FIELDS, Gathered
+from app.figures.gathered import Gathered
 from app.search.fields import ALIASES
 from app.services.run_search import MOST, matching
 from app.tables.summary import Metrics, Shown, Summary, summary
@@ -28,10 +28,9 @@ def choose_runs(context: Context, q: str, group: Sequence[str] = ()) -> Chosen:
 
     Raises InvalidError of ``q`` or ``group``.
     """
-    fields = _fields(group)
     found = matching(context, q, most=MOST)
     gathered = Gathered(found.runs)
-    return Chosen(gathered, found.total, fields or gathered.varying)
+    return Chosen(gathered, found.total, _fields(group, gathered.fields) or gathered.varying)
 
 
 def summarise(context: Context, chosen: Chosen, shown: Shown) -> Summary:
@@ -59,10 +58,10 @@ def list_metrics(context: Context, ids: Sequence[str]) -> Metrics:
         return {run_id: metrics for run_id, metrics in session.execute(wanted) if metrics}
 
 
-def _fields(group: Sequence[str]) -> list[str]:
-    named = dict.fromkeys(ALIASES.get(name.lower(), name) for name in group if name)
-    if unknown := [name for name in named if name not in FIELDS]:
+def _fields(group: Sequence[str], known: Sequence[str]) -> list[str]:
+    named = dict.fromkeys(ALIASES.get(name.lower(), name) if name not in known else name for name in group if name)
+    if unknown := [name for name in named if name not in known]:
         raise InvalidError(
-            f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(FIELDS))}.", "group"
+            f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(known))}.", "group"
         )
     return list(named)

@@ -11,10 +11,8 @@ from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
 from app.errors import InvalidError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import find_embedding, require_measured
+from app.services.library import OFFERED
 from app.services.results import repeat_failed
-
-OFFERED = 200
-"""Embeddings to choose from, at most."""
 
 
 class CurveSource(NamedTuple):

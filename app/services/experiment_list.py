@@ -26,7 +26,7 @@ class Mark(NamedTuple):
     """0 to 1."""
 
 
-class Extent(NamedTuple):
+class Spread(NamedTuple):
     """How many of an experiment's runs have a performance, and between which two all lie."""
 
     n: int
@@ -34,12 +34,12 @@ class Extent(NamedTuple):
     highest: float | None
 
 
-class Summary(NamedTuple):
+class Listed(NamedTuple):
     """An experiment, how many of its runs are in each state, and how well they did."""
 
     experiment: Experiment
     counts: Counter[RunStatus]
-    performance: Extent
+    performance: Spread
     marks: list[Mark]
 
     @property
@@ -61,7 +61,7 @@ class Summary(NamedTuple):
 class Summaries(NamedTuple):
     """Some of the experiments that were found, and how many there are."""
 
-    rows: list[Summary]
+    rows: list[Listed]
     total: int
 
 
@@ -76,7 +76,7 @@ def list_summaries(context: Context, q: str = "", *, limit: int = PAGE_ROWS, off
         return Summaries(_summed(session, experiments), session.scalar(counted) or 0)
 
 
-def _summed(session: Session, experiments: Sequence[Experiment]) -> list[Summary]:
+def _summed(session: Session, experiments: Sequence[Experiment]) -> list[Listed]:
     ids = [experiment.id for experiment in experiments]
     counts: dict[str, Counter[RunStatus]] = {one: Counter() for one in ids}
     states = select(Run.experiment_id, Run.status, func.count()).where(Run.experiment_id.in_(ids))
@@ -99,6 +99,6 @@ def _summed(session: Session, experiments: Sequence[Experiment]) -> list[Summary
     marks: dict[str, list[Mark]] = {one: [] for one in ids}
     for of, lam, at in session.execute(drawn.where(Run.performance.is_not(None)).distinct().order_by(Run.lam, place)):
         marks[of].append(Mark(lam, at / PLACES))
-    extents = {of: Extent(*rest) for of, *rest in session.execute(select(ends))}
-    nothing = Extent(0, None, None)
-    return [Summary(one, counts[one.id], extents.get(one.id, nothing), marks[one.id]) for one in experiments]
+    spreads = {of: Spread(*rest) for of, *rest in session.execute(select(ends))}
+    nothing = Spread(0, None, None)
+    return [Listed(one, counts[one.id], spreads.get(one.id, nothing), marks[one.id]) for one in experiments]

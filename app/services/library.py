@@ -10,6 +10,8 @@ from app.context import Context
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, Measurement
 
 PAGE_ROWS = 50
+OFFERED = 200
+"""Rows in a list to choose one from; all others are found by search."""
 MAX_PAGE = 10**6
 """No list is so long; beyond it databases have no numbers."""
 MAX_QUERY_CHARACTERS = 200

@@ -1,14 +1,18 @@
 """What the runs that were found differ in, told by the database, however many they are."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Text, and_, case, cast, func, select
+from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
-from app.db.penalty import READERS, Regularizer
+from app.db.penalty import Regularizer
+from app.figures.differing import told
+from app.figures.setting import setting_of
 from app.search.kinds import Condition
 from app.services.run_search import wanted_runs
 
@@ -16,6 +20,15 @@ OF_THE_DATA = ("model", "task", "text_columns", "label_column")
 """Settings that have a column of their own, or go with the data set."""
 MOVING = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.STREAMING)
 """Runs that may look otherwise in a moment."""
+COUNTED: Mapping[str, ColumnElement[Any]] = {
+    "experiment": Run.experiment_id.expression,
+    "task": Dataset.name.expression,
+    "model": Run.model.expression,
+    "regularizer": case((and_(Run.regularizer != Regularizer.NONE, Run.lam != 0), Run.regularizer)),
+    "lam": Run.lam.expression,
+    "seed": Run.seed.expression,
+}
+"""Of each column that means something to every run what is counted; plain training is no regularizer."""
 
 
 class Columns(NamedTuple):
@@ -29,18 +42,21 @@ class Columns(NamedTuple):
 
 
 def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> Columns:
-    """Look at all runs that are searched for, in two queries. Raises InvalidError of ``q``."""
+    """Look at all runs that are searched for, in three queries. Raises InvalidError of ``q``."""
     wanted = wanted_runs(q, experiment_id)
     found = select(Run.experiment_id).join(Run.experiment).join(Experiment.dataset).where(*wanted)
     with context.sessions() as session:
         settings = select(Experiment.config, Experiment.grid).where(Experiment.id.in_(found))
         fields = _fields(session.execute(settings).all())
-        columns = _columns(fields)
-        counts = [func.count(column.distinct()) for column in columns.values()]
+        kinds = _kinds(session, fields, wanted)
+        counts = [func.count(column.distinct()) for column in COUNTED.values()]
         moving = func.count(case((Run.status.in_(MOVING), 1)))
         counted = select(moving, *counts).select_from(Run).join(Run.experiment).join(Experiment.dataset)
         live, *different = session.execute(counted.where(*wanted)).one()
-    distinct = dict(zip(columns, different, strict=True))
+    distinct = dict(zip(COUNTED, different, strict=True))
+    distinct["zeta"] = len({setting_of(kind, []).zeta for kind in kinds} - {None})
+    distinct |= {field: len(values) for field, values in told(fields, kinds).items()}
+    columns = [*(name for name in COUNTED if name != "seed"), "zeta", *fields, "seed"]
     known = [name for name in columns if name not in ("experiment", "task", "model") or experiment_id is None]
     return Columns(
         varying=[name for name in columns if distinct[name] > 1],
@@ -50,34 +66,28 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
 
 
 def _fields(experiments: Sequence[Any]) -> list[str]:
-    """Settings that these experiments, or the runs of one, may differ in."""
+    """Settings that these experiments, or the runs of one, may differ in, so that the others are not looked at."""
 
     def differ(name: str) -> bool:
         several = any(len(grid.get(name, ())) > 1 for _, grid in experiments)
-        return several or len({repr(config.get(name)) for config, _ in experiments}) > 1
+        return several or len({json.dumps(config.get(name)) for config, _ in experiments}) > 1
 
     return [name for name in TrainingOptions.model_fields if name not in OF_THE_DATA and differ(name)]
 
 
-def _columns(fields: Collection[str]) -> Mapping[str, ColumnElement[Any]]:
-    """Of each column what is counted: null where it means nothing to a run."""
-    swept = and_(Run.regularizer != Regularizer.NONE, Run.lam != 0)
-    return {
-        "experiment": Run.experiment_id.expression,
-        "task": Dataset.name.expression,
-        "model": Run.model.expression,
-        "regularizer": case((swept, Run.regularizer)),
-        "lam": Run.lam.expression,
-        "zeta": case((_reads("zeta"), Run.zeta)),
-        **{name: case((_reads(name), func.coalesce(Run.config[name].as_string(), ""))) for name in fields},
-        "seed": Run.seed.expression,
-    }
+def _kinds(session: Session, fields: Collection[str], wanted: Collection[Condition]) -> list[Run]:
+    """A run, of no table, for all that are alike in these settings and in what says whether they mean anything."""
+    names = ["logged", *dict.fromkeys(("beside", "points", *fields))]
+    said = [cast(Run.config[name], Text) for name in names]
+    rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *said).distinct()
+    found = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*wanted))
+    return [
+        Run(regularizer=regularizer, lam=float(swept), zeta=zeta, config=_config(dict(zip(names, texts, strict=True))))
+        for regularizer, swept, zeta, *texts in found
+    ]
 
 
-def _reads(field: str) -> Condition:
-    """Runs to which a setting means something: see ``app.db.penalty.is_read``."""
-    if field not in READERS:
-        return Run.id.is_not(None)
-    readers = READERS[field]
-    beside = (Run.config[("beside", name.value)].as_float().is_not(None) for name in readers)
-    return or_(and_(Run.regularizer.in_(readers), Run.lam != 0), *beside)
+def _config(texts: Mapping[str, str | None]) -> dict[str, Any]:
+    """What a configuration says; a script says nothing by null, which is all that SQLite tells of what is not there."""
+    said = {name: None if text is None else json.loads(text) for name, text in texts.items()}
+    return {name: value for name, value in said.items() if value is not None or not said["logged"]}

@@ -16,7 +16,7 @@ from app.db.task import Metric
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.figures.metrics import SCALES, Scale
+from app.figures.metrics import SCALES, MetricRange
 from app.numerals import count
 from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
 
@@ -30,7 +30,7 @@ SILENT_AFTER = timedelta(minutes=5)
 ROUNDING = 1e-5
 """By which a sum of single precision may leave the range of a metric or of IsoScore★."""
 MEASURES = (*WATCHED, *OF_SENTENCES)
-ISOSCORE_STAR = Scale("IsoScore★", 0)
+ISOSCORE_STAR = MetricRange("IsoScore★", 0)
 
 ByLayer = dict[str, Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]]
 
@@ -40,7 +40,7 @@ def _that_there_are(measures: Sequence[str]) -> None:
         raise ValueError(f"expected measures among {', '.join(MEASURES)}; got {unknown[0]!r}")
 
 
-def _in_range(name: str, value: float, scale: Scale) -> float:
+def _in_range(name: str, value: float, scale: MetricRange) -> float:
     if not scale.low - ROUNDING <= value <= 1 + ROUNDING:
         raise ValueError(f"expected {name} from {scale.range}, got {value:g}; a percentage has to be divided by 100")
     return min(max(value, scale.low), 1.0)

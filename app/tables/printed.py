@@ -8,7 +8,8 @@ from statistics import median_low
 from typing import NamedTuple
 
 from app.numerals import count
-from app.tables.summary import Column, Moments, Summary
+from app.statistics.estimate import Estimate
+from app.tables.summary import Column, Summary
 
 MOST_DECIMALS = 6
 WITHOUT_A_DEVIATION = 3
@@ -54,7 +55,11 @@ def printed(summary: Summary, style: Style) -> Printed:
     """Every cell rounded, each column to the same decimals."""
     found = list(zip(*(row.cells for row in summary.rows), strict=True)) or [() for _ in summary.columns]
     values = [
-        _column(cells, style, style.bold and column.greater_is_better)
+        _column(
+            cells,
+            style,
+            [style.bold and column.greater_is_better and column.dataset not in row.given_up for row in summary.rows],
+        )
         for column, cells in zip(summary.columns, found, strict=True)
     ]
     usual = _usual([one.n for column in values for one in column if one is not None])
@@ -66,9 +71,9 @@ def printed(summary: Summary, style: Style) -> Printed:
     return Printed(_caption(summary, values), summary.heads, heads, lines)
 
 
-def decimals_of(cells: Sequence[Moments | None]) -> int:
+def decimals_of(cells: Sequence[Estimate | None]) -> int:
     """Decimals that give the deviations of a column two significant digits: the middle one, where they differ."""
-    needed = [_two_digits(one.std) for one in cells if one is not None and one.std]
+    needed = [_two_digits(one.half_width) for one in cells if one is not None and one.half_width]
     return min(max(median_low(needed), 0), MOST_DECIMALS) if needed else WITHOUT_A_DEVIATION
 
 
@@ -77,18 +82,22 @@ def _two_digits(std: float) -> int:
     return 1 - floor(log10(float(f"{std:.1e}")))
 
 
-def _column(cells: Sequence[Moments | None], style: Style, bold: bool) -> list[Value | None]:
+def _column(cells: Sequence[Estimate | None], style: Style, bold: Sequence[bool]) -> list[Value | None]:
+    """Cells as text; ``bold`` says of each whether it may be the best."""
     decimals = decimals_of(cells) if style.decimals is None else style.decimals
-    best = _best(cells, decimals) if bold else None
-    return [one and _value(one, decimals, best) for one in cells]
+    best = _best([one for one, may in zip(cells, bold, strict=True) if may], decimals)
+    return [
+        None if one is None else _value(one, decimals, best if may else None)
+        for one, may in zip(cells, bold, strict=True)
+    ]
 
 
-def _value(found: Moments, decimals: int, best: str | None) -> Value:
+def _value(found: Estimate, decimals: int, best: str | None) -> Value:
     mean = fixed(found.mean, decimals)
-    return Value(mean, None if found.std is None else fixed(found.std, decimals), found.n, mean == best)
+    return Value(mean, None if found.half_width is None else fixed(found.half_width, decimals), found.n, mean == best)
 
 
-def _best(cells: Sequence[Moments | None], decimals: int) -> str | None:
+def _best(cells: Sequence[Estimate | None], decimals: int) -> str | None:
     """The greatest mean as it is printed; what is printed alike is as good. Where all are, none is the best."""
     means = [one.mean for one in cells if one is not None]
     differ = len({fixed(mean, decimals) for mean in means}) > 1

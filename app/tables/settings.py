@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from app.db.models import Run
 from app.figures.figure import Cell
-from app.figures.gathered import EXPERIMENT, FIELDS, Gathered, order
-from app.numerals import short
+from app.figures.gathered import EXPERIMENT, Gathered, order
+from app.figures.setting import words
 from app.regularizers import coordinates
 
 MOST_COLUMNS = 8
@@ -25,7 +25,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What was set, in the order of ``FIELDS``."""
+    """What was set, in the order of ``Gathered.fields``."""
 
     sides: list[Side]
     differing: dict[str, list[list[str]]]
@@ -41,7 +41,7 @@ def settings(gathered: Gathered) -> Settings:
     """All settings of the runs, but for the experiment that they are of."""
     columns = _columns(gathered)
     shown = columns[:MOST_COLUMNS]
-    compared = [field for field in FIELDS if field != EXPERIMENT]
+    compared = [field for field in gathered.fields if field != EXPERIMENT]
     differing = {
         field: [_values(gathered, field, runs) for _, runs in shown]
         for field in compared
@@ -52,11 +52,6 @@ def settings(gathered: Gathered) -> Settings:
     }
     many = len(gathered.runs) > MOST_COLUMNS
     return Settings([side for side, _ in shown], differing, equal, many, len(columns) - len(shown))
-
-
-def words(cell: Cell) -> str:
-    """A setting as a cell shows it."""
-    return cell if isinstance(cell, str) else short(cell)
 
 
 def _first(gathered: Gathered, field: str) -> Cell:

@@ -1,9 +1,9 @@
 """Groups of runs in rows, tasks or metrics in columns, and in each cell the mean over seeds with its deviation."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean, stdev
 from typing import NamedTuple
 
 from app.db.models import Run, RunStatus
@@ -11,7 +11,10 @@ from app.figures.figure import Cell, Table
 from app.figures.gathered import Gathered, order
 from app.figures.headings import head
 from app.figures.metrics import SCALES
+from app.figures.points import cells, flattered, named
+from app.figures.setting import words
 from app.numerals import plural, short
+from app.statistics.estimate import Error, Estimate, estimate
 from app.statistics.repeats import by_seed
 
 ISOTROPY = "IsoScore★"
@@ -28,14 +31,6 @@ class Shown(StrEnum):
     METRICS = "metrics"
 
 
-class Moments(NamedTuple):
-    """A mean over ``n`` seeds, and the sample standard deviation, which one seed does not have."""
-
-    mean: float
-    std: float | None
-    n: int
-
-
 class Column(NamedTuple):
     """A measure on a data set; of isotropy none is the best."""
 
@@ -45,10 +40,15 @@ class Column(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A group: what its runs have in common, and a cell for each column, None where no run has a value."""
+    """A group: what its runs have in common, and a cell for each column, None where no run has a value.
+
+    Cells are means over seeds with their standard deviations.
+    """
 
     labels: list[str]
-    cells: list[Moments | None]
+    cells: list[Estimate | None]
+    given_up: frozenset[str] = frozenset()
+    """Data sets on which a study gave up runs of it, so that those that it let finish flatter it."""
 
 
 @dataclass(frozen=True)
@@ -64,41 +64,68 @@ class Summary:
     def table(self) -> Table:
         """A row for each cell, unrounded."""
         lines: list[list[Cell]] = [
-            [*row.labels, column.dataset, column.measure, *(found or (None, None, 0))]
+            [*row.labels, column.dataset, column.measure, *cells(found), found.n if found else 0]
             for row in self.rows
             for column, found in zip(self.columns, row.cells, strict=True)
         ]
         return Table([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
 
 
-def moments(values: Sequence[float]) -> Moments | None:
-    """Mean and sample standard deviation, with n − 1 in its denominator; None of no value."""
-    if not values:
-        return None
-    return Moments(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
-
-
 def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
     """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
     finished = gathered.part([run for run in gathered.runs if run.status is RunStatus.FINISHED])
-    cells: dict[tuple[Cell, ...], dict[Column, list[tuple[int, float]]]] = {}
+    values: dict[tuple[Cell, ...], dict[Column, list[tuple[int, float]]]] = {}
     for run in finished.runs:
-        row = cells.setdefault(tuple(gathered.value(run, field) for field in fields), {})
+        row = values.setdefault(tuple(gathered.value(run, field) for field in fields), {})
         for column, value in _values(gathered, run, shown, metrics):
             found = row.setdefault(column, [])
             found += [] if value is None else [(run.seed, value)]
-    columns = sorted({column for row in cells.values() for column in row}, key=_place)
+    columns = sorted({column for row in values.values() for column in row}, key=_place)
+    ordered = sorted(values, key=lambda labels: [*map(order, fields, labels)])
+    given_up = _given_up(gathered, fields)
     rows = [
-        Row([_label(cell) for cell in labels], [_moments(cells[labels].get(column, [])) for column in columns])
-        for labels in sorted(cells, key=lambda labels: [*map(order, fields, labels)])
+        Row(
+            [words(cell) for cell in labels],
+            [_estimate(values[labels].get(column, [])) for column in columns],
+            frozenset(given_up[labels]),
+        )
+        for labels in ordered
     ]
     unmeasured = _unmeasured(finished, metrics) if shown is Shown.METRICS else []
-    notes = [*_notes(gathered, finished, fields, shown), *unmeasured]
+    flattering = flattered("Never bold", [", ".join(row.labels) or "all runs" for row in rows if row.given_up])
+    notes = [
+        *_notes(gathered, finished, fields, shown),
+        *_repeated({labels: values[labels] for labels in ordered}),
+        *unmeasured,
+        *([flattering.strip()] if flattering else []),
+    ]
     return Summary([head(field) for field in fields], columns, rows, notes)
 
 
-def _moments(measured: Sequence[tuple[int, float]]) -> Moments | None:
-    return moments([*by_seed(measured).values()])
+def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[int, float]]]]) -> list[str]:
+    """Which groups and seeds have several runs behind one value."""
+    often = dict.fromkeys(
+        ", ".join([*map(words, labels), f"seed {seed}"])
+        for labels, row in values.items()
+        for measured in row.values()
+        for seed, runs in sorted(Counter(seed for seed, _ in measured).items())
+        if runs > 1
+    )
+    return [f"A seed of several runs counts once, by their mean: {named([*often])}."] if often else []
+
+
+def _given_up(gathered: Gathered, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
+    """The data sets on which a study gave up runs of a group."""
+    found: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
+    for run in gathered.runs:
+        if run.status is RunStatus.PRUNED:
+            labels = tuple(gathered.value(run, field) for field in fields)
+            found[labels].add(gathered.datasets[run.experiment.dataset_id])
+    return found
+
+
+def _estimate(measured: Sequence[tuple[int, float]]) -> Estimate | None:
+    return estimate([*by_seed(measured).values()], Error.STD) if measured else None
 
 
 def _unmeasured(finished: Gathered, metrics: Metrics) -> list[str]:
@@ -139,10 +166,6 @@ def _title(metric: str) -> str:
 
 def _place(column: Column) -> tuple[str, bool, str]:
     return column.dataset.casefold(), not column.greater_is_better, column.measure
-
-
-def _label(cell: Cell) -> str:
-    return cell if isinstance(cell, str) else short(cell)
 
 
 def _notes(gathered: Gathered, finished: Gathered, fields: Sequence[str], shown: Shown) -> list[str]:

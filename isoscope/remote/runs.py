@@ -71,6 +71,15 @@ class Runs(Connection):
         query = {"q": q, "group": list(group), "format": TEXTS[suffix], **look}
         return self.download(path_of("compare", "runs", "table"), target, params=query)
 
+    def conclusion_of_runs(self, q: str = "", *, group: Iterable[str] = (), on: str = "") -> Row:
+        """Return what the runs that are searched for say, and what has to be known before they are compared.
+
+        >>> isoscope.conclusion_of_runs("task:cola", group=["model"])["conclusion"]["sentences"]
+        """
+        query = {"q": q, "group": list(group), "on": on}
+        answer: Row = self.ask("GET", path_of("compare", "runs", "conclusion"), params=query)
+        return answer
+
     def settings_of_runs(self, q: str = "") -> Row:
         """Return the settings in which runs that are searched for differ, and those that they share."""
         answer: Row = self.ask("GET", path_of("compare", "runs", "settings"), params={"q": q})

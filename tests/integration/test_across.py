@@ -237,7 +237,11 @@ def test_the_table_as_numbers(client, two):
         {"mean": pytest.approx(0.56), "std": pytest.approx(0.01), "n": 3},
         {"mean": 0.25, "std": 0, "n": 3},
     ]
-    assert answer["notes"] == ["Runs in one mean differ in λ too."]
+    assert answer["notes"] == [
+        "Runs in one mean differ in λ too.",
+        "A seed of several runs counts once, by their mean: bert_base, seed 0; bert_base, seed 1; bert_base, seed 2 "
+        "and 3 more.",
+    ]
     file = client.get("/compare/runs/table.json?columns=metrics&group=model")
     assert file.headers["content-disposition"] == 'attachment; filename="isoscope-means.json"'
     assert [(one["Model"], one["measure"], one["n"]) for one in json.loads(file.text)] == [
@@ -339,6 +343,33 @@ def test_both_scatters_stand_with_their_controls_and_what_the_runs_say(client, t
     assert "standard errors of the mean" in page
 
 
+def test_the_api_concludes_and_cautions_as_the_page_does(client, launch, two):
+    launch("third", *(made(lam, seed, 0.5 + lam / 4, batch_size=8) for lam in (0.0, 1.0) for seed in (0, 1)), on="RTE")
+    answer = client.get("/api/compare/runs/conclusion?group=lam").json()
+    assert (answer["runs"], answer["total"], answer["groups"]) == (16, 16, ["lam"])
+    assert answer["measured"][answer["on"]] == "CoLA, Accuracy"
+    assert [(one["label"], one["seeds"]) for one in answer["conclusion"]["differences"]] == [("λ = 1", [0, 1, 2])]
+    assert answer["conclusion"]["differences"][0]["mean"] == pytest.approx(0.1)
+    assert answer["cautions"][-1] == "Some points are means over runs that differ in model too."
+    page = words(client.get("/compare/runs?group=lam"))
+    for sentence in (*answer["cautions"], *answer["conclusion"]["notes"], answer["conclusion"]["sentences"][0]):
+        assert sentence in page
+    other = next(on for on, named in answer["measured"].items() if named == "RTE, Accuracy")
+    there = client.get(f"/api/compare/runs/conclusion?on={other}").json()
+    assert (there["on"], there["conclusion"]["differences"][0]["mean"]) == (other, 0.25)
+    none = client.get("/api/compare/runs/conclusion?q=lam>9").json()
+    assert (none["runs"], none["on"], none["measured"], none["conclusion"]["differences"]) == (0, "", {}, [])
+
+
+def test_a_study_s_caution_stands_across_experiments_too(client, context, launch):
+    one = launch("search", *(made(lam, seed, 0.5 + lam / 4) for lam in (0.0, 1.0) for seed in (0, 1)))
+    with context.sessions.begin() as session:
+        session.get(Experiment, one).study = {"over": True}
+    told = "A study chose λ by the results before it, so the runs are not independent and no p is exact."
+    assert told in client.get("/api/compare/runs/conclusion").json()["conclusion"]["cautions"]
+    assert told in words(client.get("/compare/runs"))
+
+
 def test_forms_keep_what_the_table_of_runs_is_searched_for(client, two):
     page = words(client.get(f"/experiments/{two[0]}?q=lam:1&sort=-performance"))
     for form in ("scatters-form", "layers-form", "curves-form"):
@@ -352,6 +383,40 @@ def test_a_run_that_a_script_logged_is_not_said_to_be_of_validation_tokens(clien
     one = launch("script", run)
     caption = client.get(f"/api/experiments/{one}/figures/isotropy").json()["caption"]
     assert caption.startswith("IsoScore★ is as a script logged it. ")
+
+
+@pytest.fixture
+def script(client):
+    """A finished run of a user's own script."""
+
+    def log(performance=0.5, isoscore_star=0.25, experiment="mine", lam=0.0, seed=0, **settings):
+        told = {"experiment": experiment, "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy",
+                "regularizer": "cosreg" if lam else "none", "lam": lam, "seed": seed, "settings": settings}  # fmt: skip
+        run = client.post("/api/runs", json=told).json()
+        ending = {"metrics": {"accuracy": performance}, "isoscore_star": isoscore_star}
+        assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
+
+    return log
+
+
+def test_runs_that_differ_in_a_setting_of_a_script_s_own_are_never_averaged_without_a_word(client, script):
+    script(0.5, experiment="narrow", hidden=128)
+    script(0.75, experiment="wide", hidden=256)
+    table = client.get("/api/compare/runs/table").json()
+    assert table["groups"] == ["hidden"]
+    assert [(row["group"], row["cells"][0]["mean"]) for row in table["rows"]] == [(["128"], 0.5), (["256"], 0.75)]
+    drawn = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/isotropy.csv").text)))
+    assert [(row["hidden"], float(row["performance_mean"])) for row in drawn] == [("128", 0.5), ("256", 0.75)]
+    settings = client.get("/api/compare/runs/settings").json()["differing"]
+    assert {"field": "hidden", "values": [["256"], ["128"]]} in settings
+    page = words(client.get("/compare/runs?group=lam"))
+    assert "Some points are means over runs that differ in hidden too." in page
+    assert '<input type="checkbox" name="group" value="hidden" >' in page
+    assert client.get("/api/compare/runs/table?group=lam").json()["notes"] == [
+        "Runs in one mean differ in hidden too.", "A seed of several runs counts once, by their mean: 0, seed 0.",
+    ]  # fmt: skip
+    seldom = client.get("/api/compare/runs/table?group=hidden&q=experiment:none").json()["detail"]
+    assert seldom.startswith("Expected fields to group runs by, got 'hidden'; known are accumulation, ")
 
 
 def test_an_experiment_without_a_run_has_empty_figures(client, launch):

@@ -14,11 +14,11 @@ from app.archive.reading import open_archive
 from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
-from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES
 from app.services import imports
 from app.services.exports import export_experiment
 from app.services.script_config import ScriptRun
 from app.services.script_runs import begin_run
+from app.services.sweep_figures import FIGURES, OF_SEARCHES
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from workers.reconcile import advance_searches, wanted
 

@@ -108,6 +108,7 @@ CALLS = {
     ("POST", "/api/runs/{run_id}/steps"): lambda i, _: i.log_steps(GONE, [{"step": 1}]),
     ("POST", "/api/runs/{run_id}/finish"): lambda i, _: i.finish_run(GONE, {}),
     ("GET", "/api/compare/runs/table"): lambda i, _: i.table_of_runs(),
+    ("GET", "/api/compare/runs/conclusion"): lambda i, _: i.conclusion_of_runs("lam<9", group=["lam"]),
     ("GET", "/api/compare/runs/settings"): lambda i, _: i.settings_of_runs(),
     ("GET", "/api/compare/runs/figures"): lambda i, _: i.figures_of_runs("seed:0"),
     ("GET", "/api/compare/runs/figures/{slug}"): lambda i, _: i.figure_of_runs("isotropy"),

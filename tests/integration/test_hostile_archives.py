@@ -18,8 +18,8 @@ from app.archive.reading import check_archive, open_archive
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
 from app.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from app.main import create_app
-from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES
 from app.services import imports
+from app.services.sweep_figures import FIGURES, OF_SEARCHES
 from tests.archives import add_experiment, exported, members, packed, sent
 
 OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]

@@ -12,13 +12,15 @@ from sqlalchemy import event
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from app.errors import InvalidError
+from app.figures.gathered import Gathered
 from app.search.fields import FIELDS
 from app.search.kinds import Choice, Day, Flag, Number, Text
+from app.services.run_columns import read_columns
 from app.services.run_search import RunQuery, find_runs, matching
 from tests.run_rows import add_experiment, run_row
 
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
-LISTED = 7
+LISTED = 8
 """Queries of a list: a page of it with its experiments, how many there are, what is summed or compared."""
 
 
@@ -239,6 +241,30 @@ class TestTable:
         assert "batch size 8" in table("batch_size:8")[1]
         assert table("batch_size:8 seed:1")[0] == ["λ"]
         assert table("lam:0") == (["λ", "Batch size", "Seed"], "4 runs.")
+
+    def test_the_database_tells_the_same_differences_as_what_groups_the_runs(self, context):
+        def fields(**config):
+            grid = {name: [False, True] for name in config if name != "points"}
+            rows = [run_row(0.5, config=config | dict.fromkeys(grid, value)) for value in (False, True)]
+            experiment = add_experiment(context, *rows, grid=grid)
+            told = Gathered(matching(context, f"experiment={experiment}").runs).differing
+            assert told == read_columns(context, "", experiment_id=experiment).varying
+            return told
+
+        assert fields(points="sentence", include_padding=False) == []
+        assert fields(points="tokens", include_padding=False) == ["include_padding"]
+        beside = [run_row(0.0, config={"beside": {"istar": 0.5}, "shrinkage_points": points}) for points in (500, 600)]
+        plain = [run_row(0.0, 1, config={"shrinkage_points": points}) for points in (700, 800)]
+        experiment = add_experiment(context, *beside, *plain, grid={"shrinkage_points": [500, 600, 700, 800]})
+        assert read_columns(context, "seed:1", experiment_id=experiment).varying == []
+        assert read_columns(context, "seed:0", experiment_id=experiment).varying == ["shrinkage_points"]
+
+    def test_what_a_script_did_not_say_differs_from_what_another_run_of_it_did(self, client, context):
+        told = {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy"}
+        for seed, said in enumerate(({}, {"batch_size": 8}, {"batch_size": 8})):
+            assert client.post("/api/runs", json=told | {"seed": seed, "settings": said}).status_code == 201
+        assert read_columns(context, "").varying == ["batch_size", "seed"]
+        assert read_columns(context, "seed>0").varying == ["seed"]
 
     def test_several_pages_are_sorted_searched_and_led_through(self, client, context):
         experiment = add_experiment(context, *(run_row(1.0, seed) for seed in range(60)))

@@ -11,7 +11,7 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, Ru
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES
+from app.services.sweep_figures import FIGURES, OF_SEARCHES
 
 LAYERS = 2
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
@@ -179,8 +179,8 @@ def test_numbers_of_figures_are_those_of_the_rows(client, launch):
     assert table("silhouette.csv")[1] == "0.0,1,0.375,,0.125,"
     assert table("twonn.csv")[1:3] == ["0.0,1,1,0.25,", "0.0,2,1,0.5,"]
     assert table("watched.csv?measure=mean_cosine")[1:3] == ["0.0,10,1,0.1,", "0.0,20,1,0.2,"]
-    assert table("watched.csv")[0] == "lambda,step,runs,anisotropy_raw_1_mean,ci95_half_width"
-    assert table("late-anisotropy.csv")[2].startswith("1.0,2,0.2,0.2,0.2")
+    assert table("watched.csv")[0] == "lambda,step,seeds,anisotropy_raw_1_mean,ci95_half_width"
+    assert table("late-anisotropy.csv")[2] == ",".join(["1.0", *["0.2"] * 6, *["0.0"] * 6, *["2"] * 6])
     assert table("activation.csv")[1] == "0,0.5,0.25,0.5,0.25"
 
 
@@ -191,7 +191,7 @@ def test_the_address_says_how_training_is_drawn(client, launch):
     def lines(path):
         return client.get(f"{at}/figures/{path}").text.splitlines()
 
-    assert lines("learning.csv")[:2] == ["lambda,step,runs,task_loss_mean,ci95_half_width", "0.0,10,1,0.5,"]
+    assert lines("learning.csv")[:2] == ["lambda,step,seeds,task_loss_mean,ci95_half_width", "0.0,10,1,0.5,"]
     assert lines("penalties.csv?seeds=1")[:2] == ["lambda,seed,step,penalty", "0.0,0,10,0.1"]
     assert client.get(f"{at}/figures/learning.json?log=1").json()["layout"]["yaxis"]["type"] == "log"
     assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
@@ -210,7 +210,7 @@ def test_the_layers_over_steps_are_those_of_the_setting_that_is_chosen(client, l
     rows = client.get(f"{at}/layers.csv?measure=mean_cosine&setting=1").text.splitlines()
     assert rows == ["step,layer_1,layer_2", "10,0.5,0.1", "20,0.25,0.2"]
     page = words(client.get(f"{at}/layers.html?measure=mean_cosine&setting=9"))
-    assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 2)." in page) == (True, True)
+    assert ("by layer and step, λ = 1</h3>" in page, "Means over seeds (n = 1 to 2)." in page) == (True, True)
 
 
 def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):

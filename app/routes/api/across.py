@@ -4,9 +4,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from app.conclusion.conclusion import Conclusion
 from app.dependencies import ContextDep
 from app.routes.api.schemas.across import (
     ColumnOut,
+    ConclusionOfRunsOut,
     DifferingOut,
     EqualOut,
     GroupOut,
@@ -15,15 +17,23 @@ from app.routes.api.schemas.across import (
     SettingsOut,
     SideOut,
 )
+from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.figures import FigureOut
-from app.routes.pages.across_figures import offered_of, read_across
-from app.routes.pages.sweep_figures import SweepDep
+from app.routes.sweep_query import SweepDep
 from app.services.across import choose_runs, summarise
-from app.tables.latex import latex
-from app.tables.markdown import markdown
-from app.tables.printed import MOST_DECIMALS, Style, printed
+from app.services.across_figures import (
+    cautions,
+    measured_in_words,
+    measured_on,
+    offered_of,
+    on_of,
+    read_across,
+    sweep_across,
+)
+from app.tables.printed import MOST_DECIMALS, Style
 from app.tables.settings import settings
 from app.tables.summary import Shown
+from app.tables.texts import MEDIA_TYPES, Kind, text_of
 
 router = APIRouter(prefix="/compare/runs", tags=["runs"])
 
@@ -34,7 +44,7 @@ Group = Annotated[
     list[str] | None,
     Query(
         description="Fields that groups are made of: task, experiment, model, regularizer, lam, zeta, seed or a "
-        "training option; without one, all that varies but tasks and seeds."
+        "training option or a setting that scripts said; without one, all that varies but tasks and seeds."
     ),
 ]
 On = Annotated[
@@ -44,8 +54,8 @@ On = Annotated[
         "alone; without it, those on which the most runs have finished."
     ),
 ]
-TEXTS = {"markdown": "text/markdown", "latex": "application/x-tex", "csv": "text/csv"}
-AS_TEXT: dict[str, Any] = {"content": {media_type: {"schema": {"type": "string"}} for media_type in TEXTS.values()}}
+TEXTS: dict[str, Kind] = {"markdown": "md", "latex": "tex", "csv": "csv"}
+AS_TEXT: dict[str, Any] = {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}}
 
 
 @router.get("/table", response_model=RunTableOut, responses={200: AS_TEXT})
@@ -73,15 +83,13 @@ def show_table(
             groups=chosen.fields,
             columns=[ColumnOut(dataset=one.dataset, measure=one.measure) for one in found.columns],
             rows=[
-                GroupOut(group=row.labels, cells=[one and MomentsOut(**one._asdict()) for one in row.cells])
+                GroupOut(group=row.labels, cells=[None if one is None else MomentsOut.of(one) for one in row.cells])
                 for row in found.rows
             ],
             notes=found.notes,
         )
-    if format == "csv":
-        return Response(found.table().csv(), media_type=TEXTS[format])
-    text = printed(found, Style(decimals, bold))
-    return Response(latex(text) if format == "latex" else markdown(text), media_type=TEXTS[format])
+    kind = TEXTS[format]
+    return Response(text_of(found, kind, Style(decimals, bold)), media_type=MEDIA_TYPES[kind])
 
 
 @router.get("/settings")
@@ -96,6 +104,22 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
         left_out=found.left_out,
         differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
         equal=[EqualOut(field=field, value=value) for field, value in found.equal.items()],
+    )
+
+
+@router.get("/conclusion")
+def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on: On = "") -> ConclusionOfRunsOut:
+    """Whether isotropy and performance go together over the runs of a search, and every lambda against lambda = 0."""
+    chosen = choose_runs(context, q, group or ())
+    gathered = chosen.gathered
+    return ConclusionOfRunsOut(
+        runs=len(gathered.runs),
+        total=chosen.total,
+        groups=chosen.fields,
+        on=on_of(measured_on(gathered, on)) if gathered.runs else "",
+        measured=measured_in_words(gathered),
+        cautions=cautions(chosen, on),
+        conclusion=ConclusionOut.of(Conclusion(sweep_across(chosen, on))),
     )
 
 

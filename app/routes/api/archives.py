@@ -9,9 +9,10 @@ from app.db.models import Experiment
 from app.dependencies import ContextDep
 from app.routes.api.schemas.experiments import ExperimentOut
 from app.routes.downloads import DOCUMENTED, export_of
-from app.routes.pages.sweep_figures import SweepDep, all_figures
+from app.routes.sweep_query import SweepDep
 from app.services.exports import export_experiment
 from app.services.imports import import_experiment
+from app.services.sweep_figures import all_figures
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 

@@ -12,7 +12,7 @@ from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.experiments import ExperimentHead, ExperimentOut, ExperimentSummary, RunFound
 from app.routes.api.schemas.queue import MoveToEnd, PriorityIn
 from app.services import experiments, pausing, run_search, turns
-from app.services.experiment_list import Summary, list_summaries
+from app.services.experiment_list import Listed, list_summaries
 from app.services.library import PAGE_ROWS
 from app.services.relaunch import request_of
 from app.services.run_search import RunQuery
@@ -35,7 +35,7 @@ def list_experiments(
     return [_summary(one) for one in found.rows]
 
 
-def _summary(one: Summary) -> ExperimentSummary:
+def _summary(one: Listed) -> ExperimentSummary:
     experiment, dataset = one.experiment, one.experiment.dataset
     return ExperimentSummary(
         **{name: getattr(experiment, name) for name in OF_THE_ROW},
@@ -87,7 +87,7 @@ def list_runs(
 def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
     """Whether isotropy and performance go together over its runs, and every lambda against lambda = 0."""
     experiment = experiments.get_experiment(context, experiment_id)
-    return ConclusionOut.of(Conclusion(Sweep.of(experiment), study=experiment.study is not None))
+    return ConclusionOut.of(Conclusion(Sweep.of(experiment)))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

@@ -13,14 +13,15 @@ from app.routes.pages.playground import PlaygroundDep, playground_figures
 from app.routes.pages.report import report_figures
 from app.routes.pages.runs import MeasureQuery, read_run_figure
 from app.routes.pages.shrinkage import ShrinkageDep
-from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
 from app.routes.pages.trial import trial_figures
+from app.routes.sweep_query import SweepDep
 from app.services.comparison import get_compared
 from app.services.embeddings import get_embedding
 from app.services.encodings import get_encoding
 from app.services.experiments import get_experiment
 from app.services.postprocess import get_postprocessing
 from app.services.runs import get_run
+from app.services.sweep_figures import offered, read_figure
 
 router = APIRouter(tags=["figures"])
 

@@ -12,31 +12,33 @@ from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.figures.colouring import Colouring, choices
-from app.figures.gathered import EXPERIMENT, FIELDS, REGULARIZER, SEED, TASK, scale_of
+from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
 from app.figures.headings import head
 from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.problems import status_of
-from app.routes.pages.across_figures import (
+from app.routes.pages.answers import FileKind, figure_file, see
+from app.routes.pages.run_table import RunQueryDep, encoded, read_table
+from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
+from app.routes.sweep_query import SweepDep
+from app.search.language import quoted
+from app.services.across import Chosen, choose_runs, shown_of, summarise
+from app.services.across_figures import (
     cautions,
     draw_across,
+    measured_in_words,
+    measured_on,
     offered_of,
     on_of,
     read_across,
-    scale_on,
-    scales_of,
     sweep_across,
 )
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.run_table import RunQueryDep, encoded, read_table
-from app.routes.pages.sweep_figures import SweepDep, SweepQuery
-from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
-from app.search.language import quoted
-from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.experiments import list_names
+from app.services.library import OFFERED
 from app.services.run_search import RunQuery
+from app.services.sweep_figures import SweepQuery
 from app.statistics.estimate import Error
 from app.tables.latex import latex
 from app.tables.markdown import markdown
@@ -48,8 +50,6 @@ from app.templating import templates
 router = APIRouter(prefix="/compare/runs")
 
 OF_EXPERIMENTS = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
-OFFERED = 200
-"""Experiments in the list to add another from; all others are found by search."""
 COLUMNS = {
     Shown.PERFORMANCE: "performance",
     Shown.ISOTROPY: "IsoScore★",
@@ -160,11 +160,11 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         # What is kept of figures further down holds for the same runs alone.
         "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
         "cautions": cautions(chosen, query.on),
-        "scales": scales_of(gathered),
-        "on": on_of(scale_on(gathered, query.on)) if offered else "",
+        "measured": measured_in_words(gathered),
+        "on": on_of(measured_on(gathered, query.on)) if offered else "",
         "offered": offered,
         **figures,
-        "groupable": {field: head(field) for field in FIELDS if field in groupable},
+        "groupable": {field: head(field) for field in gathered.fields if field in groupable},
         "settings": settings(gathered),
         "suggested": f"Runs: {_what(chosen, query.q)}",
         "head": head,
@@ -185,7 +185,7 @@ def _figures(context: Context, sweep: Sweep, look: SweepQuery) -> dict[str, Any]
         "choices": choices(sweep),
         "colouring": Colouring(sweep, look.look.colour),
         "conclusion": Conclusion(sweep),
-        "scale": SCALES[scale_of(sweep.runs[0]).metric],
+        "scale": SCALES[measured_by(sweep.runs[0]).metric],
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
     }

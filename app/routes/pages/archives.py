@@ -10,9 +10,10 @@ from app.errors import InvalidError, IsoscopeError
 from app.problems import status_of
 from app.routes.downloads import export_of
 from app.routes.pages.answers import see
-from app.routes.pages.sweep_figures import SweepDep, all_figures
+from app.routes.sweep_query import SweepDep
 from app.services.exports import export_experiment
 from app.services.imports import import_experiment
+from app.services.sweep_figures import all_figures
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")

@@ -31,13 +31,10 @@ from app.services.comparison import (
 )
 from app.services.encodings import list_encodings
 from app.services.figure_data import get_figure_data, get_figure_slugs
-from app.services.library import newest_measured
+from app.services.library import OFFERED, newest_measured
 from app.templating import templates
 
 router = APIRouter(prefix="/compare")
-
-OFFERED = 200
-"""Embeddings in the list to add another from; all others are found in the library."""
 
 
 class Choice(NamedTuple):

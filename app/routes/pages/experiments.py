@@ -21,13 +21,14 @@ from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.experiment_listing import read_listing
 from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
 from app.routes.pages.studies import outcome_of
-from app.routes.pages.sweep_figures import SweepDep, offered, read_figure
+from app.routes.sweep_query import SweepDep
 from app.services.experiments import (
     delete_experiment,
     get_experiment,
     get_experiment_alone,
 )
 from app.services.run_search import RunQuery
+from app.services.sweep_figures import offered, read_figure
 from app.services.workers import list_workers
 from app.statistics.estimate import Error
 from app.templating import templates
@@ -78,7 +79,11 @@ def show_experiment(
         "experiment": experiment,
         "stated": config,
         "sweep": sweep,
-        "varied": {field: ", ".join(words(cell(one)) for one in experiment.grid[field]) for field in sweep.fields},
+        "varied": {
+            field: ", ".join(words(cell(one)) for one in values)
+            for field, values in experiment.grid.items()
+            if len(values) > 1
+        },
         "table": _table(context, experiment_id, wanted),
         "scale": SCALES[config.metric],
         "query": query,
@@ -86,7 +91,7 @@ def show_experiment(
         "errors": Error,
         "choices": choices(sweep),
         "colouring": colouring,
-        "conclusion": Conclusion(sweep, study=experiment.study is not None),
+        "conclusion": Conclusion(sweep),
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.methods],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},

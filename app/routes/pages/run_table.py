@@ -13,7 +13,7 @@ from app.db.penalty import Regularizer
 from app.errors import InvalidError
 from app.figures import palette
 from app.figures.headings import head
-from app.figures.metrics import SCALES, Scale
+from app.figures.metrics import SCALES, MetricRange
 from app.figures.setting import setting_of, words
 from app.regularizers import NAMES
 from app.routes.pages.paging import offset_of, pages_of
@@ -65,7 +65,7 @@ class RunTable:
         return varying if ALWAYS in varying else [ALWAYS, *varying]
 
     @property
-    def scale(self) -> Scale | None:
+    def scale(self) -> MetricRange | None:
         """Name and range of the performance; None where it is not the same of all, or nothing was found."""
         metric = self.runs[0].config["metric"] if self.runs else None
         return SCALES[metric] if metric and "metric" not in self.columns.varying else None

@@ -7,14 +7,11 @@ from fastapi import Depends, Response
 from fastapi.responses import JSONResponse
 
 from app.routes.downloads import attachment
-from app.routes.pages.answers import csv_file
-from app.tables.latex import latex
-from app.tables.markdown import markdown
-from app.tables.printed import MOST_DECIMALS, Style, printed
+from app.tables.printed import MOST_DECIMALS, Style
 from app.tables.summary import Shown, Summary
+from app.tables.texts import MEDIA_TYPES, Kind, text_of
 
-TableFile = Literal["tex", "md", "csv", "json"]
-NAME = "means"
+TableFile = Kind | Literal["json"]
 
 
 class TableQuery(NamedTuple):
@@ -46,12 +43,8 @@ TableDep = Annotated[TableQuery, Depends(_query)]
 
 def table_file(summary: Summary, kind: TableFile, style: Style) -> Response:
     """A table to keep: as a paper prints it, or unrounded."""
-    if kind == "csv":
-        return csv_file(summary.table(), NAME)
+    headers = attachment(f"isoscope-means.{kind}")
     if kind == "json":
         table = summary.table()
-        lines = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        return JSONResponse(lines, headers=attachment(f"isoscope-{NAME}.json"))
-    text = printed(summary, style)
-    written, media_type = (latex(text), "application/x-tex") if kind == "tex" else (markdown(text), "text/markdown")
-    return Response(written, media_type=media_type, headers=attachment(f"isoscope-{NAME}.{kind}"))
+        return JSONResponse([dict(zip(table.columns, row, strict=True)) for row in table.rows], headers=headers)
+    return Response(text_of(summary, kind, style), media_type=MEDIA_TYPES[kind], headers=headers)

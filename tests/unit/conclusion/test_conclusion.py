@@ -109,7 +109,7 @@ def test_runs_that_are_all_there_twice_say_no_more_than_once():
 def test_a_setting_of_which_a_study_gave_up_a_run_is_left_out_with_a_sentence():
     kept = runs((-1.0, 0.0, 1.0), 3)
     given_up = run(1.0, 3, None, None, RunStatus.PRUNED)
-    found = Conclusion(sweep(*kept, given_up), study=True)
+    found = concluded(*kept, given_up)
     assert [one.label for one in found.evidence.differences] == ["λ = −1"]
     assert found.evidence.correlation.n == 6
     assert found.notes == [
@@ -121,9 +121,17 @@ def test_a_setting_of_which_a_study_gave_up_a_run_is_left_out_with_a_sentence():
                                   "that counts: λ = −1; λ = 1.")  # fmt: skip
 
 
+def test_seeds_that_failed_are_counted_with_their_settings():
+    failed = [run(lam, seed, None, None, RunStatus.FAILED) for lam, seed in ((1.0, 2), (1.0, 3), (2.0, 0))]
+    assert concluded(*runs((0.0, 1.0), 2), *failed).notes == [
+        "Not in any number, because they failed, so that only other seeds count: 3 runs of λ = 1; λ = 2."
+    ]
+
+
 def test_a_study_says_that_its_p_values_are_not_exact():
     told = "A study chose λ by the results before it, so the runs are not independent and no p is exact."
-    assert told in Conclusion(sweep(*runs((0.0, 1.0), 2)), study=True).cautions
+    assert told in concluded(*runs((0.0, 1.0), 2, study={"over": True})).cautions
+    assert told in concluded(*runs((0.0,), 2), *runs((1.0,), 2, study={"over": True})).cautions
     assert told not in concluded(*runs((0.0, 1.0), 2)).cautions
 
 

@@ -1,7 +1,7 @@
 """Rows as the services return them, never stored."""
 
 from app.db.config import RunConfig
-from app.db.models import Run, RunStatus, Step
+from app.db.models import Experiment, Run, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.figures.sweep import Sweep
 
@@ -19,6 +19,7 @@ def run(
     regularizer=Regularizer.ISTAR,
     zeta=0.2,
     performance_reason=None,
+    study=None,
     **options,
 ):
     chosen = regularizer if lam else Regularizer.NONE
@@ -35,6 +36,7 @@ def run(
         performance_reason=performance_reason,
         isoscore_star=isoscore_star,
         steps=list(steps),
+        experiment=Experiment(name="sweep", config={}, grid={}, study=study),
     )
 
 

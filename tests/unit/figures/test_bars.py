@@ -30,6 +30,12 @@ def test_a_bar_is_the_best_setting_of_a_method_on_a_side_of_zero():
     assert [trace.error_x.visible for trace in plot.data] == [True, True, True, False]
 
 
+def test_a_seed_that_was_run_twice_is_one_seed_of_the_table():
+    runs = [run(1.0, 0, 0.25), run(1.0, 0, 0.75, batch_size=32)]
+    table = method_bars(sweep(*runs), "accuracy").table
+    assert [dict(zip(table.columns, row, strict=True))["seeds"] for row in table.rows] == [1]
+
+
 def test_a_best_that_was_chosen_on_these_rows_is_said_to_flatter():
     caption = method_bars(sweep(run(-3.0), run(-1.0), run(0.0)), "accuracy").caption
     assert "best of up to 2 settings, and was chosen on the very rows it is shown on" in caption
@@ -66,6 +72,18 @@ def test_runs_without_a_performance_are_counted_and_are_no_reason_to_say_that_no
     told = "Not drawn, because performance is undefined: 1 run. All predictions are equal."
     assert method_bars(sweep(run(0.0), undefined), "accuracy").caption.endswith(told)
     assert method_bars(sweep(undefined), "accuracy").empty == told
+
+
+def test_a_setting_of_which_a_study_gave_up_a_run_is_no_bar_and_is_named():
+    survivor, given_up = run(1.0, 0, 0.99), run(1.0, 1, None, status=RunStatus.PRUNED)
+    figure = method_bars(sweep(run(0.0), run(2.0, performance=0.7), survivor, given_up), "accuracy")
+    assert [row[1:4] for row in figure.table.rows] == [[0.0, 1, 1], [2.0, 1, 1]]
+    told = (
+        "Left out, because the study gave up some of their runs by what these had reached, and those that it let "
+        "finish flatter them: λ = 1."
+    )
+    assert figure.caption.endswith(told)
+    assert method_bars(sweep(survivor, given_up), "accuracy").empty == told
 
 
 def test_intervals_are_told_only_where_there_are_several_seeds():

@@ -12,7 +12,7 @@ def of(*values, n=100, reasons=()):
 def test_a_point_is_the_last_layer_s_silhouette_over_isoscore_star_as_means_over_seeds():
     runs = sweep(*(run(lam, seed, isoscore_star=0.2 + 0.1 * lam) for lam in (0.0, 1.0) for seed in (0, 1)))
     figure = isotropy_silhouette(runs, {one.id: of(0.9, 0.4 - 0.1 * one.lam + 0.02 * one.seed) for one in runs.runs})
-    assert figure.table.columns[:2] == ["lambda", "runs"]
+    assert figure.table.columns[:2] == ["lambda", "seeds"]
     assert figure.table.rows[1] == [1, 2, pytest.approx(0.3), pytest.approx(0), pytest.approx(0.31),
                                     pytest.approx(12.7062 * 0.01, rel=1e-4)]  # fmt: skip
     points = [trace for trace in figure.draw().data if trace.error_y.visible]

@@ -16,7 +16,7 @@ def test_a_line_is_the_mean_over_seeds_by_layer_with_its_interval():
     line = figure.draw().data[1]
     assert (line.name, list(line.x), list(line.y)) == ("λ = 1", [1, 2], [9.0, 10.5])
     assert list(line.error_y.array) == [0.0, pytest.approx(12.7062 * 0.5, rel=1e-4)]
-    assert figure.table.columns == ["lambda", "layer", "runs", "twonn_mean", "ci95_half_width"]
+    assert figure.table.columns == ["lambda", "layer", "seeds", "twonn_mean", "ci95_half_width"]
     assert figure.table.rows[:2] == [[0, 1, 2, 9.0, 0.0], [0, 2, 2, 10.5, pytest.approx(6.3531, rel=1e-4)]]
     assert "872 validation rows" in figure.caption
     assert "(n = 2)" in figure.caption

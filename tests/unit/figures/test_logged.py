@@ -11,7 +11,7 @@ BY_RUN = {one.id: [(10, 0.7 + 0.1 * one.seed), (20, 0.5)] for one in SWEEP.runs}
 
 def test_a_line_is_the_mean_over_the_seeds_of_a_setting_with_its_interval():
     figure = logged(SWEEP, TASK_LOSS, BY_RUN)
-    assert figure.table.columns == ["lambda", "step", "runs", "task_loss_mean", "ci95_half_width"]
+    assert figure.table.columns == ["lambda", "step", "seeds", "task_loss_mean", "ci95_half_width"]
     assert figure.table.rows[0] == [-1, 10, 2, pytest.approx(0.75), pytest.approx(12.7062 * 0.05, rel=1e-4)]
     assert figure.table.rows[2:] == [[0, 10, 1, 0.7, None], [0, 20, 1, 0.5, None]]
     band, *lines = figure.draw().data

@@ -64,5 +64,17 @@ def test_of_a_setting_each_cell_is_the_mean_over_the_seeds_that_have_a_value():
     assert figure.title == "Mean cosine similarity by layer and step, λ = 1"
     assert figure.caption.endswith(" Means over seeds (n = 1 to 2). 3 of 9 looks.")
     alone = setting_probe(of, of.settings[1], {first.id: seen[first.id]}, "mean_cosine", "")
-    assert alone.caption.endswith(" Of one run (n = 1).")
+    assert alone.caption.endswith(" Of one seed (n = 1).")
     assert "not looked at" in setting_probe(of, of.settings[0], seen, "mean_cosine", "").empty
+
+
+def test_a_seed_that_was_run_twice_counts_once_in_a_cell_and_the_deeper_model_keeps_its_layers():
+    of = sweep(run(0.0, 0, model="deep"), run(0.0, 0, model="flat"), run(0.0, 1))
+    looks = ([0.25, 0.5, 0.75], [0.75, 1.0], [1.0, None])
+    seen = {one.id: [(0, {"mean_cosine": list(values)})] for one, values in zip(of.runs, looks, strict=True)}
+    seen[of.runs[0].id].append((10, {"mean_cosine": [0.0, 0.0, 0.0]}))
+    seen[of.runs[1].id].append((20, {"mean_cosine": [0.5, 0.5]}))
+    figure = setting_probe(of, of.settings[0], seen, "mean_cosine", "")
+    assert figure.table.rows == [[0, 0.75, 0.75, 0.75], [10, 0.0, 0.0, 0.0], [20, 0.5, 0.5, None]]
+    assert [list(row) for row in figure.draw().data[0].z][2] == [0.75, 0.0, None]
+    assert figure.caption.endswith(" Means over seeds (n = 1 to 2).")

@@ -39,6 +39,25 @@ def test_models_of_unequal_width_stand_beside_each_other():
     assert figure.draw().layout.xaxis.range == (-0.5, 1.5)
 
 
+def test_a_seed_that_was_run_twice_counts_once():
+    runs = sweep(run(0.0, 0, batch_size=8), run(0.0, 0, batch_size=32), run(0.0, 1))
+    found = [of(1.0, std=1.0), of(3.0, std=3.0), of(6.0, std=5.0)]
+    figure = profiles(runs, {one.id: data for one, data in zip(runs.runs, found, strict=True)})
+    assert list(figure.table.rows) == [[0, 4.0, pytest.approx(sqrt((5 + 25) / 2))]]
+    assert "averaged over seeds (n = 2)." in figure.caption
+
+
+def test_dimensions_of_models_of_unequal_width_are_never_in_one_mean():
+    runs = sweep(run(0.0, model="narrow"), run(0.0, model="wide"), run(1.0))
+    found = {one.id: data for one, data in zip(runs.runs, [of(1.0), of(2.0, 3.0), of(4.0)], strict=True)}
+    told = "Not drawn, because their models have different numbers of dimensions: λ = 0. Group by model to draw them."
+    figure = profiles(runs, found)
+    assert figure.table.columns == ["dimension", "mean", "standard_deviation"]
+    assert list(figure.table.rows) == [[0, 4.0, 1.0]]
+    assert figure.caption.endswith(told)
+    assert profiles(sweep(*runs.runs[:2]), found).empty == told
+
+
 def test_without_data_it_says_whether_some_will_come():
     assert "first run has finished" in profiles(sweep(run(status=RunStatus.RUNNING)), {}).empty
     figure = profiles(sweep(run()), {})

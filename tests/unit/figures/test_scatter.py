@@ -110,6 +110,16 @@ def test_runs_without_a_performance_are_counted_with_their_reason_and_stay_among
     assert figure_of(sweep(*UNDEFINED), "accuracy").empty == told
 
 
+@pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
+def test_points_that_a_study_flatters_are_named(figure_of):
+    runs = [run(0.0), run(1.0, 0, 0.99), run(1.0, 1, None, None, RunStatus.PRUNED)]
+    assert figure_of(sweep(*runs), "accuracy").caption.endswith(
+        "To be read with care, because the study gave up some of their runs by what these had reached, and those that "
+        "it let finish flatter them: λ = 1."
+    )
+    assert "with care" not in figure_of(sweep(*runs[:2]), "accuracy").caption
+
+
 def test_an_empty_figure_says_what_will_come_or_that_nothing_will():
     waiting = run(performance=None, status=RunStatus.QUEUED)
     assert "first run has finished" in isotropy_performance(sweep(waiting), "accuracy").empty

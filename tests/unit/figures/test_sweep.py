@@ -55,6 +55,14 @@ def test_what_a_regularizer_does_not_read_does_not_split_its_runs():
     ]
 
 
+def test_what_no_run_reads_is_no_column():
+    runs = [run(1.0, seed, points="sentence", include_padding=padding) for seed, padding in enumerate((False, True))]
+    assert sweep(*runs, include_padding=[False, True]).columns == ["lambda"]
+    assert sweep(*runs, run(0.5, include_padding=True), include_padding=[False, True]).columns == ["lambda"]
+    read = [run(1.0, include_padding=padding) for padding in (False, True)]
+    assert sweep(*runs, *read, include_padding=[False, True]).columns == ["lambda", "include_padding"]
+
+
 def test_zeta_matters_to_the_baseline_where_i_star_accompanies_it():
     runs = [run(0.0, zeta=zeta, beside={"istar": 0.5}) for zeta in (0.2, 0.8)]
     assert [setting.zeta for setting in sweep(*runs).settings] == [0.2, 0.8]

@@ -21,7 +21,7 @@ def test_a_line_is_the_last_layer_s_mean_over_seeds_at_each_step():
         ("λ = 0", [0, 10], [0.5, pytest.approx(0.45)]),
         ("λ = 1", [0, 10], [0.5, pytest.approx(0.45)]),
     ]
-    assert figure.table.columns == ["lambda", "step", "runs", "mean_cosine_mean", "ci95_half_width"]
+    assert figure.table.columns == ["lambda", "step", "seeds", "mean_cosine_mean", "ci95_half_width"]
     assert figure.table.rows[1] == [0, 10, 2, pytest.approx(0.45), pytest.approx(12.7062 * 0.05, rel=1e-4)]
     assert "(n = 2)" in figure.caption
 
@@ -48,13 +48,14 @@ def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_and_then_over_seed
                 for step in range(0, 101, 10)]  # fmt: skip
 
     figure = late_anisotropy(SWEEP, {one.id: of(one.seed) for one in SWEEP.runs})
-    assert figure.table.columns[:5] == ["lambda", "runs", "raw_1", "raw_2", "raw_3"]
-    assert figure.table.columns[8] == "raw_1_ci95_half_width"
+    assert figure.table.columns[:5] == ["lambda", "raw_1", "raw_2", "raw_3", "centred_1"]
+    assert figure.table.columns[7] == "raw_1_ci95_half_width"
+    assert figure.table.columns[13:] == [f"{share}_{k}_seeds" for share in ("raw", "centred") for k in (1, 2, 3)]
     (row, _) = figure.table.rows
-    assert row[:8] == [0, 2, *(pytest.approx(0.1 * k + 0.005) for k in range(1, 7))]
-    assert row[8:] == [pytest.approx(12.7062 * 0.005, rel=1e-4)] * 6
+    assert row[:7] == [0, *(pytest.approx(0.1 * k + 0.005) for k in range(1, 7))]
+    assert row[7:] == [*[pytest.approx(12.7062 * 0.005, rel=1e-4)] * 6, *[2] * 6]
     raw, centred = figure.draw().data[:2]
-    assert (list(raw.y), list(centred.y)) == (row[2:5], row[5:8])
+    assert (list(raw.y), list(centred.y)) == (row[1:4], row[4:7])
     assert (centred.xaxis, centred.showlegend) == ("x2", False)
     assert "the last 30 % of training" in figure.caption
 
@@ -63,7 +64,7 @@ def test_late_anisotropy_is_of_finished_runs_alone_and_a_share_may_be_missing():
     running = run(1.0, status=RunStatus.RUNNING, performance=None)
     runs = sweep(run(0.0), running)
     found = {one.id: looks(0.4, 0.5, measure=SHARES[0]) for one in runs.runs}
-    assert late_anisotropy(runs, found).table.rows == [[0, 1, 0.5, *[None] * 5]]
+    assert late_anisotropy(runs, found).table.rows == [[0, 0.5, *[None] * 5, 1, *[0] * 5]]
     assert "first run has ended" in late_anisotropy(sweep(running), found).empty
 
 
@@ -71,7 +72,7 @@ def test_late_anisotropy_asks_for_no_performance_and_ends_with_the_run():
     undefined = sweep(run(1.0, performance=None))
     (one,) = undefined.runs
     seen = looks(0.4, 0.5, measure=SHARES[0])
-    assert late_anisotropy(undefined, {one.id: seen}).table.rows == [[1.0, 1, 0.5, *[None] * 5]]
+    assert late_anisotropy(undefined, {one.id: seen}).table.rows == [[1.0, 0.5, *[None] * 5, 1, *[0] * 5]]
     assert late_anisotropy(undefined, {one.id: [*seen, (20, {SHARES[0]: [0.9, None]})]}).table.rows == []
 
 
@@ -79,7 +80,8 @@ def test_an_interval_has_a_column_only_where_some_setting_has_several_seeds():
     one, other = run(0.0), run(1.0)
     seen = looks(0.4, 0.5, measure=SHARES[0])
     assert late_anisotropy(sweep(one, other), {one.id: seen, other.id: seen}).table.columns == [
-        "lambda", "runs", "raw_1", "raw_2", "raw_3", "centred_1", "centred_2", "centred_3",
+        "lambda", "raw_1", "raw_2", "raw_3", "centred_1", "centred_2", "centred_3", "raw_1_seeds", "raw_2_seeds",
+        "raw_3_seeds", "centred_1_seeds", "centred_2_seeds", "centred_3_seeds",
     ]  # fmt: skip
 
 

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.statistics.estimate import Estimate
 from app.tables import latex, markdown
 from app.tables.printed import Style, decimals_of, fixed, printed
-from app.tables.summary import Column, Moments, Row, Summary
+from app.tables.summary import Column, Row, Summary
 
 ACCURACY = Column("CoLA", "Accuracy")
 ISOTROPY = Column("CoLA", "IsoScore★", greater_is_better=False)
@@ -14,9 +15,9 @@ BY_LAMBDA = Summary(
     ["Model", "λ"],
     [ACCURACY, ISOTROPY],
     [
-        Row(["bert_base", "−1"], [Moments(0.84731, 0.01234, 5), Moments(0.1234, 0.0012, 5)]),
-        Row(["bert_base", "0"], [Moments(0.85561, 0.00812, 5), None]),
-        Row(["bert_base", "1"], [Moments(-0.002, None, 1), Moments(0.9, 0.0, 5)]),
+        Row(["bert_base", "−1"], [Estimate(0.84731, 0.01234, 5), Estimate(0.1234, 0.0012, 5)]),
+        Row(["bert_base", "0"], [Estimate(0.85561, 0.00812, 5), None]),
+        Row(["bert_base", "1"], [Estimate(-0.002, None, 1), Estimate(0.9, 0.0, 5)]),
     ],
     ["Runs in one mean differ in batch size too."],
 )
@@ -33,7 +34,7 @@ CAPTION = (
      ([None], 3), ([0.02, 0.0031, 0.2], 3), ([0.2, 0.003], 2)],
 )  # fmt: skip
 def test_decimals_give_the_middle_deviation_two_digits(deviations, decimals):
-    assert decimals_of([Moments(0.5, std, 3) for std in deviations]) == decimals
+    assert decimals_of([Estimate(0.5, std, 3) for std in deviations]) == decimals
 
 
 def test_a_rounded_zero_has_no_minus():
@@ -71,22 +72,29 @@ def test_markdown_as_it_is_pasted():
 
 
 def test_means_that_are_printed_alike_are_equally_good():
-    rows = [Row([name], [Moments(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499), ("c", 0.4))]
+    rows = [Row([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499), ("c", 0.4))]
     table = printed(Summary(["Model"], [ACCURACY], rows, []), Style())
     assert [line.cells[0].best for line in table.lines] == [True, True, False]
 
 
+def test_what_a_study_flatters_is_never_bold():
+    cells = (("a", 0.9, frozenset({"CoLA"})), ("b", 0.5, frozenset({"MRPC"})), ("c", 0.4, frozenset()))
+    rows = [Row([name], [Estimate(mean, 0.1, 3)], given_up) for name, mean, given_up in cells]
+    table = printed(Summary(["Model"], [ACCURACY], rows, []), Style())
+    assert [line.cells[0].best for line in table.lines] == [False, True, False]
+
+
 def test_one_group_alone_is_not_the_best():
-    table = printed(Summary(["Model"], [ACCURACY], [Row(["a"], [Moments(0.5, 0.1, 3)])], []), Style())
+    table = printed(Summary(["Model"], [ACCURACY], [Row(["a"], [Estimate(0.5, 0.1, 3)])], []), Style())
     assert not table.lines[0].cells[0].best
     assert table.caption == "Mean ± standard deviation of Accuracy on CoLA over seeds (n = 3)."
-    alike = [Row([name], [Moments(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
+    alike = [Row([name], [Estimate(mean, 0.1, 3)]) for name, mean in (("a", 0.501), ("b", 0.499))]
     table = printed(Summary(["Model"], [ACCURACY], alike, []), Style())
     assert [line.cells[0].best for line in table.lines] == [False, False]
 
 
 def test_heads_say_what_differs_and_the_caption_the_rest():
-    both = [Moments(0.5, 0.1, 3), Moments(0.5, 0.1, 3)]
+    both = [Estimate(0.5, 0.1, 3), Estimate(0.5, 0.1, 3)]
 
     def told(*columns):
         table = printed(Summary([], list(columns), [Row([], both)], []), Style())
@@ -101,7 +109,7 @@ def test_heads_say_what_differs_and_the_caption_the_rest():
 
 
 def test_single_runs_have_no_deviation_and_none_at_all_says_so():
-    one = printed(Summary([], [ACCURACY], [Row([], [Moments(0.5, None, 1)])], []), Style())
+    one = printed(Summary([], [ACCURACY], [Row([], [Estimate(0.5, None, 1)])], []), Style())
     assert one.caption == "Accuracy on CoLA of single seeds (n = 1), which have no standard deviation."
     none = printed(Summary(["λ"], [], [], ["Left out."]), Style())
     assert none.caption == "No finished run has a value. Left out."
@@ -130,7 +138,7 @@ def test_latex_special_characters_are_escaped(text, expected):
     [("λ ± 1, ζ ★ − …", False), ("Müller, Łódź, naïve", False), ("→", True), ("Ж", True), ("漢", True), ("≥", True)],
 )
 def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_character(text, beyond):
-    table = printed(Summary(["Model"], [ACCURACY], [Row([text], [Moments(0.5, 0.1, 3)])], []), Style())
+    table = printed(Summary(["Model"], [ACCURACY], [Row([text], [Estimate(0.5, 0.1, 3)])], []), Style())
     told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
     assert (told in latex.latex(table)) == beyond
 
@@ -174,7 +182,7 @@ def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
 
 @given(TEXTS, TEXTS)
 def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, dataset):
-    rows = [Row([model], [Moments(0.5, 0.1, 3)])] * 2
+    rows = [Row([model], [Estimate(0.5, 0.1, 3)])] * 2
     table = printed(Summary(["Model"], [Column(dataset, "F1")], rows, []), Style())
     tex = latex.latex(table).splitlines()
     tex = [line for line in tex if line != latex.OTHER_ENGINES]

@@ -3,7 +3,8 @@ import pytest
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from app.figures.gathered import Gathered
-from app.tables.summary import Column, Moments, Row, Shown, moments, summary
+from app.statistics.estimate import Estimate
+from app.tables.summary import Column, Row, Shown, summary
 from tests.unit.tables.rows import experiment, run
 
 
@@ -13,11 +14,11 @@ def of(*runs, fields=("lam",), shown=Shown.PERFORMANCE, metrics=None):
 
 def test_mean_and_sample_standard_deviation_by_hand():
     # Of 1, 2, 4: mean 7/3; squares of deviations 16/9 + 1/9 + 25/9 = 42/9, over 2.
-    found = moments([1.0, 2.0, 4.0])
-    assert (found.mean, found.n) == (pytest.approx(7 / 3), 3)
-    assert found.std == pytest.approx((7 / 3) ** 0.5)
-    assert moments([0.5]) == Moments(0.5, None, 1)
-    assert moments([]) is None
+    runs = [run(0.0, seed, value) for seed, value in enumerate((1.0, 2.0, 4.0))]
+    runs += [run(1.0, 0, 0.5), run(2.0, 0, None)]
+    assert [row.cells for row in of(*experiment("a", *runs)).rows] == [
+        [Estimate(pytest.approx(7 / 3), pytest.approx((7 / 3) ** 0.5), 3)], [Estimate(0.5, None, 1)], [None],
+    ]  # fmt: skip
 
 
 def test_rows_are_groups_and_columns_are_tasks():
@@ -28,8 +29,8 @@ def test_rows_are_groups_and_columns_are_tasks():
     assert found.columns == [Column("CoLA", "Matthews correlation"), Column("SST-2", "Accuracy")]
     deviation = pytest.approx(0.005**0.5)
     assert found.rows == [
-        Row(["0"], [Moments(pytest.approx(0.55), deviation, 2), Moments(0.75, 0.0, 3)]),
-        Row(["1"], [Moments(pytest.approx(1.55), deviation, 2), None]),
+        Row(["0"], [Estimate(pytest.approx(0.55), deviation, 2), Estimate(0.75, 0.0, 3)]),
+        Row(["1"], [Estimate(pytest.approx(1.55), deviation, 2), None]),
     ]
     assert found.notes == []
 
@@ -75,14 +76,29 @@ def test_what_is_averaged_over_and_what_is_left_out_is_told():
         "Runs in one mean differ in batch size too.",
         "Left out, because it has not finished: 1 run.",
         "Left out, because performance is undefined: 1 run.",
+        "A seed of several runs counts once, by their mean: 0, seed 0.",
     ]
-    assert found.rows[0].cells[0] == Moments(0.8, None, 1)
+    assert found.rows[0].cells[0] == Estimate(0.8, None, 1)
 
 
 def test_a_seed_that_was_run_twice_counts_once():
     once = [run(0.0, seed, 0.5 + seed / 10) for seed in (0, 1)]
     assert of(*experiment("a", *once, *once)).rows == of(*experiment("a", *once)).rows
     assert of(*experiment("a", *once)).rows[0].cells[0].n == 2
+    assert of(*experiment("a", *once)).notes == []
+    assert of(*experiment("a", *once, once[1]), shown=Shown.BOTH).notes == [
+        "A seed of several runs counts once, by their mean: 0, seed 1."
+    ]
+
+
+def test_a_group_of_which_a_study_gave_up_a_run_is_marked_on_that_data_set_and_told():
+    runs = [run(0.0, 0), run(1.0, 0, 0.99), run(1.0, 1, None, status=RunStatus.PRUNED)]
+    found = of(*experiment("a", *runs), *experiment("b", run(1.0, 2), on="MRPC"))
+    assert [(row.labels, row.given_up) for row in found.rows] == [(["0"], frozenset()), (["1"], {"CoLA"})]
+    assert found.notes[-1] == (
+        "Never bold, because the study gave up some of their runs by what these had reached, and those that it let "
+        "finish flatter them: 1."
+    )
 
 
 def test_of_each_metric_it_is_told_how_many_runs_have_none():

@@ -4,13 +4,21 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from app.routes.api.schemas.conclusion import ConclusionOut
+from app.statistics.estimate import Estimate
+
 
 class MomentsOut(BaseModel):
     """A cell of a table."""
 
     mean: float
-    std: Annotated[float | None, Field(description="Sample standard deviation; null of a single run.")]
-    n: Annotated[int, Field(description="Runs behind it.")]
+    std: Annotated[float | None, Field(description="Sample standard deviation; null of a single seed.")]
+    n: Annotated[int, Field(description="Seeds behind it.")]
+
+    @classmethod
+    def of(cls, found: Estimate) -> "MomentsOut":
+        """From a mean with its standard deviation."""
+        return cls(mean=found.mean, std=found.half_width, n=found.n)
 
 
 class ColumnOut(BaseModel):
@@ -36,6 +44,18 @@ class RunTableOut(BaseModel):
     columns: list[ColumnOut]
     rows: list[GroupOut]
     notes: Annotated[list[str], Field(description="What was left out, and what else the runs of one mean differ in.")]
+
+
+class ConclusionOfRunsOut(BaseModel):
+    """What the runs of a search say, on one data set by one metric."""
+
+    runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
+    total: Annotated[int, Field(description="Runs that the search finds.")]
+    groups: Annotated[list[str], Field(description="What settings are told apart by, besides regularizer and λ.")]
+    on: Annotated[str, Field(description="The data set and metric that it is of; empty where no run is found.")]
+    measured: Annotated[dict[str, str], Field(description="All that `on` can be, in words.")]
+    cautions: Annotated[list[str], Field(description="What has to be known before these runs are compared.")]
+    conclusion: ConclusionOut
 
 
 class SideOut(BaseModel):

@@ -5,13 +5,13 @@ from app.db.task import TaskKind
 from app.errors import NotFoundError
 from app.figures.clusters import SILHOUETTE
 from app.figures.figure import Figure
-from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Scale
+from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Measured
 from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.numerals import count, plural
-from app.routes.pages.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
 from app.services.across import Chosen
+from app.services.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
 
 
 def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: SweepQuery) -> Figure:
@@ -23,7 +23,9 @@ def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: Swee
 
 def sweep_across(chosen: Chosen, on: str) -> Sweep:
     """The runs that figures are of, told apart by what groups are made of."""
-    return chosen.gathered.on(scale_on(chosen.gathered, on)).sweep(chosen.fields)
+    if not chosen.gathered.runs:
+        return chosen.gathered.sweep(())
+    return chosen.gathered.on(measured_on(chosen.gathered, on)).sweep(chosen.fields)
 
 
 def draw_across(context: Context, sweep: Sweep, slug: str, look: SweepQuery) -> Figure:
@@ -39,22 +41,22 @@ def offered_of(gathered: Gathered) -> list[str]:
     return [slug for slug in FIGURES if slug not in OF_SEARCHES and (classes or slug != SILHOUETTE)]
 
 
-def scales_of(gathered: Gathered) -> dict[str, str]:
+def measured_in_words(gathered: Gathered) -> dict[str, str]:
     """What figures can be of, by what the URL says: the data set and the metric in words."""
     return {
-        on_of(scale): f"{gathered.datasets[scale.dataset_id]}, {SCALES[scale.metric].title}"
-        for scale in gathered.scales
+        on_of(measured): f"{gathered.datasets[measured.dataset_id]}, {SCALES[measured.metric].title}"
+        for measured in gathered.measured
     }
 
 
-def on_of(scale: Scale) -> str:
+def on_of(measured: Measured) -> str:
     """A data set and a metric as the URL says them."""
-    return f"{scale.dataset_id}.{scale.metric}"
+    return f"{measured.dataset_id}.{measured.metric}"
 
 
-def scale_on(gathered: Gathered, on: str) -> Scale:
+def measured_on(gathered: Gathered, on: str) -> Measured:
     """The data set and metric asked for, or where no run is on them those on which the most have finished."""
-    return next((scale for scale in gathered.scales if on_of(scale) == on), next(iter(gathered.scales)))
+    return next((measured for measured in gathered.measured if on_of(measured) == on), next(iter(gathered.measured)))
 
 
 def cautions(chosen: Chosen, on: str) -> list[str]:
@@ -62,19 +64,22 @@ def cautions(chosen: Chosen, on: str) -> list[str]:
     gathered = chosen.gathered
     if not gathered.runs:
         return []
-    scale = scale_on(gathered, on)
-    shown = gathered.on(scale)
+    measured = measured_on(gathered, on)
+    shown = gathered.on(measured)
     told = []
-    if len(gathered.scales) > 1:
+    if len(gathered.measured) > 1:
         what = " and ".join(
             plural(len(several), noun)
-            for noun, several in (("data set", gathered.datasets), ("metric", {one.metric for one in gathered.scales}))
+            for noun, several in (
+                ("data set", gathered.datasets),
+                ("metric", {one.metric for one in gathered.measured}),
+            )
             if len(several) > 1
         )
         told.append(
             f"These runs are of {what}, between which performance cannot be compared. Figures show "
-            f"{scales_of(gathered)[on_of(scale)]}: {count(len(shown.runs))} of {plural(len(gathered.runs), 'run')}. "
-            "The table of means has a column for each."
+            f"{measured_in_words(gathered)[on_of(measured)]}: {count(len(shown.runs))} of "
+            f"{plural(len(gathered.runs), 'run')}. The table of means has a column for each."
         )
     if "evaluation_zeta" in shown.differing:
         told.append("IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several.")

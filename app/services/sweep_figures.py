@@ -1,10 +1,8 @@
 """The figures of an experiment by their slugs, each with what it alone reads."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
-
-from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Experiment
@@ -16,8 +14,8 @@ from app.figures.bars import method_bars
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
 from app.figures.figure import Figure, undefined
-from app.figures.layer_measures import SHARES, WATCHED
-from app.figures.logged import PENALTY, TASK_LOSS, WINDOWS, Quantity, Way, logged, part_shown
+from app.figures.layer_measures import SHARES
+from app.figures.logged import PENALTY, TASK_LOSS, Quantity, Way, logged, part_shown
 from app.figures.parallel import parallel
 from app.figures.probe import setting_probe
 from app.figures.profiles import profiles
@@ -29,7 +27,6 @@ from app.services.run_data import ACTIVATION, Logged, Of, list_by_layer, list_lo
 from app.statistics.estimate import Error
 
 View = Literal["both", "isotropy", "lambda"]
-Whole = Annotated[int, Query(ge=0, le=100_000)]
 
 
 class SweepQuery(NamedTuple):
@@ -69,24 +66,6 @@ class SweepQuery(NamedTuple):
     def encoded(self, **changed: str) -> str:
         """The query string again, or one that differs; what is not said otherwise is left out."""
         return urlencode({name: value for name, value in (self.given | changed).items() if value})
-
-
-def _query(
-    view: View = "both",
-    seeds: bool = False,
-    error: Error = Error.CI95,
-    colour: str = "",
-    measure: str = "",
-    setting: Whole = 0,
-    log: bool = False,
-    smooth: Whole = 1,
-) -> SweepQuery:
-    look = Look(seeds, error, colour)
-    watched = measure if measure in WATCHED else SHARES[0]
-    return SweepQuery(view, look, watched, setting, log, smooth if smooth in WINDOWS else 1)
-
-
-SweepDep = Annotated[SweepQuery, Depends(_query)]
 
 
 class Asked(NamedTuple):
