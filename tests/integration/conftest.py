@@ -1,4 +1,8 @@
-"""Everything here that has a database runs on both."""
+"""Everything here that has a database runs on both, but for what is marked ``one_database``.
+
+That is where training, a tokenizer, a script or a page's words are tested, and rows only carry them. Whatever a query,
+a lock, the queue, a search or a file of rows may do otherwise on the other database is never marked.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +14,23 @@ from app.db.migration import upgrade
 from app.main import create_app, create_context
 from app.queue import migrate
 from app.settings import Settings
+from tests.postgresql import is_here
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database" in metafunc.fixturenames:
+        metafunc.parametrize("database", databases_of(metafunc.definition), indirect=True)
+
+
+def databases_of(test: pytest.Item) -> list[str]:
+    """The databases that a test runs on: both, or the one of its mark."""
+    marker = test.get_closest_marker("one_database")
+    if marker is None:
+        return ["sqlite", "postgresql"]
+    return ["postgresql"] if marker.args == ("postgresql",) and is_here() else ["sqlite"]
+
+
+@pytest.fixture
 def database(request: pytest.FixtureRequest) -> dict[str, str]:
     if request.param == "sqlite":
         return {}

@@ -24,6 +24,8 @@ from workers.finetune.folder import MARKER
 from workers.finetune.job import fine_tune
 from workers.search.pruning import LEAST_RUNS
 
+pytestmark = pytest.mark.one_database
+
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
 TOGETHER = {
@@ -33,12 +35,6 @@ TOGETHER = {
 ISTAR = {"regularizer": "istar"}
 ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "beside": {"cosreg": 1.0}}
 ENTROPY = {"regularizer": "entropy", "entropy_bars": "all", "beside": {"istar_unbiased": 1.0, "spectrum": 1e-3}}
-
-
-@pytest.fixture
-def database():
-    """SQLite alone: what training does is the same on both databases."""
-    return {}
 
 
 @pytest.fixture

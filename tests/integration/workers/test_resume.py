@@ -67,7 +67,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.one_database
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_trained_with(
     settings, often, make_run, get_run, monkeypatch, options
@@ -87,7 +87,7 @@ def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_
     assert outcome(get_run(killed)) == outcome(get_run(whole))
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.one_database
 @pytest.mark.parametrize("model", ["albert", "distilbert", "roberta", "gpt2", "modernbert"])
 def test_every_architecture_goes_on_as_if_nothing_had_been(settings, often, make_run, get_run, monkeypatch, model):
     whole, killed = (make_run(model=f"tiny-{model}", epochs=None, max_steps=4) for _ in range(2))
