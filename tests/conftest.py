@@ -1,5 +1,6 @@
 """What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -30,6 +31,12 @@ def pytest_configure() -> None:
     """Tiny models gain nothing from threads, which wait for one another where cores are few."""
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: training collects garbage several times a run, and need not look at it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
