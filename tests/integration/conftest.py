@@ -4,14 +4,15 @@ That is where training, a tokenizer, a script or a page's words are tested, and 
 a lock, the queue, a search or a file of rows may do otherwise on the other database is never marked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.db.migration import upgrade
-from app.main import create_app, create_context
+from app.main import create_context
 from app.queue import migrate
 from app.settings import Settings
 from tests.postgresql import is_here
@@ -38,14 +39,14 @@ def database(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[TestClient]:
+def elsewhere(tmp_path: Path, make_app: Callable[[Settings], FastAPI]) -> Iterator[TestClient]:
     """Another dashboard on a database of its own, SQLite, that is empty; ``rows`` are its sessions."""
     settings = Settings(data_dir=tmp_path / "elsewhere", sample=False)
     settings.create_folders()
     context = create_context(settings)
     upgrade(context.sessions.kw["bind"])
     migrate(settings.queue)
-    with TestClient(create_app(settings), base_url="http://localhost", follow_redirects=False) as client:
+    with TestClient(make_app(settings), base_url="http://localhost", follow_redirects=False) as client:
         client.rows = context.sessions
         yield client
     context.close()

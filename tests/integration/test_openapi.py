@@ -61,6 +61,7 @@ def dictionaries(ids):
         yield f'"{place}" = {{ dictionary = "{name}", probability = 0.8 }}\n'
 
 
+@pytest.mark.one_database("postgresql")
 def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(settings, ids, tmp_path):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)), encoding="utf-8")
