@@ -4,17 +4,22 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from sqlalchemy import select
+
 from app.context import Context
 from app.db.models import (
+    Base,
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
     EmbeddingTag,
     Encoding,
+    FigureData,
     Measurement,
     MeasurementStatus,
     StoredFile,
 )
+from app.db.types import new_id
 
 Value = float | tuple[float | None, float | None] | None
 
@@ -61,6 +66,22 @@ def add(
         ]
         session.add(row)
     return row.id
+
+
+def add_copy(context: Context, embedding_id: str) -> str:
+    """Write an embedding with the files and all the numbers of a measured one; return its id."""
+    copy = new_id()
+    with context.sessions.begin() as session:
+        session.add(Embedding(**_columns(session.get_one(Embedding, embedding_id)) | {"id": copy}))
+        session.flush()
+        for table in (EmbeddingFile, Measurement, FigureData):
+            for row in session.scalars(select(table).where(table.embedding_id == embedding_id)).unique():
+                session.add(table(**_columns(row) | {"embedding_id": copy}))
+    return copy
+
+
+def _columns(row: Base) -> dict[str, Any]:
+    return {column.key: getattr(row, column.key) for column in row.__mapper__.column_attrs}
 
 
 def add_encoding(context: Context) -> str:

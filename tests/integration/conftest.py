@@ -1,18 +1,37 @@
-"""Everything here that has a database runs on both."""
+"""Everything here that has a database runs on both, but for what is marked ``one_database``.
 
-from collections.abc import Iterator
+That is where training, a tokenizer, a script or a page's words are tested, and rows only carry them. Whatever a query,
+a lock, the queue, a search or a file of rows may do otherwise on the other database is never marked.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app.db.migration import upgrade
-from app.main import create_app, create_context
+from app.main import create_context
 from app.queue import migrate
 from app.settings import Settings
+from tests.postgresql import is_here
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "database" in metafunc.fixturenames:
+        metafunc.parametrize("database", databases_of(metafunc.definition), indirect=True)
+
+
+def databases_of(test: pytest.Item) -> list[str]:
+    """The databases that a test runs on: both, or the one of its mark."""
+    marker = test.get_closest_marker("one_database")
+    if marker is None:
+        return ["sqlite", "postgresql"]
+    return ["postgresql"] if marker.args == ("postgresql",) and is_here() else ["sqlite"]
+
+
+@pytest.fixture
 def database(request: pytest.FixtureRequest) -> dict[str, str]:
     if request.param == "sqlite":
         return {}
@@ -20,14 +39,14 @@ def database(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[TestClient]:
+def elsewhere(tmp_path: Path, make_app: Callable[[Settings], FastAPI]) -> Iterator[TestClient]:
     """Another dashboard on a database of its own, SQLite, that is empty; ``rows`` are its sessions."""
     settings = Settings(data_dir=tmp_path / "elsewhere", sample=False)
     settings.create_folders()
     context = create_context(settings)
     upgrade(context.sessions.kw["bind"])
     migrate(settings.queue)
-    with TestClient(create_app(settings), base_url="http://localhost", follow_redirects=False) as client:
+    with TestClient(make_app(settings), base_url="http://localhost", follow_redirects=False) as client:
         client.rows = context.sessions
         yield client
     context.close()

@@ -58,6 +58,31 @@ def form(dataset):
     }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def rehearsed_once():
+    """What one dry run came to that was really tried."""
+    return {}
+
+
+@pytest.fixture
+def make_ready(context, settings, rehearsed_once):
+    """Have every dry run that waits be ready, for tests of how it is asked for: one was tried, the others repeat it."""
+
+    def make_ready():
+        with context.sessions() as session:
+            waiting = session.query(DryRun).filter_by(status=ResultStatus.QUEUED).all()
+        if not rehearsed_once:
+            dry_run(waiting[0].id, settings, "cpu")
+        with context.sessions.begin() as session:
+            rehearsed_once.update(rehearsed_once or session.get_one(DryRun, waiting[0].id).results)
+            for one in waiting:
+                kinds = rehearsed_once["kinds"][:1] * len(one.configs)
+                row = session.get_one(DryRun, one.id)
+                row.status, row.results = ResultStatus.READY, rehearsed_once | {"kinds": kinds}
+
+    return make_ready
+
+
 def ask(client, sweep):
     answer = client.post("/api/dry-runs", json=sweep)
     assert answer.status_code == 202
@@ -94,6 +119,7 @@ def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_to
     assert shown == told["dry_run"]
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(("points", "rows"), [("mean", [20]), ("tokens", [2, 3, 4, 5])])
 def test_the_rows_of_a_pass_for_the_shrinkage_covariance_are_those_that_training_draws(
     client, sweep, work, points, rows
@@ -105,6 +131,7 @@ def test_the_rows_of_a_pass_for_the_shrinkage_covariance_are_those_that_training
     assert ask(client, asked)["dry_run"]["results"]["kinds"][-1]["shrinkage_rows"] in rows
 
 
+@pytest.mark.one_database
 def test_what_training_would_refuse_is_refused_before(context, dataset, sweep):
     """On one device of its own for each process, and with rows to hold out."""
     with context.sessions() as session:
@@ -119,9 +146,9 @@ def test_what_training_would_refuse_is_refused_before(context, dataset, sweep):
     assert n_rows(Rehearsal(chosen.model_copy(update={"train_rows": 20}), rows, context.settings, "cpu").columns) == 18
 
 
-def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep, work):
+def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep, make_ready):
     ask(client, sweep)
-    work()
+    make_ready()
     few = ask(client, sweep)["estimate"]
     more = ask(client, sweep | {"seeds": [0, 1, 2, 3], "learning_rate": 1e-4, "lambdas": [-3, 3], "export": True})
     assert more["estimate"]["seconds"] == pytest.approx(2 * few["seconds"])
@@ -129,6 +156,7 @@ def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep
     assert ask(client, sweep | {"batch_size": 4})["estimate"] is None, "a step of another size is timed"
 
 
+@pytest.mark.one_database
 def test_kinds_beyond_those_that_are_timed_count_as_the_dearest(client, sweep, work, monkeypatch):
     monkeypatch.setattr(dry_runs, "MAX_KINDS", 2)
     ask(client, sweep)
@@ -161,11 +189,11 @@ def test_a_wrong_request_and_an_unknown_dry_run_are_refused(client, sweep):
     assert "There is no dry run 'none'; only the last 50 are kept" in answer.json()["detail"]
 
 
-def test_only_the_newest_are_kept_and_a_data_set_takes_its_own_along(client, context, sweep, work, monkeypatch):
+def test_only_the_newest_are_kept_and_a_data_set_takes_its_own_along(client, context, sweep, make_ready, monkeypatch):
     monkeypatch.setattr(dry_runs, "KEPT", 1)
     for size in (8, 4):
         ask(client, sweep | {"batch_size": size, "regularizers": []})
-        work()
+        make_ready()
     with context.sessions() as session:
         assert [one.configs[0]["batch_size"] for one in session.query(DryRun)] == [4]
     client.delete(f"/api/datasets/{sweep['dataset_id']}")
@@ -173,10 +201,12 @@ def test_only_the_newest_are_kept_and_a_data_set_takes_its_own_along(client, con
         assert session.query(DryRun).all() == []
 
 
-def test_a_forgotten_one_is_found_and_one_that_is_ready_or_gone_is_left_alone(client, context, settings, sweep, work):
+def test_a_forgotten_one_is_found_and_one_that_is_ready_or_gone_is_left_alone(
+    client, context, settings, sweep, make_ready
+):
     row_id = ask(client, sweep)["dry_run"]["id"]
     assert wanted(context.sessions) == [Job(JobKind.DRY_RUN, row_id)]
-    work()
+    make_ready()
     with context.sessions() as session:
         before = session.get_one(DryRun, row_id).results
     assert list(dry_run(row_id, settings, "cpu")) == list(dry_run("gone", settings, "cpu")) == []
@@ -201,24 +231,24 @@ def test_no_more_than_a_few_wait_and_one_that_is_taken_back_makes_room(client, c
     assert ask(client, sweep | {"batch_size": 6})["dry_run"]["status"] == "queued"
 
 
-def test_an_answer_can_be_had_while_others_wait_and_another_one_after_it_was_deleted(client, sweep, work):
+def test_an_answer_can_be_had_while_others_wait_and_another_one_after_it_was_deleted(client, sweep, make_ready):
     sweep = sweep | {"regularizers": []}
     first = ask(client, sweep)["dry_run"]["id"]
-    work()
+    make_ready()
     for size in range(1, 6):
         ask(client, sweep | {"batch_size": size})
     assert ask(client, sweep)["dry_run"]["status"] == "ready"
     client.delete(f"/api/dry-runs/{first}")
     assert client.post("/api/dry-runs", json=sweep).status_code == 409
-    work()
+    make_ready()
     again = ask(client, sweep)["dry_run"]
     assert (again["status"], again["id"] != first) == ("queued", True)
 
 
-def test_one_that_is_asked_for_again_in_vain_is_kept(client, context, sweep, work):
+def test_one_that_is_asked_for_again_in_vain_is_kept(client, context, sweep, make_ready):
     sweep = sweep | {"regularizers": []}
     first = ask(client, sweep)["dry_run"]["id"]
-    work()
+    make_ready()
     for size in range(1, 6):
         ask(client, sweep | {"batch_size": size})
     plan = plan_sweep(context, SweepRequest.model_validate(sweep))
@@ -226,7 +256,7 @@ def test_one_that_is_asked_for_again_in_vain_is_kept(client, context, sweep, wor
         dry_runs.request_dry_run(context, plan, again=True)
     kept = dry_runs.find_dry_run(context, plan)
     assert (kept.id, kept.status) == (first, ResultStatus.READY)
-    work()
+    make_ready()
     again = dry_runs.request_dry_run(context, plan, again=True)
     assert (again.status, again.id != first) == (ResultStatus.QUEUED, True)
 
@@ -239,6 +269,7 @@ def test_a_data_set_that_is_deleted_at_this_moment_is_told(client, context, swee
     assert refused.value.message == "The data set or this dry run was deleted at the same moment; ask again."
 
 
+@pytest.mark.one_database
 def test_one_model_is_in_memory_at_a_time(client, sweep, work, monkeypatch):
     living = weakref.WeakSet()
     found = []
@@ -255,6 +286,7 @@ def test_one_model_is_in_memory_at_a_time(client, sweep, work, monkeypatch):
     assert found == [0, 0, 0]
 
 
+@pytest.mark.one_database
 def test_the_form_asks_waits_and_shows(client, form, work):
     assert "Try eight rows" in client.get("/experiments/new", params=form).text
     answer = client.post("/experiments/dry-run", data=form)
@@ -331,6 +363,7 @@ def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
     assert "Every worker trains a run at the moment, and ends that first." in client.get(waiting).text
 
 
+@pytest.mark.one_database
 def test_what_several_processes_take_is_told_of_one(client, form, work):
     answer = client.post("/experiments/dry-run", data=form | {"processes": "2"})
     work()

@@ -101,6 +101,7 @@ def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding)
     assert "detail" not in last["isoscore"]
 
 
+@pytest.mark.one_database
 def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(client, encoding):
     layers = client.get(f"/api{encoding}/layers").json()
     means = [one for one in layers if one["pooling"] == "mean"]
@@ -115,6 +116,7 @@ def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(clien
     assert "Intrinsic dimension, TwoNN by layer" in firsts.text
 
 
+@pytest.mark.one_database
 def test_figures_are_served_by_pooling_and_measure(client, encoding):
     layers = {(one["layer"], one["pooling"]): one for one in client.get(f"/api{encoding}/layers").json()}
     query = {"pooling": "first", "measures": ["mean_cosine", "isoscore"], "by": "mean_cosine"}
@@ -130,6 +132,7 @@ def test_figures_are_served_by_pooling_and_measure(client, encoding):
     assert client.get(f"{encoding}/figures/none.csv").status_code == 404
 
 
+@pytest.mark.one_database
 def test_an_encoded_embedding_leads_to_its_encoding_and_its_neighbours(client, encoding):
     means = [one["embedding_id"] for one in client.get(f"/api{encoding}/layers").json() if one["pooling"] == "mean"]
     first, second, last = (client.get(f"/embeddings/{one}") for one in means)

@@ -11,6 +11,8 @@ from workers.finetune.job import fine_tune
 from workers.finetune.metrics import MetricsCallback
 from workers.finetune.progress import Progress
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.fixture
 def settings(tmp_path, models_dir, database):
@@ -43,12 +45,19 @@ def launch(client):
     return launch
 
 
+@pytest.fixture(scope="module")
+def trained_once():
+    """What is trained for the first test that wants it, and is the same for the others."""
+    return {}
+
+
 @pytest.fixture
-def whole(launch, context):
+def whole(trained_once, launch, context):
     """What a run comes to that nobody stopped."""
-    run_id = launch()
-    fine_tune(run_id, context.settings, "cpu")
-    return outcome(context, run_id)
+    if "whole" not in trained_once:
+        fine_tune(run_id := launch(), context.settings, "cpu")
+        trained_once["whole"] = outcome(context, run_id)
+    return trained_once["whole"]
 
 
 def outcome(context, run_id):

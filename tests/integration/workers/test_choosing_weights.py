@@ -11,14 +11,10 @@ from workers.finetune import selection as module
 from workers.finetune.job import fine_tune
 from workers.finetune.selection import History, divide
 
+pytestmark = pytest.mark.one_database
+
 # Four steps an epoch of all 60 rows, and of the 54 that are left where six are held out.
 BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
-
-
-@pytest.fixture
-def database():
-    """SQLite alone: what training does is the same on both databases."""
-    return {}
 
 
 @pytest.fixture

@@ -13,11 +13,7 @@ from app.storage import open_storage
 from tests.tiny import make_table
 from workers.finetune.job import fine_tune
 
-
-@pytest.fixture
-def database():
-    """SQLite alone: what training does is the same on both databases."""
-    return {}
+pytestmark = pytest.mark.one_database
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])

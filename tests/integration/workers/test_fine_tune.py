@@ -37,6 +37,7 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
     assert list(settings.runs.iterdir()) == []
 
 
+@pytest.mark.one_database
 def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_figure(
     settings, make_run, get_run, sessions
 ):
@@ -59,6 +60,7 @@ def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_f
     assert all(value > 0 for value in activation["std"])
 
 
+@pytest.mark.one_database
 def test_a_penalty_that_never_changes_is_told(settings, make_run, get_run):
     """One vector has no spread: whatever the model does, its cloud is as isotropic."""
     options = {"points": "mean", "zeta": 0, "batch_size": 1, "epochs": None, "max_steps": 4}
@@ -155,6 +157,7 @@ def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
     assert get_run(run_id).status is RunStatus.FINISHED
 
 
+@pytest.mark.one_database
 def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
     plain, shrunk, whole = (make_run(epochs=1, lam=0, evaluation_zeta=zeta) for zeta in (0, 0.5, 1))
     for run_id in (plain, shrunk, whole):
@@ -166,6 +169,7 @@ def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
     assert get_run(plain).results["loss"] == get_run(whole).results["loss"]
 
 
+@pytest.mark.one_database
 def test_fewer_rows_are_the_same_ones_in_every_run(settings, make_run, get_run):
     first, second = (make_run(epochs=1, lam=0, train_rows=16, validation_rows=10) for _ in range(2))
     for run_id in (first, second):

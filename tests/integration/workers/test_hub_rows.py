@@ -10,7 +10,7 @@ import pytest
 from app.db.models import Dataset, DatasetOrigin, RunStatus
 from workers.finetune.job import fine_tune
 
-pytestmark = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+pytestmark = pytest.mark.one_database
 
 STEPS = {"epochs": None, "max_steps": 2, "label_names": []}
 STSB = pa.table(

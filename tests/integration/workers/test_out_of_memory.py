@@ -7,13 +7,9 @@ from app.db.models import Run, RunStatus
 from workers.finetune.job import fine_tune
 from workers.finetune.trainer import IsotropyTrainer
 
+pytestmark = pytest.mark.one_database
+
 KINDS = [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
-
-
-@pytest.fixture
-def database():
-    """SQLite alone: what training does is the same on both databases."""
-    return {}
 
 
 @pytest.fixture

@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from app.queue import Job, JobKind, migrate
 from workers.process import JobProcesses
+
+pytestmark = pytest.mark.one_database
 
 
 def test_a_job_may_be_called_for_again_before_its_first_process_is_at_its_end(settings, sessions):

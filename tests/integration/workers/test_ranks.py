@@ -24,6 +24,8 @@ from workers.finetune.folder import MARKER
 from workers.finetune.job import fine_tune
 from workers.search.pruning import LEAST_RUNS
 
+pytestmark = pytest.mark.one_database
+
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
 TOGETHER = {
@@ -33,12 +35,6 @@ TOGETHER = {
 ISTAR = {"regularizer": "istar"}
 ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "beside": {"cosreg": 1.0}}
 ENTROPY = {"regularizer": "entropy", "entropy_bars": "all", "beside": {"istar_unbiased": 1.0, "spectrum": 1e-3}}
-
-
-@pytest.fixture
-def database():
-    """SQLite alone: what training does is the same on both databases."""
-    return {}
 
 
 @pytest.fixture
@@ -89,10 +85,10 @@ def weights_of(run, settings):
 
 CONFIG = {
     "epochs": None,
-    "max_steps": 400,
+    "max_steps": 100,
     "processes": 2,
     "batch_size": 8,
-    "evaluate_every": 100,
+    "evaluate_every": 25,
     "checkpoint": "best",
 }
 
@@ -113,9 +109,24 @@ def training(settings, make_run, get_run, monkeypatch):
     job.join()
 
 
+@pytest.fixture(scope="module")
+def trained_once():
+    """What is trained for the first test that wants it, and is the same for the others."""
+    return {}
+
+
+@pytest.fixture
+def whole(trained_once, settings, make_run, get_run):
+    """A run of CONFIG of which no process was killed."""
+    if "whole" not in trained_once:
+        fine_tune(run_id := make_run(**CONFIG), settings, "cpu")
+        trained_once["whole"] = get_run(run_id)
+    return trained_once["whole"]
+
+
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoint(
-    settings, make_run, get_run, training, rank
+    settings, get_run, whole, training, rank
 ):
     job, run_id, both = training
     both[rank].kill()
@@ -125,14 +136,12 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoin
     assert not any(process.is_running() for process in both)
     assert (get_run(run_id).status, get_run(run_id).error) == (RunStatus.RUNNING, None)
 
-    whole = make_run(**CONFIG)
-    for one in (run_id, whole):
-        fine_tune(one, settings, "cpu")
-    resumed, expected = get_run(run_id), get_run(whole)
+    fine_tune(run_id, settings, "cpu")
+    resumed = get_run(run_id)
     assert resumed.status is RunStatus.FINISHED
-    assert [step.step for step in resumed.steps] == [step.step for step in expected.steps]
-    assert resumed.results["selection"] == expected.results["selection"]
-    for ours, theirs in zip(resumed.steps[1:], expected.steps[1:], strict=True):
+    assert [step.step for step in resumed.steps] == [step.step for step in whole.steps]
+    assert resumed.results["selection"] == whole.results["selection"]
+    for ours, theirs in zip(resumed.steps[1:], whole.steps[1:], strict=True):
         assert (ours.task_loss, ours.penalty, ours.layers) == (theirs.task_loss, theirs.penalty, theirs.layers)
     assert list(settings.runs.iterdir()) == []
 

@@ -30,10 +30,27 @@ def often(settings, monkeypatch):
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 
+@pytest.fixture(scope="module")
+def trained_once():
+    """What is trained for the first test that wants it, and is the same for the others, on either database."""
+    return {}
+
+
+@pytest.fixture
+def whole(trained_once, settings, make_run, get_run):
+    """What a run of CONFIG comes to that nobody stopped."""
+    if "whole" not in trained_once:
+        fine_tune(run_id := make_run(**CONFIG), settings, "cpu")
+        trained_once["whole"] = outcome(get_run(run_id))
+    return trained_once["whole"]
+
+
+@pytest.mark.one_database
 @pytest.mark.parametrize("step", [1, 4, 7])
-def test_a_run_killed_after_a_step_ends_like_one_that_was_not(settings, often, make_run, get_run, monkeypatch, step):
-    whole, killed = make_run(**CONFIG), make_run(**CONFIG)
-    fine_tune(whole, settings, "cpu")
+def test_a_run_killed_after_a_step_ends_like_one_that_was_not(
+    settings, often, make_run, get_run, whole, monkeypatch, step
+):
+    killed = make_run(**CONFIG)
     watch_steps(monkeypatch, kill_after=step)
     with pytest.raises(KilledError):
         fine_tune(killed, often, "cpu")
@@ -44,7 +61,7 @@ def test_a_run_killed_after_a_step_ends_like_one_that_was_not(settings, often, m
     trained = watch_steps(monkeypatch)
     fine_tune(killed, settings, "cpu")
     assert trained == list(range(step + 1, 11))
-    assert outcome(get_run(killed)) == outcome(get_run(whole))
+    assert outcome(get_run(killed)) == whole
 
 
 # Five batches an epoch, which are three steps: two of two batches, one of one.
@@ -68,7 +85,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.one_database
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_trained_with(
     settings, often, make_run, get_run, monkeypatch, options
@@ -88,7 +105,7 @@ def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_
     assert outcome(get_run(killed)) == outcome(get_run(whole))
 
 
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.one_database
 @pytest.mark.parametrize("model", ["albert", "distilbert", "roberta", "gpt2", "modernbert"])
 def test_every_architecture_goes_on_as_if_nothing_had_been(settings, often, make_run, get_run, monkeypatch, model):
     whole, killed = (make_run(model=f"tiny-{model}", epochs=None, max_steps=4) for _ in range(2))
@@ -102,6 +119,7 @@ def test_every_architecture_goes_on_as_if_nothing_had_been(settings, often, make
     assert get_run(killed).status is RunStatus.FINISHED
 
 
+@pytest.mark.one_database
 def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, monkeypatch):
     killed = make_run(**CONFIG | {"max_steps": 400})  # a row every four steps
     watch_steps(monkeypatch, kill_after=2)
@@ -117,11 +135,11 @@ def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get
     assert [step.step for step in get_run(killed).steps] == [0, 4]
 
 
+@pytest.mark.one_database
 def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
-    settings, often, make_run, get_run, sessions, monkeypatch
+    settings, often, make_run, get_run, whole, sessions, monkeypatch
 ):
-    whole, killed = make_run(**CONFIG), make_run(**CONFIG)
-    fine_tune(whole, settings, "cpu")
+    killed = make_run(**CONFIG)
     watch_steps(monkeypatch, kill_after=7)
     with pytest.raises(KilledError):
         fine_tune(killed, often, "cpu")
@@ -131,12 +149,11 @@ def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
     trained = watch_steps(monkeypatch)
     fine_tune(killed, settings, "cpu")
     assert trained == list(range(1, 11))
-    assert outcome(get_run(killed)) == outcome(get_run(whole))
+    assert outcome(get_run(killed)) == whole
 
 
-def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run):
-    whole, killed = make_run(**CONFIG), make_run(**CONFIG)
-    fine_tune(whole, settings, "cpu")
+def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run, whole):
+    killed = make_run(**CONFIG)
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=fine_tune, args=(killed, often, "cpu"))
     process.start()
@@ -149,7 +166,7 @@ def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_r
     assert get_run(killed).status is RunStatus.RUNNING
 
     fine_tune(killed, settings, "cpu")
-    assert outcome(get_run(killed)) == outcome(get_run(whole))
+    assert outcome(get_run(killed)) == whole
 
 
 def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, sessions):
@@ -222,11 +239,10 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
 
 @pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED, RunStatus.FAILED])
 def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
-    settings, often, make_run, get_run, sessions, monkeypatch, state
+    settings, often, make_run, get_run, whole, sessions, monkeypatch, state
 ):
     """Paused, or cancelled and tried again, or failed and tried again: with the numbers of one that never was."""
-    whole, stopped = make_run(**CONFIG), make_run(**CONFIG)
-    fine_tune(whole, settings, "cpu")
+    stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, state)
     fine_tune(stopped, often, "cpu")
     monkeypatch.undo()
@@ -247,22 +263,22 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     assert run.finished_at - run.started_at > timedelta(hours=1)
     assert 3600 < run.rested_seconds < 3600 + 600
     assert 0 < run.seconds < 600, "of work"
-    assert outcome(get_run(stopped)) == outcome(get_run(whole))
+    assert outcome(get_run(stopped)) == whole
     assert not (settings.runs / stopped).exists()
 
 
+@pytest.mark.one_database
 def test_a_stopped_run_without_a_checkpoint_leaves_nothing_and_begins_anew(
-    settings, make_run, get_run, sessions, monkeypatch
+    settings, make_run, get_run, whole, sessions, monkeypatch
 ):
-    whole, stopped = make_run(**CONFIG), make_run(**CONFIG)
-    fine_tune(whole, settings, "cpu")
+    stopped = make_run(**CONFIG)
     stop_after(monkeypatch, sessions, stopped, 4, RunStatus.PAUSED)
     fine_tune(stopped, settings, "cpu")
     monkeypatch.undo()
     assert not (settings.runs / stopped).exists()
     queue_again(sessions, stopped)
     fine_tune(stopped, settings, "cpu")
-    assert outcome(get_run(stopped)) == outcome(get_run(whole))
+    assert outcome(get_run(stopped)) == whole
 
 
 def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):
