@@ -14,7 +14,20 @@ MOST_DECADES = 6
 ROOM = 0.04
 """Of the axis, beyond either end."""
 
+ALIKE, ABOUT = 1e-9, 0.2
+"""Shares of a value: so much apart two count as one, and so much is shown about it."""
+
 STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
+
+
+def linear_axis(title: str, values: Iterable[float]) -> dict[str, Any]:
+    """A linear axis; with room about values that are one but for rounding, which plotly would spread over the axis."""
+    known = [*values]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    axis: dict[str, Any] = {"title": {"text": title}}
+    if low < high <= low + ALIKE * max(abs(low), abs(high)):
+        axis["range"] = sorted((low * (1 - ABOUT), low * (1 + ABOUT)))
+    return axis
 
 
 def log_axis(title: str, values: Iterable[float | None]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from app.db.models import Run
 from app.db.stated import Stated
 from app.db.task import TaskKind
 from app.figures import palette
-from app.figures.axes import STEP_AXIS
+from app.figures.axes import STEP_AXIS, linear_axis
 from app.figures.figure import Figure, Table, plot
 from app.figures.methods import penalty_words
 
@@ -73,4 +73,4 @@ def _draw_curve(points: list[tuple[int, float]], title: str, colour: str) -> go.
         line={"color": colour, "width": 1.6},
         hovertemplate=AT_STEP,
     )
-    return plot([line], xaxis=STEP_AXIS, yaxis={"title": {"text": title}})
+    return plot([line], xaxis=STEP_AXIS, yaxis=linear_axis(title, line.y))

@@ -2,7 +2,7 @@ from math import log10
 
 import pytest
 
-from app.figures.axes import log_axis, log_ticks
+from app.figures.axes import linear_axis, log_axis, log_ticks
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,19 @@ def test_the_axis_reaches_beyond_its_values_and_names_ticks_as_they_are_read():
 def test_an_axis_of_one_value_or_none_has_a_width(values):
     low, high = log_axis("x", values)["range"]
     assert low < high
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([0.1, 0.1 + 1e-16, 0.1 - 1e-16], [0.08, 0.12]),
+        ([-2.0, -2.0 - 1e-14], [-2.4, -1.6]),
+        ([0.1, 0.1001], None),
+        ([3.0, 3.0], None),
+        ([], None),
+    ],
+)
+def test_an_axis_does_not_spread_what_rounding_alone_tells_apart(values, ends):
+    axis = linear_axis("Penalty", values)
+    assert axis["title"] == {"text": "Penalty"}
+    assert axis.get("range") == (ends and pytest.approx(ends))
