@@ -40,7 +40,7 @@ Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
 
 COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
-OWN = frozenset({*COORDINATES, "logged"})
+OWN = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
 # Any: the type of a field as pydantic has it.
 KNOWN: Mapping[str, TypeAdapter[Any]] = {
     name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]

@@ -145,6 +145,7 @@ def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
             "settings, and leave lam at 0.",
         ),
         ({"settings": {"lam": 2}}, "settings", "expected lam beside the settings, not among them"),
+        ({"settings": {"experiment": "a"}}, "settings", "expected experiment beside the settings, not among them"),
         (
             {"settings": {"batch_size": 0}},
             "settings",
