@@ -179,6 +179,19 @@ def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, pa
     expect(page.get_by_label("Values, by commas").first).to_have_value("8, 16")
 
 
+def test_a_plot_is_as_wide_as_its_place_after_every_choice_of_scatters(filled, page):
+    page.goto(f"{filled.url}/experiments/{filled.finished}")
+    fitting = """boxes => boxes.every(box => {
+      const plot = box.querySelector('.main-svg');
+      return plot && Math.abs(plot.getBoundingClientRect().width - box.getBoundingClientRect().width) < 2;
+    })"""
+    for view, plots in (("both", 2), ("isotropy", 1), ("both", 2), ("lambda", 1)):
+        page.locator("select[name=view]").select_option(view)
+        boxes = page.locator(".scatters [data-figure]")
+        expect(boxes).to_have_count(plots)
+        page.wait_for_function(f"() => ({fitting})([...document.querySelectorAll('.scatters [data-figure]')])")
+
+
 @pytest.mark.skipif(not WORD2VEC.is_file(), reason="ISOSCOPE_BENCH_DATA names no folder with word2vec")
 def test_the_reference_word2vec_matrix_is_uploaded_and_read(dashboard, page):
     upload(page, dashboard.url, WORD2VEC)

@@ -170,6 +170,9 @@ def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, s
         studies = [one.study for one in session.scalars(select(Experiment))]
     assert [studies[0][name] for name in ("lam_low", "least_size", "zeta_high", "trials")] == [-2, 0.1, 0.4, 5]
     assert studies == [studies[0]] * 4
+    assert [one["prune"] for one in studies] == [True] * 4
+    del form["search_prune"]
+    assert "prune" not in ways_of(page, "/experiments/search", **form)["YAML"], "an unticked box sends nothing"
     first, *others = made(context)
     assert others == [first] * 3
 

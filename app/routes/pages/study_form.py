@@ -77,7 +77,7 @@ def _parse(values: Values, searched: Mapping[str, str]) -> StudyRequest:
         )
     given = {name: text.replace("−", "-") for name, text in searched.items() if text or name != "least_size"}
     try:
-        search = Search.model_validate(given | {"prune": bool(searched.get("prune"))})
+        search = Search.model_validate(given | {"prune": searched.get("prune") == "true"})
     except ValidationError as error:
         complaint = complaint_of(error.errors())
         field = str(complaint.place[0]) if complaint.place else "lam_low"

@@ -5,7 +5,7 @@ import { exportPlot } from "./export.js";
 import { onPaper, themeOf, themed } from "./plot-theme.js";
 import { drawable } from "./webgl.js";
 
-const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
+const CONFIG = { displayModeBar: false, doubleClick: "reset", showTips: false };
 // Pixels of CSS: as wide as a sheet of A4 within the margins that app.css gives it.
 const PAPER = { width: 680, height: 280 };
 const drawn = new WeakMap();
@@ -38,6 +38,15 @@ async function paint(box, theme = themeOf(box), size = {}) {
   plot.classList.toggle("opens", data.some(({ customdata }) => customdata?.flat?.()[0]?.href));
 }
 
+// A box changes its width with the window, and where a choice puts one figure in place of two.
+const sizes = new ResizeObserver((changed) => {
+  if (matchMedia("print").matches) return;
+  for (const { target } of changed) {
+    const { plot, figure } = drawn.get(target) ?? {};
+    if (figure && plot.isConnected) Plotly.Plots.resize(plot);
+  }
+});
+
 // Follows the link of a point that has one, to a report and nowhere else.
 function open({ points }) {
   const href = points[0].customdata?.href;
@@ -49,6 +58,7 @@ async function draw(box) {
   if (drawn.get(box)?.wanted === wanted) return;
   const plot = drawn.get(box)?.plot ?? document.createElement("div");
   drawn.set(box, { ...drawn.get(box), wanted, plot });
+  sizes.observe(box);
   try {
     const figure = await fetchFigure(box);
     if (drawn.get(box).wanted !== wanted) return;
