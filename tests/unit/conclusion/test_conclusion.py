@@ -39,6 +39,31 @@ def test_few_runs_say_that_nothing_can_be_told_and_what_p_they_could_reach():
     assert found.permuted.endswith("So few runs cannot give a p below 0.50.")
 
 
+def test_settings_whose_seeds_all_score_alike_are_named_and_the_correlation_is_told_without_them():
+    failed = [run(-1.0, seed, 0.5, 0.001) for seed in range(4)]
+    found = concluded(*failed, *runs((0.0, 1.0, 2.0), 4, slope=-0.05))
+    assert found.without_alike == (
+        "Without λ = −1, whose seeds all score alike: "
+        "Spearman −0.79 (p = 0.0015), Pearson −1.00 (p = 0.0015), over 12 runs."
+    )
+    assert found.evidence.correlation.n == 16
+    assert found.cautions[0] == (
+        "All seeds score alike, as models do that have learned to answer the same to everything: "
+        "λ = −1 (0.500 in 4 seeds). Their loss curves tell whether the training failed."
+    )
+
+
+def test_seeds_that_all_solve_the_task_or_one_seed_alone_are_not_taken_for_failed():
+    solved = concluded(*(run(-1.0, seed, 1.0) for seed in range(3)), run(2.0, 0, 0.5), *runs((0.0, 1.0), 3))
+    assert (solved.evidence.alike, solved.without_alike) == ({}, "")
+
+
+def test_where_every_setting_scores_alike_there_is_a_caution_and_no_other_correlation():
+    found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
+    assert found.without_alike == ""
+    assert "λ = 0 (0.500 in 2 seeds); λ = 1 (0.500 in 2 seeds)" in found.cautions[0]
+
+
 def test_every_lambda_is_compared_with_zero_by_seed():
     found = concluded(*runs((-1.0, 0.0, 1.0), 5)).evidence
     assert [(one.label, one.seeds) for one in found.differences] == [
