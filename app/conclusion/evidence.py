@@ -64,6 +64,10 @@ class Evidence:
         reachable = [one.flips.smallest_p for one in self.differences]
         return min(1.0, len(reachable) * min(reachable)) if reachable else None
 
+    def cannot_tell(self, one: Difference) -> bool:
+        """Whether so few seeds leave its corrected p above the level, however great the difference."""
+        return max(one.flips.smallest_p, self.smallest_p_holm or 0.0) > LEVEL
+
 
 def evidence(sweep: Sweep) -> Evidence:
     """Of the finished runs, but for settings of which a study gave up a run: those left to finish do not count."""

@@ -20,7 +20,9 @@ def headline(found: Evidence) -> str:
         return rank.reason or ""
     numbers = _numbers(measured, found)
     if rank.p is None or rank.p > LEVEL:
-        return f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}."
+        linear = measured.pearson.p is not None and measured.pearson.p <= LEVEL
+        line = " Only Pearson’s p is small, as one setting far from the others can make it: ranks decide." * linear
+        return f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}.{line}"
     which = "better" if rank.positive else "worse"
     where = "" if rank.positive == (rank.value > 0) else ", against runs of the same seed"
     return f"The more isotropic a run, the {which} it does{where}: {numbers}."
@@ -71,6 +73,11 @@ def tested(found: Evidence, sweep: Sweep) -> list[str]:
     exact = all(one.flips.exact for one in found.differences)
     how = "all flips of sign" if exact else f"{count(max(one.flips.flips for one in found.differences))} flips of sign"
     said = [f"Paired by seed ({seeds}); p is two-sided, by {how} of the differences{corrected}."]
+    if high > 1:
+        said.append(
+            "Intervals take the differences for normal (Student’s t), and p takes nothing but that either sign is as "
+            "likely, for which it needs more seeds: an interval may leave out 0 where p cannot tell."
+        )
     floor, smallest = found.smallest_p_holm, min(one.flips.smallest_p for one in found.differences)
     if floor is not None and floor > LEVEL:
         after = f", {p_value(floor)} after Holm" if several > 1 else ""
