@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from app.db.penalty import Regularizer
 from app.figures import palette
 from app.figures.figure import plain
 from app.figures.setting import Setting
@@ -26,8 +27,9 @@ def colour(sweep: Sweep, setting: Setting) -> str:
 
 
 def dash(sweep: Sweep, setting: Setting) -> str:
-    """Tells apart the lines of settings that share a colour."""
-    alike = [other for other in sweep.settings if colour(sweep, other) == colour(sweep, setting)]
+    """Tells apart the lines of settings that share a hue: solid for the least λ in size."""
+    hue = _hue(sweep, setting)
+    alike = sorted((one for one in sweep.settings if _hue(sweep, one) == hue), key=lambda one: abs(one.lam))
     return DASHES[alike.index(setting) % len(DASHES)]
 
 
@@ -49,3 +51,8 @@ def entry(sweep: Sweep, setting: Setting, drawn: Sequence[Setting]) -> dict[str,
     name = group(sweep, setting)
     first = next(other for other in drawn if group(sweep, other) == name)
     return {"name": name, "legendgroup": name, "showlegend": setting == first}
+
+
+def _hue(sweep: Sweep, setting: Setting) -> tuple[Regularizer, bool]:
+    """What settings of nearly one colour have in common: the regularizer, where there is but one also λ's sign."""
+    return setting.regularizer, len(sweep.methods) < 2 and setting.lam < 0

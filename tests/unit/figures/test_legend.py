@@ -28,6 +28,13 @@ def test_one_regularizer_is_coloured_by_lambda_and_several_by_method():
     assert [legend.symbol(several, setting) for setting in several.settings] == ["circle", "circle", "circle", "square"]
 
 
+def test_lambdas_of_one_sign_whose_colours_are_nearly_one_are_told_apart_by_dashes():
+    one = sweep(*(run(lam) for lam in (-3.0, -1.0, 0.0, 1.0, 3.0)))
+    assert {setting.lam: legend.dash(one, setting) for setting in one.settings} == {
+        -3.0: DASHES[1], -1.0: DASHES[0], 0.0: DASHES[0], 1.0: DASHES[0], 3.0: DASHES[1],
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("n", "names"), [(8, [f"λ = 1, epochs {i}" for i in range(1, 9)]), (9, ["λ = 1"])])
 def test_many_lines_share_an_entry_of_the_legend_by_colour(n, names):
     one = sweep(*(run(1.0, epochs=i) for i in range(1, n + 1)), epochs=list(range(1, n + 1)))
