@@ -13,7 +13,7 @@ from app.figures.axes import STEP_AXIS
 from app.figures.bands import Means
 from app.figures.figure import Cell, Figure, Table, plain, plot
 from app.figures.late import LAST_PART, late_mean
-from app.figures.layer_measures import SHARES, slug_of, title_of
+from app.figures.layer_measures import SHARES, level_of, slug_of, title_of
 from app.figures.points import averaged, cells, finished
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
@@ -90,7 +90,7 @@ def _last(looks: Looks, measure: str) -> list[tuple[int, float]]:
 def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
     points = "mean vectors, one of each text," if measure == "isoscore_unbiased" else "tokens"
     return (
-        f"Of the last layer’s {points} of a few {texts(sweep.runs)}, the same at every look. "
+        f"Of the last layer’s {points} of a few {texts(sweep.runs)}, the same at every look{level_of(measure)}. "
         f"{averaged(bands.sizes(lines))} Range: {MEASURES[slug_of(measure)].range}."
     )
 
