@@ -42,6 +42,29 @@ def test_many_lines_share_an_entry_of_the_legend_by_colour(n, names):
     assert [entry["name"] for entry in entries if entry.get("showlegend", True)] == names
 
 
+def test_entries_too_long_for_the_legend_lose_the_settings_that_do_not_tell_them_apart():
+    shared = {"batch_size": [8, 16], "learning_rate": [1e-4, 1e-3], "max_length": [64, 128], "max_steps": [5, 120]}
+    alike = {"learning_rate": 1e-3, "max_length": 128}
+    one = sweep(run(1.0, batch_size=8, max_steps=5, learning_rate=1e-4, max_length=64, epochs=None),
+                run(1.0, batch_size=16, max_steps=5, epochs=None, **alike),
+                run(1.0, batch_size=16, max_steps=120, epochs=None, **alike), **shared)  # fmt: skip
+    assert max(len(one.family_label(family)) for family in one.families) > legend.LONGEST_NAME
+    assert legend.names(one, one.families, one.family_label) == [
+        "batch size 8, max steps 5", "batch size 16, max steps 5", "batch size 16, max steps 120",
+    ]  # fmt: skip
+    assert [legend.entry(one, setting, one.settings)["name"] for setting in one.settings] == [
+        "λ = 1, batch size 8, max steps 5", "λ = 1, batch size 16, max steps 5", "λ = 1, batch size 16, max steps 120",
+    ]  # fmt: skip
+
+
+def test_entries_that_are_short_enough_keep_all_and_no_two_that_are_cut_are_alike():
+    short = sweep(*(run(1.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
+    assert legend.names(short, short.families, short.family_label) == ["batch size 8", "batch size 32"]
+    models = [f"{'one-and-the-same-beginning-' * 2}{i}-one-and-the-same-end-of-it" for i in (1, 2)]
+    long = sweep(*(run(1.0, model=model) for model in models), model=models)
+    assert len(set(legend.names(long, long.families, long.family_label))) == 2
+
+
 def test_plain_training_alone_has_a_symbol_for_each_setting():
     plain = sweep(*(run(0.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
     assert [legend.symbol(plain, setting) for setting in plain.settings] == ["circle", "square"]
