@@ -1,6 +1,7 @@
 """How settings are told apart where they are drawn: colours, dashes, symbols, and entries of a legend."""
 
 from collections.abc import Callable, Collection, Sequence
+from textwrap import wrap
 from typing import Any, TypeVar
 
 from app.db.penalty import Regularizer
@@ -20,6 +21,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "hexag
 MOST_ENTRIES = 8
 """Lines that a legend has room for."""
 LONGEST_NAME = 44
+HOVER_WIDTH, HOVER_LINES = 80, 6
 
 
 def colour(sweep: Sweep, setting: Setting) -> str:
@@ -54,6 +56,12 @@ def entry(sweep: Sweep, setting: Setting, drawn: Sequence[Setting]) -> dict[str,
     name = group(sweep, setting)
     first = next(other for other in drawn if group(sweep, other) == name)
     return {"name": name, "legendgroup": name, "showlegend": setting == first}
+
+
+def whole(sweep: Sweep, setting: Setting) -> str:
+    """A setting as it is told where a pointer is, in as many lines as it takes."""
+    lines = wrap(sweep.label(setting), HOVER_WIDTH, max_lines=HOVER_LINES, placeholder="…")
+    return "<br>".join(plain(line, HOVER_WIDTH) for line in lines)
 
 
 def names(sweep: Sweep, of: Sequence[Entry], label: Callable[[Entry, Collection[str]], str]) -> list[str]:

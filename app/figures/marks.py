@@ -144,7 +144,7 @@ def _means(marks: Sequence[Mark], colour: str, sweep: Sweep) -> go.Scatter:
         mode="markers",
         marker={"color": colour, "size": SIZE, "symbol": symbols},
         showlegend=False,
-        hovertext=[f"{plain(sweep.label(mark.setting), 120)}<br>{mark.words}" for mark in marks],
+        hovertext=[f"{legend.whole(sweep, mark.setting)}<br>{mark.words}" for mark in marks],
         hoverinfo="text",
     )
 

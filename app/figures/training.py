@@ -11,7 +11,7 @@ from app.db.models.runs import Looks
 from app.figures import bands, legend
 from app.figures.axes import STEP_AXIS
 from app.figures.bands import Means
-from app.figures.figure import Cell, Figure, Table, plain, plot
+from app.figures.figure import Cell, Figure, Table, plot
 from app.figures.late import LAST_PART, late_mean
 from app.figures.layer_measures import SHARES, level_of, slug_of, title_of
 from app.figures.points import averaged, cells, finished
@@ -133,7 +133,7 @@ def _draw_shares(sweep: Sweep, found: Mapping[Setting, Mapping[str, Estimate]]) 
                 xaxis=axis,
                 line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.6},
                 marker={"symbol": legend.symbol(sweep, setting), "size": 7},
-                hovertemplate=f"{plain(sweep.label(setting), 120)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
+                hovertemplate=f"{legend.whole(sweep, setting)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
                 **legend.entry(sweep, setting, list(found)) | ({} if axis == "x" else {"showlegend": False}),
             )
             for setting, shares in found.items()

@@ -65,6 +65,16 @@ def test_entries_that_are_short_enough_keep_all_and_no_two_that_are_cut_are_alik
     assert len(set(legend.names(long, long.families, long.family_label))) == 2
 
 
+def test_a_pointer_is_told_the_whole_setting_in_lines_and_nothing_of_it_is_markup():
+    names = [f"{'settings ' * 12}{end}" for end in ("<one>", "two")]
+    long = sweep(*(run(1.0, model=name) for name in names), model=names)
+    first, second = legend.whole(long, long.settings[0]).split("<br>")
+    assert f"{first} {second}" == f"λ = 1, {'settings ' * 12}&lt;one&gt;"
+    endless = sweep(*(run(1.0, model=name * 9) for name in names), model=[name * 9 for name in names])
+    assert legend.whole(endless, endless.settings[0]).count("<br>") == 5
+    assert legend.whole(endless, endless.settings[0]).endswith("…")
+
+
 def test_plain_training_alone_has_a_symbol_for_each_setting():
     plain = sweep(*(run(0.0, batch_size=rows) for rows in (8, 32)), batch_size=[8, 32])
     assert [legend.symbol(plain, setting) for setting in plain.settings] == ["circle", "square"]
