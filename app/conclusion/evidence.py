@@ -56,7 +56,7 @@ class Evidence:
     alike: Mapping[Setting, list[float]]
     """Settings whose seeds, two or more, all score the same and not the best: their training may have failed."""
     without_alike: Correlation | None
-    """The correlation of all other settings; None where there is none that is alike, or no other."""
+    """The correlation of all other settings; None without such settings, or without two others."""
 
     @property
     def smallest_p_holm(self) -> float | None:
@@ -87,7 +87,7 @@ def evidence(sweep: Sweep) -> Evidence:
         unpaired,
         [f"{sweep.label(setting)}, seed {seed}" for setting, runs in by_setting.items() for seed in _repeated(runs)],
         alike,
-        _correlation(sweep, others, within) if alike and others else None,
+        _correlation(sweep, others, within) if alike and len(others) > 1 else None,
     )
 
 

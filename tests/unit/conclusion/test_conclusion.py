@@ -63,6 +63,11 @@ def test_seeds_that_all_solve_the_task_or_one_seed_alone_are_not_taken_for_faile
     assert (solved.evidence.alike, solved.without_alike) == ({}, "")
 
 
+def test_seeds_of_the_one_setting_that_is_left_have_no_correlation_told_of_them():
+    found = concluded(*(run(-1.0, seed, 0.5, 0.1) for seed in range(3)), *runs((0.0,), 3))
+    assert (len(found.evidence.alike), found.without_alike) == (1, "")
+
+
 def test_where_every_setting_scores_alike_there_is_a_caution_and_no_other_correlation():
     found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
     assert found.without_alike == ""

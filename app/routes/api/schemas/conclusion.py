@@ -79,6 +79,7 @@ class ConclusionOut(BaseModel):
         """From what was found."""
         found = conclusion.evidence
         measured = found.correlation
+        told = (conclusion.headline, conclusion.without_alike, conclusion.permuted, *conclusion.tested)
         return cls(
             correlation=CorrelationOut(
                 n=measured.n,
@@ -91,16 +92,7 @@ class ConclusionOut(BaseModel):
             ),
             differences=[DifferenceOut.of(one) for one in found.differences],
             smallest_p_holm=found.smallest_p_holm,
-            sentences=[
-                one
-                for one in (
-                    conclusion.headline,
-                    conclusion.without_alike,
-                    conclusion.permuted,
-                    *conclusion.tested,
-                )
-                if one
-            ],
+            sentences=[*filter(None, told)],
             notes=conclusion.notes,
             cautions=conclusion.cautions,
         )
