@@ -30,6 +30,11 @@ class Conclusion:
         return words.headline(self.evidence)
 
     @property
+    def without_alike(self) -> str:
+        """The same of what is left where trainings seem to have failed."""
+        return words.without_alike(self.evidence, self.sweep)
+
+    @property
     def permuted(self) -> str:
         """What its p-values are of."""
         return words.permuted(self.evidence, self.sweep)
@@ -46,5 +51,5 @@ class Conclusion:
 
     @property
     def cautions(self) -> list[str]:
-        """What flatters the numbers."""
+        """What speaks against reading more into the numbers."""
         return words.cautions(self.evidence, self.sweep)

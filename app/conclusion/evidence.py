@@ -16,6 +16,8 @@ from app.statistics.paired import SignFlips, sign_flips
 from app.statistics.repeats import by_seed
 
 LEVEL = 0.05
+BEST = 1.0
+"""What every metric is at best: there seeds score alike because the task is solved."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,20 @@ class Evidence:
     """Sentences: what has no baseline, or no seed in common with it."""
     repeated: list[str]
     """Settings and seeds that were run more than once, and count once."""
+    alike: Mapping[Setting, list[float]]
+    """Settings whose seeds, two or more, all score the same and not the best: their training may have failed."""
+    without_alike: Correlation | None
+    """The correlation of all other settings; None without such settings, or without two others."""
 
     @property
     def smallest_p_holm(self) -> float | None:
         """What no corrected p-value of these differences can fall below; None where there is none."""
         reachable = [one.flips.smallest_p for one in self.differences]
         return min(1.0, len(reachable) * min(reachable)) if reachable else None
+
+    def cannot_tell(self, one: Difference) -> bool:
+        """Whether so few seeds leave its corrected p above the level, however great the difference."""
+        return max(one.flips.smallest_p, self.smallest_p_holm or 0.0) > LEVEL
 
 
 def evidence(sweep: Sweep) -> Evidence:
@@ -66,12 +76,18 @@ def evidence(sweep: Sweep) -> Evidence:
     within = [field for i, field in enumerate(sweep.fields)
               if all(setting.values[i] is not None for setting in sweep.settings)]  # fmt: skip
     differences, unpaired = _differences(sweep, by_setting)
+    alike = {
+        setting: scores for setting, runs in by_setting.items() if _alike(scores := [*_performances(runs).values()])
+    }
+    others = {setting: runs for setting, runs in by_setting.items() if setting not in alike}
     return Evidence(
         _correlation(sweep, by_setting, within),
         within,
         differences,
         unpaired,
         [f"{sweep.label(setting)}, seed {seed}" for setting, runs in by_setting.items() for seed in _repeated(runs)],
+        alike,
+        _correlation(sweep, others, within) if alike and len(others) > 1 else None,
     )
 
 
@@ -128,6 +144,10 @@ def _tested(sweep: Sweep, found: Sequence[tuple[Setting, list[int], list[float]]
 
 def _performances(runs: Sequence[Run]) -> Mapping[int, float]:
     return by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
+
+
+def _alike(scores: Sequence[float]) -> bool:
+    return len(scores) > 1 and len(set(scores)) == 1 and scores[0] < BEST
 
 
 def _repeated(runs: Sequence[Run]) -> list[int]:

@@ -8,23 +8,32 @@ from app.db.models import Run, RunStatus
 from app.figures.points import finished, given_up, named, unscored
 from app.figures.sweep import Sweep
 from app.numerals import MISSING, count, number, plural, two_decimals
-from app.statistics.correlation import Coefficient
+from app.statistics.correlation import Coefficient, Correlation
 from app.statistics.paired import pairs_needed
 
 
 def headline(found: Evidence) -> str:
     """Whether isotropy and performance go together over the runs, in a sentence."""
     measured = found.correlation
-    rank, linear = measured.spearman, measured.pearson
+    rank = measured.spearman
     if rank.value is None:
         return rank.reason or ""
-    within = f", each within its {_fields(found)}" if found.within else ""
-    numbers = f"Spearman {_coefficient(rank)}, Pearson {_coefficient(linear)}, over {_runs(found)}{within}"
+    numbers = _numbers(measured, found)
     if rank.p is None or rank.p > LEVEL:
-        return f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}."
+        linear = measured.pearson.p is not None and measured.pearson.p <= LEVEL
+        line = " Only Pearson’s p is small, as one setting far from the others can make it: ranks decide." * linear
+        return f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}.{line}"
     which = "better" if rank.positive else "worse"
     where = "" if rank.positive == (rank.value > 0) else ", against runs of the same seed"
     return f"The more isotropic a run, the {which} it does{where}: {numbers}."
+
+
+def without_alike(found: Evidence, sweep: Sweep) -> str:
+    """The same correlation without settings whose seeds all score alike; empty where there is none such."""
+    rest = found.without_alike
+    if rest is None or rest.spearman.value is None:
+        return ""
+    return f"Without {named(_labels(found, sweep))}, whose seeds all score alike: {_numbers(rest, found)}."
 
 
 def permuted(found: Evidence, sweep: Sweep) -> str:
@@ -64,6 +73,11 @@ def tested(found: Evidence, sweep: Sweep) -> list[str]:
     exact = all(one.flips.exact for one in found.differences)
     how = "all flips of sign" if exact else f"{count(max(one.flips.flips for one in found.differences))} flips of sign"
     said = [f"Paired by seed ({seeds}); p is two-sided, by {how} of the differences{corrected}."]
+    if high > 1:
+        said.append(
+            "Intervals take the differences for normal (Student’s t), and p takes nothing but that either sign is as "
+            "likely, for which it needs more seeds: an interval may leave out 0 where p cannot tell."
+        )
     floor, smallest = found.smallest_p_holm, min(one.flips.smallest_p for one in found.differences)
     if floor is not None and floor > LEVEL:
         after = f", {p_value(floor)} after Holm" if several > 1 else ""
@@ -79,9 +93,18 @@ def tested(found: Evidence, sweep: Sweep) -> list[str]:
 
 
 def cautions(found: Evidence, sweep: Sweep) -> list[str]:
-    """What was chosen on the very rows that are shown."""
+    """What speaks against reading more into the numbers: trainings that may have failed, and what was chosen."""
     runs = finished(sweep)
     said = []
+    if found.alike:
+        scores = named([
+            f"{label} ({number(of_one[0])} in {plural(len(of_one), 'seed')})"
+            for label, of_one in zip(_labels(found, sweep), found.alike.values(), strict=True)
+        ])  # fmt: skip
+        said.append(
+            f"All seeds score alike, as models do that have learned to answer the same to everything: {scores}. "
+            "Their loss curves tell whether the training failed."
+        )
     if any(run.experiment.study for run in sweep.runs):
         said.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
     if chosen := sum(map(_chose_on_validation, runs)):
@@ -121,9 +144,16 @@ def waiting(runs: Sequence[Run]) -> bool:
     return not any(run.performance is not None for run in runs)
 
 
-def _runs(found: Evidence) -> str:
-    several = plural(found.correlation.n, "run")
-    return f"{several}, repeated ones counted once" if found.repeated else several
+def _numbers(measured: Correlation, found: Evidence) -> str:
+    """Both coefficients with their p-values, and of how many runs they are."""
+    within = f", each within its {_fields(found)}" if found.within else ""
+    once = ", repeated ones counted once" if found.repeated else ""
+    coefficients = f"Spearman {_coefficient(measured.spearman)}, Pearson {_coefficient(measured.pearson)}"
+    return f"{coefficients}, over {plural(measured.n, 'run')}{once}{within}"
+
+
+def _labels(found: Evidence, sweep: Sweep) -> list[str]:
+    return [sweep.label(setting) for setting in found.alike]
 
 
 def _fields(found: Evidence) -> str:

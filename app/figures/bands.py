@@ -6,7 +6,6 @@ from itertools import chain, pairwise
 import plotly.graph_objects as go
 
 from app.figures import legend, palette
-from app.figures.figure import plain
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.statistics.estimate import Estimate, estimate
@@ -89,7 +88,7 @@ def _line(
         y=[found.mean for _, found in points],
         mode="lines" if len(points) > 1 else "markers",
         line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.8},
-        hovertemplate=f"{plain(sweep.label(setting), 120)}<br>step %{{x:,}}: %{{y:.4~g}}<extra></extra>",
+        hovertemplate=f"{legend.whole(sweep, setting)}<br>step %{{x:,}}: %{{y:.4~g}}<extra></extra>",
         **_grouped(sweep, setting, drawn),
     )
 

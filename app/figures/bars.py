@@ -94,7 +94,7 @@ def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
                 width=0.6,
                 error_x=error_bar(bar.best.performance) | {"color": palette.QUIET},
                 marker={"color": legend.colour(sweep, bar.best.setting)},
-                hovertext=f"{plain(sweep.label(bar.best.setting), 120)}<br>best of {count(bar.among)}"
+                hovertext=f"{legend.whole(sweep, bar.best.setting)}<br>best of {count(bar.among)}"
                 f"<br>{number(bar.best.performance.mean, 4)}",
                 hoverinfo="text",
             )

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Run
 from app.figures import legend, palette
-from app.figures.figure import Figure, Table, plain, plot
+from app.figures.figure import Figure, Table, plot
 from app.figures.layer_measures import slug_of, title_of
 from app.figures.points import averaged, cells
 from app.figures.rows import by_place
@@ -94,5 +94,5 @@ def _line(sweep: Sweep, setting: Setting, layers: Sequence[Estimate | None], dra
         line={"color": colour, "dash": legend.dash(sweep, setting), "width": 1.8},
         marker={"symbol": legend.symbol(sweep, setting), "size": 6},
         **legend.entry(sweep, setting, drawn),
-        hovertemplate=f"{plain(sweep.label(setting), 120)}<br>layer %{{x}}: %{{y:.4~g}}<extra></extra>",
+        hovertemplate=f"{legend.whole(sweep, setting)}<br>layer %{{x}}: %{{y:.4~g}}<extra></extra>",
     )

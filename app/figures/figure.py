@@ -48,6 +48,9 @@ TEMPLATE = go.layout.Template(
                 "tickfont": {"size": 12},
                 "title": {"standoff": 12, "font": {"size": 13}},
                 "separatethousands": True,
+                # Beyond its prefixes plotly would write powers of ten with styles of its own, which pages do not allow.
+                "exponentformat": "e",
+                "minexponent": 5,
             }
             for axis in ("xaxis", "yaxis")
         },

@@ -20,3 +20,8 @@ def title_of(measure: str) -> str:
     known = MEASURES.get(slug_of(measure))
     name = starred(known.name) if known else measure
     return f"{name}, k = {measure[-1]}" if measure in SHARES else name
+
+
+def level_of(measure: str) -> str:
+    """What is said of a measure while a run trains whose level the few tokens lower; empty of all others."""
+    return ", at ζ = 0: low for few tokens, so read the trend, not the level" if measure == "isoscore_star" else ""

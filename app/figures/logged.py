@@ -11,7 +11,7 @@ from app.db.models import Run
 from app.figures import bands, legend
 from app.figures.axes import STEP_AXIS, log_axis
 from app.figures.bands import Curve, Means
-from app.figures.figure import Figure, Table, plain, plot
+from app.figures.figure import Figure, Table, plot
 from app.figures.points import averaged, cells
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts
@@ -161,6 +161,5 @@ def _single(sweep: Sweep, run: Run, curve: Curve) -> go.Scatter:
         line={"color": legend.colour(sweep, setting), "width": 0.9},
         opacity=0.45,
         showlegend=False,
-        hovertemplate=f"{plain(sweep.label(setting), 120)}, seed {run.seed}<br>"
-        "step %{x:,}: %{y:.4g}<extra></extra>",
+        hovertemplate=f"{legend.whole(sweep, setting)}, seed {run.seed}<br>step %{{x:,}}: %{{y:.4g}}<extra></extra>",
     )

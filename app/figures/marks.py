@@ -20,7 +20,6 @@ from app.statistics.estimate import Estimate
 MOST_NAMED = 24
 """Points of which any but plain training is named; of more λ is told by pointing at them and by the legend."""
 MOST_ENTRIES = 8
-LONGEST_NAME = 44
 SIZE, RING, RUN = 11, 19, 6
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
@@ -145,7 +144,7 @@ def _means(marks: Sequence[Mark], colour: str, sweep: Sweep) -> go.Scatter:
         mode="markers",
         marker={"color": colour, "size": SIZE, "symbol": symbols},
         showlegend=False,
-        hovertext=[f"{plain(sweep.label(mark.setting), 120)}<br>{mark.words}" for mark in marks],
+        hovertext=[f"{legend.whole(sweep, mark.setting)}<br>{mark.words}" for mark in marks],
         hoverinfo="text",
     )
 
@@ -197,17 +196,19 @@ def _legend(colouring: Colouring, marks: Sequence[Mark], *, told: bool) -> list[
     if 1 < len(sweep.families) <= MOST_ENTRIES:
         return [
             _entry(
-                sweep.family_label(family),
+                name,
                 colouring.of_family(family),
                 legend.symbol(sweep, Setting(family.regularizer, 1.0, family.zeta, family.values)),
             )
-            for family in sweep.families
+            for name, family in zip(
+                legend.names(sweep, sweep.families, sweep.family_label), sweep.families, strict=True
+            )
         ]
     if told and colouring.key == LAMBDA:
         return []
     entries = [*{colouring.label(mark.setting): colouring.colour(mark.setting) for mark in marks}.items()]
     shown = entries[:MOST_ENTRIES] if colouring.key in sweep.fields else thinned(entries, MOST_ENTRIES)
-    return [_entry(name, colour, "circle") for name, colour in shown]
+    return [_entry(plain(name, legend.LONGEST_NAME), colour, "circle") for name, colour in shown]
 
 
 def _entry(name: str, colour: str, symbol: str) -> go.Scatter:
@@ -217,7 +218,7 @@ def _entry(name: str, colour: str, symbol: str) -> go.Scatter:
         y=[None],
         mode="markers",
         marker={"color": colour, "symbol": symbol, "size": 9},
-        name=plain(name, LONGEST_NAME),
+        name=name,
         showlegend=True,
     )
 

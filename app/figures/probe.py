@@ -10,7 +10,7 @@ from app.db.models import Run
 from app.db.models.runs import Looks
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
-from app.figures.layer_measures import slug_of, title_of
+from app.figures.layer_measures import level_of, slug_of, title_of
 from app.figures.points import how_many
 from app.figures.rows import Row, by_place
 from app.figures.setting import Setting
@@ -65,9 +65,9 @@ def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str
 def _words(runs: Sequence[Run], measure: str, looks: Sequence[Look]) -> str:
     known = [value for _, values in looks for value in values if value is not None]
     shades = f"Light is {number(min(known))}, dark {number(max(known))}; range" if known else "Range"
-    level = " at ζ = 0: low for few tokens, so read the trend, not the level" if measure == "isoscore_star" else ""
     of = "one mean vector for each" if measure == "isoscore_unbiased" else "the tokens"
-    return f"Of {of} of the same few {texts(runs)} each time{level}. {shades}: {MEASURES[slug_of(measure)].range}."
+    looked = f"Of {of} of the same few {texts(runs)} each time{level_of(measure)}"
+    return f"{looked}. {shades}: {MEASURES[slug_of(measure)].range}."
 
 
 def _empty(runs: Sequence[Run]) -> str:

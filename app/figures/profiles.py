@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.db.models import Run
 from app.figures import legend, palette
-from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
+from app.figures.figure import Cell, Columns, Figure, Table, plot
 from app.figures.points import how_many, named
 from app.figures.rows import by_place
 from app.figures.setting import Setting
@@ -137,6 +137,6 @@ def _line(sweep: Sweep, setting: Setting, one: Profile, drawn: Sequence[Setting]
         opacity=1 if len(drawn) <= MOST_BANDS else 0.75,
         **legend.entry(sweep, setting, drawn),
         customdata=one.std,
-        hovertemplate=f"{plain(sweep.label(setting), 120)}<br>dimension %{{x:,}}"
+        hovertemplate=f"{legend.whole(sweep, setting)}<br>dimension %{{x:,}}"
         "<br>mean %{y:.3g}, sd %{customdata:.3g}<extra></extra>",
     )

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from app.figures import marks, palette
+from app.figures import legend, marks, palette
 from app.figures.colouring import Colouring
-from app.figures.figure import Figure, plain, plot, thinned
+from app.figures.figure import Figure, plot, thinned
 from app.figures.marks import Mark, Ranges, interval
 from app.figures.metrics import SCALES
 from app.figures.points import Point, empty, given_up, how_many, points_of, scored, table, unscored
@@ -143,7 +143,7 @@ def _known(points: Sequence[Point], column: str) -> list[float]:
 
 def _runs(sweep: Sweep, point: Point) -> list[tuple[float | None, float | None, str]]:
     """Where the runs of a point lie; one without an IsoScore* lies nowhere on that axis."""
-    label = plain(sweep.label(point.setting), 120)
+    label = legend.whole(sweep, point.setting)
     return [
         (run.isoscore_star, run.performance, f"{label}, seed {run.seed}: {number(run.performance, 4)}")
         for run in point.runs

@@ -1,6 +1,6 @@
 """A sweep for figures: its runs gathered by setting, and what settings and families are called."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -90,18 +90,18 @@ class Sweep:
         mine, theirs = ((one.zeta, *one.values) for one in (setting, family))
         return all(of_one in (None, of_other) for of_one, of_other in zip(mine, theirs, strict=True))
 
-    def label(self, setting: Setting) -> str:
-        """A setting by what varies: λ = 1; CosReg, λ = 1, batch size 16."""
+    def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:
+        """A setting by what varies, of the further fields by all or by these: λ = 1; CosReg, λ = 1, batch size 16."""
         several = len(self.methods) > 1
-        rest = self._rest(setting.zeta, setting.values)
+        rest = self._rest(setting.zeta, setting.values, fields)
         if several and setting.baseline:
             return ", ".join(["none", *rest])
         return ", ".join([*([NAMES[setting.regularizer]] if several else []), f"λ = {short(setting.lam)}", *rest])
 
-    def family_label(self, family: Family) -> str:
-        """A line by what varies from line to line; empty where there is but one."""
+    def family_label(self, family: Family, fields: Collection[str] | None = None) -> str:
+        """A line by what varies from line to line, of the further fields by all or by these; empty if there is one."""
         method = [NAMES[family.regularizer]] if len(self.methods) > 1 else []
-        return ", ".join([*method, *self._rest(family.zeta, family.values)])
+        return ", ".join([*method, *self._rest(family.zeta, family.values, fields)])
 
     @cached_property
     def columns(self) -> list[str]:
@@ -121,10 +121,11 @@ class Sweep:
             gathered.setdefault(self.setting(run), []).append(run)
         return {setting: gathered[setting] for setting in self.settings if setting in gathered}
 
-    def _rest(self, zeta: float | None, values: tuple[Cell, ...]) -> list[str]:
+    def _rest(self, zeta: float | None, values: tuple[Cell, ...], fields: Collection[str] | None) -> list[str]:
         shrunk = [f"ζ = {short(zeta)}"] if zeta is not None and len(self.zetas) > 1 else []
         named = zip(self.fields, values, strict=True)
-        return [*shrunk, *(_named(field, value) for field, value in named if value is not None)]
+        told = [(field, value) for field, value in named if value is not None and (fields is None or field in fields)]
+        return [*shrunk, *(_named(field, value) for field, value in told)]
 
     def _order(self, setting: Setting) -> tuple[Any, ...]:
         return (setting.lam, *self._by_family(setting))

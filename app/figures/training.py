@@ -11,9 +11,9 @@ from app.db.models.runs import Looks
 from app.figures import bands, legend
 from app.figures.axes import STEP_AXIS
 from app.figures.bands import Means
-from app.figures.figure import Cell, Figure, Table, plain, plot
+from app.figures.figure import Cell, Figure, Table, plot
 from app.figures.late import LAST_PART, late_mean
-from app.figures.layer_measures import SHARES, slug_of, title_of
+from app.figures.layer_measures import SHARES, level_of, slug_of, title_of
 from app.figures.points import averaged, cells, finished
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
@@ -90,7 +90,7 @@ def _last(looks: Looks, measure: str) -> list[tuple[int, float]]:
 def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
     points = "mean vectors, one of each text," if measure == "isoscore_unbiased" else "tokens"
     return (
-        f"Of the last layer’s {points} of a few {texts(sweep.runs)}, the same at every look. "
+        f"Of the last layer’s {points} of a few {texts(sweep.runs)}, the same at every look{level_of(measure)}. "
         f"{averaged(bands.sizes(lines))} Range: {MEASURES[slug_of(measure)].range}."
     )
 
@@ -133,7 +133,7 @@ def _draw_shares(sweep: Sweep, found: Mapping[Setting, Mapping[str, Estimate]]) 
                 xaxis=axis,
                 line={"color": legend.colour(sweep, setting), "dash": legend.dash(sweep, setting), "width": 1.6},
                 marker={"symbol": legend.symbol(sweep, setting), "size": 7},
-                hovertemplate=f"{plain(sweep.label(setting), 120)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
+                hovertemplate=f"{legend.whole(sweep, setting)}<br>k = %{{x}}: %{{y:.3~g}}<extra></extra>",
                 **legend.entry(sweep, setting, list(found)) | ({} if axis == "x" else {"showlegend": False}),
             )
             for setting, shares in found.items()

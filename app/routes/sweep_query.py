@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
-from app.figures.layer_measures import SHARES, WATCHED
+from app.figures.layer_measures import WATCHED
 from app.figures.logged import WINDOWS
 from app.figures.scatter import Look
 from app.services.sweep_figures import SweepQuery, View
@@ -24,7 +24,7 @@ def _query(
     smooth: Whole = 1,
 ) -> SweepQuery:
     look = Look(seeds, error, colour)
-    watched = measure if measure in WATCHED else SHARES[0]
+    watched = measure if measure in WATCHED else WATCHED[0]
     return SweepQuery(view, look, watched, setting, log, smooth if smooth in WINDOWS else 1)
 
 

@@ -14,7 +14,7 @@ from app.figures.bars import method_bars
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
 from app.figures.figure import Figure, undefined
-from app.figures.layer_measures import SHARES
+from app.figures.layer_measures import SHARES, WATCHED
 from app.figures.logged import PENALTY, TASK_LOSS, Quantity, Way, logged, part_shown
 from app.figures.parallel import parallel
 from app.figures.probe import setting_probe
@@ -35,7 +35,7 @@ class SweepQuery(NamedTuple):
     view: View = "both"
     """Which of the two scatters."""
     look: Look = USUAL
-    measure: str = SHARES[0]
+    measure: str = WATCHED[0]
     """The one that is watched while runs train."""
     setting: int = 0
     """Whose layers are shown over steps: its place among the settings of the sweep."""
@@ -56,7 +56,7 @@ class SweepQuery(NamedTuple):
             "seeds": "1" if self.look.seeds else "",
             "error": "" if self.look.error is Error.CI95 else self.look.error.value,
             "colour": self.look.colour,
-            "measure": "" if self.measure == SHARES[0] else self.measure,
+            "measure": "" if self.measure == WATCHED[0] else self.measure,
             "setting": str(self.setting or ""),
             "log": "1" if self.log else "",
             "smooth": str(self.smooth) if self.smooth > 1 else "",

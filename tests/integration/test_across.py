@@ -92,6 +92,15 @@ def test_a_search_narrows_and_groups_are_chosen(client, two):
     assert len(list(csv.DictReader(io.StringIO(seeds)))) == 12
 
 
+def test_it_is_said_beside_the_ticks_that_figures_keep_lambdas_apart_and_the_table_does_not(client, two):
+    page = words(client.get("/compare/runs?group=model"))
+    told = "figures and tests keep regularizers, λ and ζ apart in any case, the table of means does not"
+    assert told in page.partition("<fieldset")[2].partition("</fieldset>")[0]
+    points = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/lambda.csv?group=model").text)))
+    assert [row["lambda"] for row in points] == ["0.0", "0.0", "1.0", "1.0"]
+    assert "Runs in one mean differ in λ too." in page
+
+
 def test_experiments_that_are_ticked_become_a_search_for_them(client, two):
     first, second = two
     answer = client.get(f"/compare/runs?experiment={first}&experiment={second}&group=model")

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from app.db.models import Experiment, Run, RunStatus
+from app.numerals import short
 from app.queue import Job, JobKind
 from app.settings import Settings
 from tests.tiny import make_table
@@ -200,9 +201,37 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
     assert len(on_the_front) == len(brute)
     page = " ".join(client.get(f"/experiments/{experiment['id']}").text.split())
     assert "4 of 4 trials" in page
-    assert "is optimistic" in page
+    best = max(run.performance for run in runs[1:])
+    assert ("is optimistic" in page) == (best > runs[0].performance)
     for slug in ("search-history", "search-plane"):
         assert client.get(f"/experiments/{experiment['id']}/figures/{slug}.json").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ([0.5, 0.5], "No trial did better than the baseline so far: "
+                     "Accuracy 0.5000 at best, of 1 trial ({0}), beside 0.5000."),
+        ([0.5, 0.6, 0.6], "Best so far: {0}; {1}, Accuracy 0.6000, beside 0.5000 of the baseline."),
+        ([0.5], None),
+    ],
+)  # fmt: skip
+def test_the_best_of_a_search_is_a_trial_that_beats_its_baseline_with_all_that_tie(
+    client, context, launch, scores, told
+):
+    experiment = launch({"trials": 4})
+    for score in scores:
+        with context.sessions.begin() as session:
+            last = session.get_one(Experiment, experiment["id"]).runs[-1]
+            last.status, last.performance, last.isoscore_star = RunStatus.FINISHED, score, 0.5
+        advance(context.sessions, experiment["id"])
+    names = [f"I-STAR, λ = {short(run.lam)}, ζ = {run.zeta:g}" for run in runs_of(context, experiment["id"])[1:]]
+    page = " ".join(client.get(f"/experiments/{experiment['id']}").text.split())
+    if told is None:
+        assert "so far" not in page
+    else:
+        assert told.format(*names) in page
+        assert f"best of {len(scores) - 1} trials" in page or "No trial" in told
 
 
 def test_a_sweep_has_no_figures_of_a_search(client, body):

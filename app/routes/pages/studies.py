@@ -3,14 +3,16 @@
 from typing import NamedTuple
 
 from app.db.models import Experiment
-from app.db.study import Search, trials_of
+from app.db.study import Search, Trial, trials_of
+from app.figures.points import named
+from app.figures.setting import setting_of
 from app.regularizers import coordinates
 
 
 class Best(NamedTuple):
-    """The trial with the greatest mean performance."""
+    """The trials with the greatest mean performance, the baseline apart: several where they tie."""
 
-    name: str
+    names: str
     performance: float
 
 
@@ -20,10 +22,15 @@ class SearchOutcome(NamedTuple):
     settings: Search
     asked: int
     tried: int
-    """Trials with a performance, the baseline among them."""
+    """Trials with a performance, the baseline apart."""
     pruned: int
     baseline: float | None
     best: Best | None
+
+    @property
+    def better(self) -> bool:
+        """Whether the best did better than the baseline, as far as both are known."""
+        return self.best is not None and (self.baseline is None or self.best.performance > self.baseline)
 
     @property
     def of_zeta(self) -> bool:
@@ -36,13 +43,11 @@ def outcome_of(experiment: Experiment) -> SearchOutcome | None:
     if experiment.study is None:
         return None
     trials = trials_of(experiment.runs)
-    found = [(one.performance, one) for one in trials if one.performance is not None and not one.unended]
+    found = [(one.performance, one) for one in trials[1:] if one.performance is not None and not one.unended]
     best = None
     if found:
-        performance, trial = max(found, key=lambda pair: pair[0])
-        first = trial.runs[0]
-        zeta = f", ζ = {first.zeta:g}" if trial.number else ""
-        best = Best(f"{coordinates(first.regularizer, first.lam)}{zeta}", performance)
+        greatest = max(performance for performance, _ in found)
+        best = Best(named([_name(one) for performance, one in found if performance == greatest]), greatest)
     return SearchOutcome(
         Search.model_validate(experiment.study),
         len(trials) - 1,
@@ -51,3 +56,9 @@ def outcome_of(experiment: Experiment) -> SearchOutcome | None:
         trials[0].performance if trials else None,
         best,
     )
+
+
+def _name(trial: Trial) -> str:
+    first = trial.runs[0]
+    zeta = setting_of(first, ()).zeta
+    return coordinates(first.regularizer, first.lam) + (f", ζ = {zeta:g}" if zeta is not None else "")

@@ -5,6 +5,11 @@ from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from tests.unit.figures.rows import run, sweep
 
+INTERVALS = (
+    "Intervals take the differences for normal (Student’s t), and p takes nothing but that either sign is as likely, "
+    "for which it needs more seeds: an interval may leave out 0 where p cannot tell."
+)
+
 
 def runs(lams, seeds, slope=0.05, **options):
     return [
@@ -39,6 +44,36 @@ def test_few_runs_say_that_nothing_can_be_told_and_what_p_they_could_reach():
     assert found.permuted.endswith("So few runs cannot give a p below 0.50.")
 
 
+def test_settings_whose_seeds_all_score_alike_are_named_and_the_correlation_is_told_without_them():
+    failed = [run(-1.0, seed, 0.5, 0.001) for seed in range(4)]
+    found = concluded(*failed, *runs((0.0, 1.0, 2.0), 4, slope=-0.05))
+    assert found.without_alike == (
+        "Without λ = −1, whose seeds all score alike: "
+        "Spearman −0.79 (p = 0.0015), Pearson −1.00 (p = 0.0015), over 12 runs."
+    )
+    assert found.evidence.correlation.n == 16
+    assert found.cautions[0] == (
+        "All seeds score alike, as models do that have learned to answer the same to everything: "
+        "λ = −1 (0.500 in 4 seeds). Their loss curves tell whether the training failed."
+    )
+
+
+def test_seeds_that_all_solve_the_task_or_one_seed_alone_are_not_taken_for_failed():
+    solved = concluded(*(run(-1.0, seed, 1.0) for seed in range(3)), run(2.0, 0, 0.5), *runs((0.0, 1.0), 3))
+    assert (solved.evidence.alike, solved.without_alike) == ({}, "")
+
+
+def test_seeds_of_the_one_setting_that_is_left_have_no_correlation_told_of_them():
+    found = concluded(*(run(-1.0, seed, 0.5, 0.1) for seed in range(3)), *runs((0.0,), 3))
+    assert (len(found.evidence.alike), found.without_alike) == (1, "")
+
+
+def test_where_every_setting_scores_alike_there_is_a_caution_and_no_other_correlation():
+    found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
+    assert found.without_alike == ""
+    assert "λ = 0 (0.500 in 2 seeds); λ = 1 (0.500 in 2 seeds)" in found.cautions[0]
+
+
 def test_every_lambda_is_compared_with_zero_by_seed():
     found = concluded(*runs((-1.0, 0.0, 1.0), 5)).evidence
     assert [(one.label, one.seeds) for one in found.differences] == [
@@ -54,12 +89,32 @@ def test_it_is_told_where_no_difference_can_be_significant_and_how_many_seeds_th
     assert concluded(*runs((-1.0, 0.0, 1.0), 3)).tested == [
         "Paired by seed (3 seeds); p is two-sided, by all flips of sign of the differences, "
         "corrected by Holm for 2 settings.",
+        INTERVALS,
         "The smallest p that 3 seeds can reach is 0.25, 0.50 after Holm: "
         "no difference can fall below 0.05, however great. That takes 7 seeds or more.",
     ]
     enough = concluded(*runs((-1.0, 0.0, 1.0), 7))
-    assert len(enough.tested) == 1
+    assert enough.tested[1:] == [INTERVALS]
     assert [one.verdict for one in enough.evidence.differences] == ["worse", "better"]
+
+
+def test_seeds_too_few_for_any_difference_cannot_tell_and_others_merely_do_not_tell_apart():
+    few = concluded(*runs((-1.0, 0.0, 1.0), 3)).evidence
+    assert [few.cannot_tell(one) for one in few.differences] == [True, True]
+    assert [(one.difference.mean > one.difference.half_width, one.verdict) for one in few.differences][1] == (True, "")
+    level = concluded(*runs((0.0, 1.0), 7, slope=0), run(2.0, 0)).evidence
+    assert [(one.verdict, level.cannot_tell(one)) for one in level.differences] == [("", False), ("", True)]
+
+
+def test_where_pearson_alone_is_told_from_chance_the_headline_says_that_ranks_decide():
+    far, near = ((1.0, 0.1, 0.4),), ((0.0, 0.5, 0.9), (2.0, 0.58, 0.6))
+    found = concluded(*(run(lam, seed, y + 0.01 * (seed % 2), x + 0.01 * (seed // 2))
+                        for lam, y, x in (*far, *near) for seed in range(4)))  # fmt: skip
+    correlation = found.evidence.correlation
+    assert correlation.pearson.p <= 0.05 < correlation.spearman.p
+    assert found.headline.endswith(
+        "Only Pearson’s p is small, as one setting far from the others can make it: ranks decide."
+    )
 
 
 def test_each_family_has_the_baseline_that_is_alike_in_all_else():
@@ -162,7 +217,7 @@ def test_permutations_that_are_drawn_are_said_to_be_random():
 
 def test_where_no_number_of_seeds_is_enough_that_is_told():
     many = concluded(*(run(lam / 10, seed) for lam in range(502) for seed in (0, 1)))
-    assert many.tested[1].endswith("No number of seeds is enough for so many settings.")
+    assert many.tested[-1].endswith("No number of seeds is enough for so many settings.")
 
 
 def test_runs_without_a_value_are_left_out_and_counted():

@@ -26,6 +26,13 @@ def test_a_plot_carries_the_house_template_and_nothing_of_plotlys():
     assert "data" not in layout["template"]
 
 
+def test_ticks_beyond_all_prefixes_are_written_without_the_inline_styles_of_raised_powers():
+    template = json.loads(plot([]).to_json())["layout"]["template"]["layout"]
+    assert {axis: (template[axis]["exponentformat"], template[axis]["minexponent"]) for axis in ("xaxis", "yaxis")} == {
+        "xaxis": ("e", 5), "yaxis": ("e", 5),
+    }  # fmt: skip
+
+
 def test_the_version_follows_words_and_numbers():
     def figure(caption, value):
         return Figure("a", "A", caption, Table(["x"], [[value]]), draw=lambda: plot([]))

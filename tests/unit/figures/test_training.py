@@ -89,6 +89,11 @@ def test_an_interval_has_a_column_only_where_some_setting_has_several_seeds():
     ("measure", "options", "words"),
     [
         ("mean_cosine", {}, "Of the last layer’s tokens of a few validation rows, the same at every look."),
+        (
+            "isoscore_star",
+            {},
+            "the same at every look, at ζ = 0: low for few tokens, so read the trend, not the level.",
+        ),
         ("isoscore_unbiased", {}, "Of the last layer’s mean vectors, one of each text, of a few validation rows"),
         (
             "mean_cosine",

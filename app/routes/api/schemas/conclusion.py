@@ -72,13 +72,14 @@ class ConclusionOut(BaseModel):
     smallest_p_holm: float | None = Field(description="What no corrected p of these differences can fall below.")
     sentences: list[str] = Field(description="What the numbers say, and how they were found.")
     notes: list[str] = Field(description="What was left out or could not be compared.")
-    cautions: list[str] = Field(description="What was chosen on the rows shown, and flatters the numbers.")
+    cautions: list[str] = Field(description="What speaks against reading more into the numbers.")
 
     @classmethod
     def of(cls, conclusion: Conclusion) -> "ConclusionOut":
         """From what was found."""
         found = conclusion.evidence
         measured = found.correlation
+        told = (conclusion.headline, conclusion.without_alike, conclusion.permuted, *conclusion.tested)
         return cls(
             correlation=CorrelationOut(
                 n=measured.n,
@@ -91,7 +92,7 @@ class ConclusionOut(BaseModel):
             ),
             differences=[DifferenceOut.of(one) for one in found.differences],
             smallest_p_holm=found.smallest_p_holm,
-            sentences=[one for one in (conclusion.headline, conclusion.permuted, *conclusion.tested) if one],
+            sentences=[*filter(None, told)],
             notes=conclusion.notes,
             cautions=conclusion.cautions,
         )
