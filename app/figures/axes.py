@@ -25,7 +25,7 @@ def linear_axis(title: str, values: Iterable[float]) -> dict[str, Any]:
     known = [*values]
     low, high = min(known, default=0.0), max(known, default=0.0)
     axis: dict[str, Any] = {"title": {"text": title}}
-    if low < high <= low + ALIKE * max(abs(low), abs(high)):
+    if low and high <= low + ALIKE * max(abs(low), abs(high)):
         axis["range"] = sorted((low * (1 - ABOUT), low * (1 + ABOUT)))
     return axis
 
