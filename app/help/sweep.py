@@ -115,7 +115,6 @@ PENALTY = {
 
 OPTIMIZATION = {
     "epochs": Help(more="3 to 5 in I-STAR’s paper, 10 in that of persistent entropy."),
-    "max_steps": Help(more="If it is given, epochs do not count."),
     "batch_size": Help(
         more="A penalty of more rows is less noisy, so λ of different batch sizes is not the same: a bigger batch is "
         "not just faster. If memory runs out, the batch is halved and two are accumulated, which the run then says."

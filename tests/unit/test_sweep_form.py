@@ -1,6 +1,7 @@
 """The sweep form has every setting, offers every value of each, and says truly what it expects."""
 
 import pytest
+from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import TrainingOptions
@@ -126,6 +127,14 @@ def test_a_lambda_beside_every_run_is_read_with_any_minus():
 def test_steps_count_instead_of_epochs():
     asked = parse(filled(epochs="3", max_steps="20"))
     assert (asked.epochs, asked.max_steps) == (None, 20)
+
+
+def test_steps_that_are_said_alone_stand_in_for_epochs_and_beside_epochs_are_refused():
+    said = SweepRequest(model="m", **NEEDED, max_steps=20)
+    assert (said.epochs, said.max_steps) == (None, 20)
+    assert SweepRequest(model="m", **NEEDED, max_steps=None).epochs == 3
+    with pytest.raises(ValidationError, match="expected either epochs or max_steps; give one of them"):
+        SweepRequest(model="m", **NEEDED, epochs=3, max_steps=20)
 
 
 def test_a_metric_that_does_not_fit_another_task_is_changed_with_it():
