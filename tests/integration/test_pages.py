@@ -289,7 +289,7 @@ def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
     rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
     answer = client.post("/experiments", data=sweep(dataset, **rows))
     assert answer.status_code == 422
-    assert 'id="grid-error">Expected of each value of epochs in the grid: a whole number' in answer.text
+    assert 'id="grid-error">Expected of each value of Epochs in the grid: a whole number' in answer.text
     assert 'value="1, x"' in answer.text
 
 

@@ -121,13 +121,19 @@ def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(
     assert f'id="{field}-error">' in refused.text
     assert sentence in refused.text
     assert field == "yaml" or 'value="41, 42"' in refused.text
-    assert "<details class=\"fold\" open>\n  <summary>Fill in from a file</summary>" in refused.text
+    assert '<details class="fold" open>\n  <summary>Fill in from a file</summary>' in refused.text
 
 
 def test_a_setting_that_there_is_not_is_told_above_the_form(client, dataset):
     refused = fill(client, f"dataset_id: {dataset}\nweather: fine\n")
     assert refused.status_code == 422
     assert any("weather" in alert[:300] for alert in refused.text.split('role="alert"')[1:])
+
+
+def test_of_a_misspelled_setting_the_likeliest_is_told(client, dataset):
+    refused = fill(client, f"dataset_id: {dataset}\nlambda: 3\n")
+    assert "There is no setting lambda; did you mean lambdas?" in refused.text
+    assert "There is no setting weather; leave it out." in fill(client, "weather: fine\n").text
 
 
 def test_a_file_of_other_bytes_is_refused(client, dataset):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from pydantic import BaseModel, ValidationError
 
-from app.complaints import complaint_of
+from app.complaints import UNKNOWN, complaint_of
 from app.context import Context
 from app.db.study import Search
 from app.dependencies import ContextDep
@@ -115,11 +115,12 @@ def values_of(document: Mapping[str, Any]) -> Values:
 
 
 def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
+    known = (*kind.model_fields, *Search.model_fields)
     try:
         return kind.model_validate(document)
     except ValidationError as error:
         # A name that there is not comes first: where it is misspelled, the right one is missing too.
-        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden"))
+        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != UNKNOWN), known)
         place = [str(one) for one in complaint.place]
         raise InvalidError(complaint.sentence, place[-1] if place[0] == "search" else place[0]) from error
 
