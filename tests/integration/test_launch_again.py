@@ -143,6 +143,14 @@ def test_a_run_and_an_experiment_link_to_the_form(client, launch):
     assert client.get("/experiments/new?run=none").status_code == 404
 
 
+def test_a_baseline_is_launched_again_at_lambda_zero(client, launch):
+    runs = client.get(f"/api/experiments/{launch(lambdas=[-1, 1])}").json()["runs"]
+    (baseline,) = [run["id"] for run in runs if run["regularizer"] == "none"]
+    form = client.get(f"/experiments/new?run={baseline}").text
+    assert value_of(form, "lambdas") == "0"
+    assert "1 run</strong>" in form
+
+
 def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, context, launch):
     experiment_id = launch(grid={"beside": [{"cosreg": 1}, {}]})
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
