@@ -54,8 +54,8 @@ PENALTY = {
         measures=("isoscore_star",),
     ),
     "seeds": Help(
-        more="With one seed a difference may be chance: means have error bars from two on, and five are the least with "
-        "which a difference from λ = 0 can be read with some confidence. The papers have five."
+        more="With one seed a difference may be chance: means have error bars from two on. Six are the least with "
+        "which one λ can be told from λ = 0 at p < 0.05, seven where two or three are looked at. The papers have five."
     ),
     "layers": Help(
         more="I-STAR sees all layers as one cloud, the bias-corrected form all of them one by one, CosReg and "
