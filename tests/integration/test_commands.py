@@ -113,7 +113,7 @@ def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
     assert isoscope.experiments() == []
 
 
-def test_what_is_uploaded_can_be_waited_for_and_is_told_by_measure(typed, files, work, isoscope):
+def test_what_is_uploaded_can_be_waited_for_and_is_told_as_by_isoscope_score(typed, files, work, isoscope, monkeypatch):
     code, out, _ = typed("upload", files / "x.npy", "--name", "Cloud", "--draft", "--json")
     draft = json.loads(out)
     assert (code, draft["name"], draft["status"]) == (0, "Cloud", "inspecting")
@@ -122,6 +122,16 @@ def test_what_is_uploaded_can_be_waited_for_and_is_told_by_measure(typed, files,
     work()
     scores = isoscope.score(draft)
     assert scores["isoscore"]["status"] == "ok"
+    monkeypatch.setattr(Isoscope, "upload", lambda *_, **__: isoscope.embedding(draft))
+    code, out, _ = typed("upload", files / "x.npy", "--wait")
+    where, table = out.split("\n", 1)
+    assert (code, where) == (0, f"Cloud: {isoscope.url}/embeddings/{draft['id']}")
+    measured, here = (
+        text.partition("\nSpread")[2].splitlines() for text in (table, typed("score", files / "x.npy")[1])
+    )
+    assert [line for line in measured if " IsoScore " in line] == [line for line in here if " IsoScore " in line] != []
+    assert [line[:60] for line in measured] == [line[:60] for line in here]
+    assert sum(" ± " in line for line in measured) > 5
 
 
 def test_texts_are_planned_and_launched_by_the_likeliest_column(typed, files, isoscope):

@@ -88,7 +88,9 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
     fail(context, error="The memory was not enough.", cause=FailureCause.MEMORY, error_field="batch_size")
     run_page = client.get(f"/runs/{run_id}").text
     assert "<strong>Memory ran out.</strong> The memory was not enough." in run_page
-    assert f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch a new experiment</a>' in run_page
+    assert (
+        f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch a new experiment</a>' in run_page
+    )
     assert run_page.count(f"/experiments/new?run={run_id}") == 1
     answer = client.get(f"/experiments/new?run={run_id}")
     assert answer.status_code == 200
