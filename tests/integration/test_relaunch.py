@@ -130,6 +130,17 @@ def test_a_setting_that_there_is_not_is_told_above_the_form(client, dataset):
     assert any("weather" in alert[:300] for alert in refused.text.split('role="alert"')[1:])
 
 
+def test_a_wrong_column_is_told_beside_the_plan_where_a_file_has_another_fault_too(client, dataset):
+    given = f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\nlabel_column: label\n"
+    for other in ("batch_size: 0\n", "weather: fine\n"):
+        refused = fill(client, f"{given}text_columns: [poem]\n{other}").text
+        plan = refused.partition('id="plan"')[2].partition("</div>")[0]
+        assert 'data-wrong="text_columns"' in plan
+        assert "<strong>Not ready</strong>" in plan
+        assert "poem" in plan
+        assert '<option value="poem" selected>poem (not in this data set)</option>' in refused
+
+
 def test_of_a_misspelled_setting_the_likeliest_is_told(client, dataset):
     refused = fill(client, f"dataset_id: {dataset}\nlambda: 3\n")
     assert "There is no setting lambda; did you mean lambdas?" in refused.text
