@@ -1,7 +1,8 @@
 """What pydantic finds wrong with one value, as a sentence."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 LONGEST_SHOWN = 80
@@ -30,6 +31,7 @@ EXPECTED = {
     "enum": "as {expected}",
 }
 MISSING = "missing"
+UNKNOWN = "extra_forbidden"
 VALUE_ERROR = "value_error"
 
 # How pydantic names the alternatives of a union, and the keys of a dictionary, among the places of an error.
@@ -49,13 +51,16 @@ class Complaint(NamedTuple):
     place: list[str | int]
 
 
-def complaint_of(errors: Sequence[Error]) -> Complaint:
+def complaint_of(errors: Sequence[Error], known: Collection[str] = ()) -> Complaint:
     """The first value that is wrong, as one sentence even where it could have been of several kinds.
 
-    Of the alternatives of a union that is told which the value was meant for, if it is of the kind of one.
+    Of the alternatives of a union that is told which the value was meant for, if it is of the kind of one. A name that
+    there is not is told with the one of ``known`` that is most like it.
     """
     first = errors[0]
     place = _place(first)
+    if first["type"] == UNKNOWN:
+        return Complaint(_unknown(".".join(map(str, place)), known), place)
     depth = next((at for at, part in enumerate(first["loc"]) if at and _is_alternative(part)), None)
     if depth is None:
         return Complaint(sentence_of(first, ".".join(map(str, place))), place)
@@ -79,6 +84,11 @@ def sentence_of(error: Error, place: str) -> str:
     if error["type"] == VALUE_ERROR:
         return f"{message[:1].upper()}{message[1:]}."
     return f"{place}: {message}{_got(error)}." if place else f"{message}{_got(error)}."
+
+
+def _unknown(place: str, known: Collection[str]) -> str:
+    meant = get_close_matches(place.rpartition(".")[2], known, n=1)
+    return f"There is no setting {place:.{LONGEST_SHOWN}}; {f'did you mean {meant[0]}?' if meant else 'leave it out.'}"
 
 
 def _place(error: Error) -> list[str | int]:

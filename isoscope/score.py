@@ -14,17 +14,12 @@ from app.formats.proposal import doubtful, propose
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
-from app.numerals import starred
+from isoscope.measures import EXPLAINED, NAMES, WIDTH, by_group, cell
 from isoscope.output import write
-from isotropy.catalog import GROUPS, MEASURES
+from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
 from workers.points import require_measurable
-
-NAMES = {
-    slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
-}
-WIDTH = max(map(len, NAMES.values()))
 
 
 def score(given: Namespace) -> int:
@@ -86,24 +81,12 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[
     for one in doubtful(matrix.contents, matrix.selection):
         yield f"{one.name} is taken as a coordinate; if it is a label: --labels {one.name}"
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"
-    yield "± is one standard error; n stands in brackets where rows were sampled or left out"
-    for group, heading in GROUPS.items():
-        of_group = {slug: finding for slug, finding in found.items() if MEASURES[slug].group == group}
-        if of_group:
-            yield f"\n{heading}"
-        for slug, finding in of_group.items():
-            yield f"  {NAMES[slug]:{WIDTH}}  {_cell(finding, cloud.n)}"
+    yield EXPLAINED
+    yield from by_group(
+        {slug: cell(one.value, one.score.se, one.score.reason, one.n, cloud.n) for slug, one in found.items()}
+    )
 
 
 def _offered(matrix: Matrix) -> str:
     names = [each.name for each in matrix.contents.annotations if each.n_distinct <= MAX_DISTINCT]
     return f"none; for silhouettes choose a column by --labels: {listed(names)}" if names else "none"
-
-
-def _cell(finding: Finding, n: int) -> str:
-    if finding.value is None:
-        return f"undefined: {finding.score.reason}"
-    values = finding.value if isinstance(finding.value, list) else [finding.value]
-    text = ", ".join("-" if value is None else f"{value:.6g}" for value in values)
-    error = "" if finding.score.se is None else f" ± {finding.score.se:.2g}"
-    return f"{text}{error}" + ("" if finding.n == n else f"  (n = {finding.n:,})")

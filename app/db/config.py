@@ -1,7 +1,8 @@
 """The configuration of a fine-tune: all that is needed to repeat a run, stored whole in its row."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -152,7 +153,11 @@ class TrainingOptions(BaseModel):
 
     epochs: int | None = Field(3, ge=1, le=1000, description="How often all training rows are gone through.")
     max_steps: int | None = Field(
-        None, ge=1, le=10_000_000, validate_default=True, description="Steps of the optimizer, in place of epochs."
+        None,
+        ge=1,
+        le=10_000_000,
+        validate_default=True,
+        description="Steps of the optimizer, in place of epochs: where it is given, epochs do not count.",
     )
     batch_size: int = Field(
         16, ge=1, le=4096, description="Rows of a forward pass in each process; of these a penalty is taken."
@@ -218,6 +223,14 @@ class TrainingOptions(BaseModel):
         description="Stop a run after so many evaluations without a better one; without a value never.",
     )
     export: bool = Field(False, description="Keep each trained model for download, as safetensors with a model card.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_alone(cls, given: Any) -> Any:
+        """Steps that are said, and epochs that are not, leave the default of epochs out."""
+        if not isinstance(given, Mapping) or given.get("max_steps") is None or "epochs" in given:
+            return given
+        return {**given, "epochs": None}
 
     @field_validator("max_steps")
     @classmethod

@@ -53,16 +53,16 @@ class Search(BaseModel):
         if self.regularizer is Regularizer.NONE:
             raise ValueError("expected a regularizer to search lambda of, got none")
         if not self.lam_low < self.lam_high:
-            raise ValueError(f"expected lam_low below lam_high, got {self.lam_low} and {self.lam_high}")
+            raise ValueError(f"expected lam_low below lam_high, got {self.lam_low:g} and {self.lam_high:g}")
         if self.zeta_low > self.zeta_high:
-            raise ValueError(f"expected zeta_low at most zeta_high, got {self.zeta_low} and {self.zeta_high}")
+            raise ValueError(f"expected zeta_low at most zeta_high, got {self.zeta_low:g} and {self.zeta_high:g}")
         if self.least_size is not None:
             ends = [abs(end) for end in (self.lam_low, self.lam_high)]
             inside = [size for size in ends if size < self.least_size]
             if inside:
                 raise ValueError(
-                    f"expected lambdas at both ends of the range of {self.least_size} or more in size, the least one "
-                    f"that is searched; got {inside[0]}"
+                    f"expected lambdas at both ends of the range of {self.least_size:g} or more in size, the least one "
+                    f"that is searched; got {inside[0]:g}"
                 )
         return self
 

@@ -54,8 +54,8 @@ PENALTY = {
         measures=("isoscore_star",),
     ),
     "seeds": Help(
-        more="With one seed a difference may be chance: means have error bars from two on, and five are the least with "
-        "which a difference from λ = 0 can be read with some confidence. The papers have five."
+        more="With one seed a difference may be chance: means have error bars from two on. Six are the least with "
+        "which one λ can be told from λ = 0 at p < 0.05, seven where two or three are looked at. The papers have five."
     ),
     "layers": Help(
         more="I-STAR sees all layers as one cloud, the bias-corrected form all of them one by one, CosReg and "
@@ -115,7 +115,6 @@ PENALTY = {
 
 OPTIMIZATION = {
     "epochs": Help(more="3 to 5 in I-STAR’s paper, 10 in that of persistent entropy."),
-    "max_steps": Help(more="If it is given, epochs do not count."),
     "batch_size": Help(
         more="A penalty of more rows is less noisy, so λ of different batch sizes is not the same: a bigger batch is "
         "not just faster. If memory runs out, the batch is halved and two are accumulated, which the run then says."

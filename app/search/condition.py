@@ -1,5 +1,6 @@
 """From a search to conditions on rows. What is typed becomes parameters, never SQL."""
 
+from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import ColumnElement, false, func, not_, or_
@@ -18,7 +19,7 @@ def conditions(q: str) -> list[Condition]:
 def sort_column(name: str) -> ColumnElement[Any]:
     """What a field is sorted by. Raises InvalidError of ``sort``."""
     if (kind := find_field(name)) is None:
-        raise InvalidError(f"Expected a field to sort by, got {name!r}; known are {_known()}.", "sort")
+        raise InvalidError(f"Expected a field to sort by, got {name!r}; {_meant(name)}", "sort")
     return kind.column
 
 
@@ -45,7 +46,7 @@ def _condition(term: Term) -> Condition:
 def _field(term: Term) -> Kind:
     if (kind := find_field(term.field)) is None:
         raise InvalidError(
-            f"There is no field {term.field!r}, at character {term.place} of the search; known are {_known()}. "
+            f"There is no field {term.field!r}, at character {term.place} of the search; {_meant(term.field)} "
             "Put quotes round what is no field.",
             "q",
         )
@@ -63,5 +64,7 @@ def _compared(kind: Kind, operator: str, term: Term, value: Value) -> Condition:
         ) from error
 
 
-def _known() -> str:
-    return ", ".join(sorted(FIELDS))
+def _meant(name: str) -> str:
+    """The likeliest fields, or all where none is like it."""
+    likely = get_close_matches(name.lower(), FIELDS)
+    return f"did you mean {' or '.join(likely)}?" if likely else f"known are {', '.join(sorted(FIELDS))}."

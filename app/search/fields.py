@@ -5,8 +5,11 @@ from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin
 
+from sqlalchemy import case
+
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
+from app.db.task import Metric
 from app.regularizers import NAMES
 from app.search.kinds import Choice, Day, Flag, Kind, Number, Text
 
@@ -54,9 +57,13 @@ FIELDS: Mapping[str, Kind] = {
     "status": Choice(Run.status.expression, {one: one.value for one in RunStatus}),
     "isoscore_star": Number(Run.isoscore_star.expression),
     "performance": Number(Run.performance.expression),
+    **{
+        metric.value: Number(case((Run.config["metric"].as_string() == metric.value, Run.performance.expression)))
+        for metric in Metric
+    },
     "launched": Day(Experiment.created_at.expression),
 }
-"""By name; of runs joined with their experiment and its data set."""
+"""By name; of runs joined with their experiment and its data set. A metric is the performance of runs that have it."""
 
 ALIASES: Mapping[str, str] = {
     "data": "task",
@@ -67,6 +74,7 @@ ALIASES: Mapping[str, str] = {
     "ζ": "zeta",
     "iso": "isoscore_star",
     "perf": "performance",
+    "acc": "accuracy",
     "date": "launched",
 }
 

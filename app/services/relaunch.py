@@ -95,10 +95,10 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _swept(runs: Sequence[Run]) -> dict[str, Any]:
-    """What is swept over; lambda is left at its default where no run has a regularizer."""
+    """What is swept over; of baselines alone lambda = 0."""
     swept = [run for run in runs if run.regularizer is not Regularizer.NONE]
-    lambdas = {"lambdas": sorted({run.lam for run in swept})} if swept else {}
-    return {"regularizers": _each_once(run.regularizer for run in swept), **lambdas}
+    lambdas = sorted({run.lam for run in swept}) or [0.0]
+    return {"regularizers": _each_once(run.regularizer for run in swept), "lambdas": lambdas}
 
 
 def _each_once(values: Iterable[Any]) -> list[Any]:

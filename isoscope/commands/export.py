@@ -11,12 +11,12 @@ HELP = "write an experiment as a zip file"
 
 def add_arguments(command: ArgumentParser) -> None:
     """Add the arguments."""
-    command.add_argument("experiment", metavar="EXPERIMENT", help="its id, which is in its address")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="if not EXPERIMENT.zip")
+    command.add_argument("experiment", metavar="EXPERIMENT", help="its name, or its id, which is in its address")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="if not its id with .zip")
 
 
 def run(isoscope: Isoscope, given: Namespace) -> int:
     """Write it, and print where it is."""
-    target = given.output or Path(f"{given.experiment}.zip")
-    written = isoscope.export_experiment(given.experiment, target)
+    found = isoscope.find_experiment(given.experiment)
+    written = isoscope.export_experiment(found, given.output or Path(f"{found['id']}.zip"))
     return write_json({"file": str(written)}) if given.json else write([str(written)])

@@ -3,10 +3,11 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from app.numerals import starred
 from isoscope.client import Isoscope
-from isoscope.output import number, table, write, write_json
+from isoscope.measures import EXPLAINED, by_group, cell
+from isoscope.output import write, write_json
 from isoscope.progress import sending
+from isoscope.remote.connection import Row
 from isotropy.catalog import MEASURES
 
 HELP = "upload embeddings to a dashboard, which measures them"
@@ -32,10 +33,11 @@ def run(isoscope: Isoscope, given: Namespace) -> int:
     if given.json:
         return write_json(isoscope.embedding(found) if scores else found)
     where = f"{found['name']}: {isoscope.url}/embeddings/{found['id']}"
-    lines = [(starred(MEASURES[slug].name), number(_single(scores[slug]["value"]))) for slug in scores]
-    return write([where, *(table(("Measure", "Value"), lines) if lines else [])])
+    return write([where, *(_table(scores, isoscope.embedding(found)["n"]) if scores else [])])
 
 
-def _single(value: object) -> float | None:
-    """Return a measure's value if it is one number."""
-    return value if isinstance(value, int | float) else None
+def _table(scores: dict[str, Row], rows: int | None) -> list[str]:
+    """The measures as ``isoscope score`` prints them."""
+    measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
+    cells = {slug: cell(one["value"], one["se"], one["reason"], one["n"], rows) for slug, one in measured.items()}
+    return [EXPLAINED, *by_group(cells)]

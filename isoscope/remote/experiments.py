@@ -8,6 +8,7 @@ from typing import Any
 
 from app.errors import InvalidError, UnavailableError
 from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
+from app.search.language import quoted
 from isoscope.address import LATER
 from isoscope.remote.connection import Known, RefusedError, Row, path_of
 from isoscope.remote.datasets import Datasets
@@ -88,6 +89,19 @@ class Experiments(Datasets):
         """Return one experiment and how far its runs are."""
         answer: Row = self.ask("GET", path_of("experiments", experiment))
         return answer
+
+    def find_experiment(self, name: str) -> Row:
+        """Return the experiment of an id, or of a name that no other has.
+
+        >>> isoscope.find_experiment("CosReg on agreement")["id"]
+        """
+        found = self.experiments(f"experiment={quoted(name)}")
+        if not found:
+            raise InvalidError(f"There is no experiment {name!r} on {self.url}, by its name or its id.", "experiment")
+        if len(found) > 1:
+            ids = ", ".join(one["id"] for one in found)
+            raise InvalidError(f"Several experiments are called {name!r}; name one by its id: {ids}.", "experiment")
+        return found[0]
 
     def request(self, experiment: Known) -> Row:
         """Return the settings that launch an experiment's runs, or its search, again, here or on another dashboard.

@@ -85,6 +85,22 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     assert (code, out) == (0, "1 finished, 1 pruned\n"), "a search gives some of its runs up"
 
 
+def test_an_experiment_is_exported_by_a_name_that_no_other_has(typed, files, isoscope):
+    isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
+    first, second = (isoscope.sweep(files / "sweep.yaml", dataset="Rows")["id"] for _ in range(2))
+    named = isoscope.sweep({**isoscope.request(first), "name": 'I-STAR "on" agreement'})
+    target = files / "named.zip"
+    assert typed("export", 'I-STAR "on" agreement', "-o", target)[:2] == (0, f"{target}\n")
+    assert target.exists()
+    assert isoscope.find_experiment(named["id"])["name"] == 'I-STAR "on" agreement'
+    code, _, err = typed("export", isoscope.experiment(first)["name"], "-o", target)
+    assert code == 1
+    assert "name one by its id" in err
+    assert first in err
+    assert second in err
+    assert "There is no experiment 'I-STAR' on http://" in typed("export", "I-STAR")[2]
+
+
 def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     code, out, _ = typed("sweep", "-", "--dataset", "Rows", "--dry-run", given=YAML)
@@ -97,7 +113,7 @@ def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
     assert isoscope.experiments() == []
 
 
-def test_what_is_uploaded_can_be_waited_for_and_is_told_by_measure(typed, files, work, isoscope):
+def test_what_is_uploaded_can_be_waited_for_and_is_told_as_by_isoscope_score(typed, files, work, isoscope, monkeypatch):
     code, out, _ = typed("upload", files / "x.npy", "--name", "Cloud", "--draft", "--json")
     draft = json.loads(out)
     assert (code, draft["name"], draft["status"]) == (0, "Cloud", "inspecting")
@@ -106,6 +122,16 @@ def test_what_is_uploaded_can_be_waited_for_and_is_told_by_measure(typed, files,
     work()
     scores = isoscope.score(draft)
     assert scores["isoscore"]["status"] == "ok"
+    monkeypatch.setattr(Isoscope, "upload", lambda *_, **__: isoscope.embedding(draft))
+    code, out, _ = typed("upload", files / "x.npy", "--wait")
+    where, table = out.split("\n", 1)
+    assert (code, where) == (0, f"Cloud: {isoscope.url}/embeddings/{draft['id']}")
+    measured, here = (
+        text.partition("\nSpread")[2].splitlines() for text in (table, typed("score", files / "x.npy")[1])
+    )
+    assert [line for line in measured if " IsoScore " in line] == [line for line in here if " IsoScore " in line] != []
+    assert [line[:60] for line in measured] == [line[:60] for line in here]
+    assert sum(" ± " in line for line in measured) > 5
 
 
 def test_texts_are_planned_and_launched_by_the_likeliest_column(typed, files, isoscope):

@@ -82,15 +82,19 @@ def fail(context, **columns):
         session.execute(update(Run).values(status=RunStatus.FAILED, **columns))
 
 
-def test_a_run_that_memory_was_not_enough_for_is_filled_in_with_half_the_batch(client, context, launch):
+def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_half_the_batch(client, context, launch):
     experiment = client.get(f"/api/experiments/{launch(batch_size=16, accumulation=2)}").json()
     run_id = experiment["runs"][1]["id"]
     fail(context, error="The memory was not enough.", cause=FailureCause.MEMORY, error_field="batch_size")
     run_page = client.get(f"/runs/{run_id}").text
     assert "<strong>Memory ran out.</strong> The memory was not enough." in run_page
-    assert f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch</a>' in run_page
+    assert (
+        f'href="/experiments/new?run={run_id}#batch_size">Change batch size and launch a new experiment</a>' in run_page
+    )
+    assert run_page.count(f"/experiments/new?run={run_id}") == 1
     answer = client.get(f"/experiments/new?run={run_id}")
     assert answer.status_code == 200
+    assert value_of(answer.text, "name") == experiment["name"]
     assert (value_of(answer.text, "batch_size"), value_of(answer.text, "accumulation")) == ("8", "4")
     assert re.search(r'id="batch_size"[^>]* aria-invalid="true" autofocus', answer.text)
     assert (
@@ -139,6 +143,14 @@ def test_a_run_and_an_experiment_link_to_the_form(client, launch):
         assert value_of(form, "epochs") == "4"
         assert 'role="alert"' not in form
     assert client.get("/experiments/new?run=none").status_code == 404
+
+
+def test_a_baseline_is_launched_again_at_lambda_zero(client, launch):
+    runs = client.get(f"/api/experiments/{launch(lambdas=[-1, 1])}").json()["runs"]
+    (baseline,) = [run["id"] for run in runs if run["regularizer"] == "none"]
+    form = client.get(f"/experiments/new?run={baseline}").text
+    assert value_of(form, "lambdas") == "0"
+    assert "1 run</strong>" in form
 
 
 def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, context, launch):

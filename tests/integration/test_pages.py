@@ -229,6 +229,12 @@ def test_the_sweep_form_counts_its_runs(client, dataset):
     assert "The λ = 0 baseline was added" in page
 
 
+def test_the_sweep_form_says_beside_its_plan_that_steps_replace_epochs(client, dataset):
+    told = "Steps are given, so epochs do not count."
+    assert told in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
+    assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
+
+
 def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(client, dataset):
     answer = client.post("/experiments", data=sweep(dataset, lambdas="abc", seeds="3, 4"))
     assert answer.status_code == 422
@@ -283,7 +289,7 @@ def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
     rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
     answer = client.post("/experiments", data=sweep(dataset, **rows))
     assert answer.status_code == 422
-    assert 'id="grid-error">Expected of each value of epochs in the grid: a whole number' in answer.text
+    assert 'id="grid-error">Expected of each value of Epochs in the grid: a whole number' in answer.text
     assert 'value="1, x"' in answer.text
 
 

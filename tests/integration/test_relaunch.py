@@ -102,7 +102,6 @@ def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
         ("lambdas: [much]", "lambdas", "Expected lambdas.0 as a number, got &#39;much&#39;."),
         ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
         ("text_columns: [poem]", "text_columns", "poem"),
-        ("dataset_id: other", "dataset_id", "There is no data set &#39;other&#39;; it may have been deleted."),
         ("grid: {batch_size: [0]}", "grid", "Expected grid.batch_size.0 of at least 1, got 0."),
         ("grid: {beside: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of further"),
         ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
@@ -122,6 +121,7 @@ def test_what_is_wrong_in_a_file_is_told_at_its_field_and_the_rest_is_filled_in(
     assert f'id="{field}-error">' in refused.text
     assert sentence in refused.text
     assert field == "yaml" or 'value="41, 42"' in refused.text
+    assert '<details class="fold" open>\n  <summary>Fill in from a file</summary>' in refused.text
 
 
 def test_a_setting_that_there_is_not_is_told_above_the_form(client, dataset):
@@ -130,7 +130,45 @@ def test_a_setting_that_there_is_not_is_told_above_the_form(client, dataset):
     assert any("weather" in alert[:300] for alert in refused.text.split('role="alert"')[1:])
 
 
+def test_a_wrong_column_is_told_beside_the_plan_where_a_file_has_another_fault_too(client, dataset):
+    given = f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\nlabel_column: label\n"
+    for other in ("batch_size: 0\n", "weather: fine\n"):
+        refused = fill(client, f"{given}text_columns: [poem]\n{other}").text
+        plan = refused.partition('id="plan"')[2].partition("</div>")[0]
+        assert 'data-wrong="text_columns"' in plan
+        assert "<strong>Not ready</strong>" in plan
+        assert "poem" in plan
+        assert '<option value="poem" selected>poem (not in this data set)</option>' in refused
+
+
+def test_of_a_misspelled_setting_the_likeliest_is_told(client, dataset):
+    refused = fill(client, f"dataset_id: {dataset}\nlambda: 3\n")
+    assert "There is no setting lambda; did you mean lambdas?" in refused.text
+    assert "There is no setting weather; leave it out." in fill(client, "weather: fine\n").text
+
+
 def test_a_file_of_other_bytes_is_refused(client, dataset):
     refused = client.post("/experiments/new/yaml", files={"file": ("x.npy", b"\x93NUMPY\xff")})
     assert refused.status_code == 422
     assert "Expected a file of text in UTF-8, got other bytes in x.npy." in refused.text
+
+
+ELSEWHERE = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nseeds: [41, 42]\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [("dataset_id: 0b5f\n", "a data set that is not here (0b5f)"), ("", "no data set")],
+)
+def test_a_file_of_another_data_set_is_filled_in_with_one_that_is_here_and_says_so(client, dataset, line, named):
+    for text, back in ((line + ELSEWHERE, 'id="dataset_id-error">{}'), (f"{line}{ELSEWHERE}search: {{}}\n", "<p>{}")):
+        shown = fill(client, text)
+        assert shown.status_code == 200
+        assert back.format(f"The file names {named}; train is chosen instead.") in shown.text
+        assert f'value="{dataset}"' in shown.text
+        assert 'value="41, 42"' in shown.text
+        assert "Not ready" not in shown.text
+        assert "seeds: [41, 42]" in shown.text
+    wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
+    assert wrong.status_code == 422
+    assert f"got 0. The file names {named}; train is chosen instead." in wrong.text

@@ -60,7 +60,7 @@ def test_what_is_filled_in_is_launched(client, context, page):
     [
         ({"search_lam_low": "much"}, "search_lam_low", "as a number"),
         ({"search_trials": "0"}, "search_trials", "of at least 1"),
-        ({"search_lam_high": "-4"}, "search_lam_low", "Expected lam_low below lam_high"),
+        ({"search_lam_high": "-4"}, "search_lam_low", "Expected least λ below greatest λ, got -1 and -4."),
         ({"search_prune": "true"}, "search_prune", "Expected evaluations on the selection rows"),
         ({"seeds": "none"}, "seeds", "whole numbers from 0"),
     ],
@@ -76,8 +76,8 @@ def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, senten
 @pytest.mark.parametrize(
     ("changed", "field", "sentence"),
     [
-        ("search: {lam_low: 3}", "search_lam_low", "Expected lam_low below lam_high, got 3.0 and 1.0"),
-        ("search: {trails: 3}", "search_trails", "trails"),
+        ("search: {lam_low: 3}", "search_lam_low", "Expected lam_low below lam_high, got 3 and 1"),
+        ("search: {trails: 3}", "search_trails", "There is no setting search.trails; did you mean trials?"),
         ("search: {trials: many}", "search_trials", "Expected search.trials as a whole number"),
         ("search: {prune: true}", "search_prune", "Expected evaluations on the selection rows"),
         ("search: {}\nseeds: [-1]", "seeds", "at least 0"),

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from app.conclusion.evidence import LEVEL
 from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.help import ENCODING, REGULARIZERS, SEARCH, SWEEP, UPLOADS
@@ -13,6 +14,7 @@ from app.routes.pages.encoding_form import EXPECTED
 from app.routes.pages.study_form import FIELDS
 from app.routes.pages.sweep_choices import LABELS
 from app.services.sweeps import SweepRequest
+from app.statistics.paired import smallest_p
 from app.templating import FRONTEND, templates
 from isotropy.catalog import MEASURES
 
@@ -72,3 +74,10 @@ def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
     assert "S<sub>X</sub>" in shown
     assert 'href="/measures#isoscore_star"' in shown
     assert macros.explained("name", Help("Only this."), "Name").strip() == '<small id="name-help">Only this.</small>'
+
+
+def test_as_many_seeds_are_advised_as_the_sign_flips_need_to_tell_a_lambda_apart():
+    assert "Six are the least with which one λ can be told from λ = 0" in SWEEP["seeds"].more
+    assert "seven where two or three are looked at" in SWEEP["seeds"].more
+    assert smallest_p(5) > LEVEL > smallest_p(6)
+    assert 2 * smallest_p(6) > LEVEL > 3 * smallest_p(7)

@@ -92,6 +92,10 @@ class TestRefusals:
             ),
             ('x "abc', "The quotes at character 3 are not closed; close them."),
             ("bert colour:red", "There is no field 'colour', at character 6 of the search; known are accumulation, "),
+            (
+                "acuracy>0.8",
+                "There is no field 'acuracy', at character 1 of the search; did you mean accuracy? Put quotes",
+            ),
             ("colour:red", "zeta. Put quotes round what is no field."),
             ("lam<abc", "Expected a number after lam< at character 5 of the search, got 'abc'."),
             ("lam:nan", "Expected a finite number after lam: at character 5 of the search, got 'nan'."),

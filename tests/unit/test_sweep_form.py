@@ -1,6 +1,7 @@
 """The sweep form has every setting, offers every value of each, and says truly what it expects."""
 
 import pytest
+from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import TrainingOptions
@@ -96,16 +97,16 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
             "grid-2",
             "in the grid: a whole number from 1 to 4096; got 8, x.",
         ),
-        ({"grid": [("batch_size", "")]}, "grid-1", "Expected the values of batch_size in the grid, got nothing."),
+        ({"grid": [("batch_size", "")]}, "grid-1", "Expected the values of Batch size in the grid, got nothing."),
         ({"grid": [("", "1, 2")]}, "grid-1", "Expected a setting for the values 1, 2, got none."),
         ({"grid": [("metric", "f1")]}, "grid-1", "Expected a setting for the values f1, got metric."),
         ({"grid": [("beside", "x")]}, "grid-1", "Expected a setting for the values x, got beside."),
         (
             {"grid": [("epochs", "1"), ("epochs", "2")]},
             "grid-2",
-            "Expected each setting once in the grid, got epochs twice; join its values.",
+            "Expected each setting once in the grid, got Epochs twice; join its values.",
         ),
-        ({"epochs": ""}, "max_steps", "Expected either epochs or max_steps; give one of them."),
+        ({"epochs": ""}, "max_steps", "Expected a whole number from 1, or epochs instead; got nothing."),
         ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
         ({"warmup": "1"}, "warmup", "Expected a number from 0 and below 1, such as 0.1; got 1."),
         ({"zetas": "0.2, 2"}, "zetas", "got 0.2, 2."),
@@ -126,6 +127,14 @@ def test_a_lambda_beside_every_run_is_read_with_any_minus():
 def test_steps_count_instead_of_epochs():
     asked = parse(filled(epochs="3", max_steps="20"))
     assert (asked.epochs, asked.max_steps) == (None, 20)
+
+
+def test_steps_that_are_said_alone_stand_in_for_epochs_and_beside_epochs_are_refused():
+    said = SweepRequest(model="m", **NEEDED, max_steps=20)
+    assert (said.epochs, said.max_steps) == (None, 20)
+    assert SweepRequest(model="m", **NEEDED, max_steps=None).epochs == 3
+    with pytest.raises(ValidationError, match="expected either epochs or max_steps; give one of them"):
+        SweepRequest(model="m", **NEEDED, epochs=3, max_steps=20)
 
 
 def test_a_metric_that_does_not_fit_another_task_is_changed_with_it():

@@ -1,5 +1,6 @@
 """The form of a search for lambda and zeta: what the sweep form says of training, and what is searched."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -34,6 +35,18 @@ router = APIRouter(prefix="/experiments/search")
 
 PREFIX = "search_"
 FIELDS = tuple(name for name in Search.model_fields if name not in FOUND_OUT)
+LABELS = {
+    "regularizer": "Regularizer",
+    "lam_low": "Least λ",
+    "lam_high": "Greatest λ",
+    "least_size": "Least size of λ",
+    "zeta_low": "Least ζ",
+    "zeta_high": "Greatest ζ",
+    "trials": "Trials",
+    "at_once": "At once",
+    "objective": "Sought",
+    "seed": "Seed of the search",
+}
 OBJECTIVES = {
     Objective.PERFORMANCE: "performance",
     Objective.BOTH: "performance and IsoScore★: the front of both",
@@ -81,9 +94,16 @@ def _parse(values: Values, searched: Mapping[str, str]) -> StudyRequest:
     except ValidationError as error:
         complaint = complaint_of(error.errors())
         field = str(complaint.place[0]) if complaint.place else "lam_low"
-        raise InvalidError(complaint.sentence, field) from error
+        raise InvalidError(_in_words(complaint.sentence), field) from error
     options: dict[str, Any] = sweep.model_dump(include=set(TrainingOptions.model_fields))
     return StudyRequest(**options, name=sweep.name, dataset_id=sweep.dataset_id, seeds=sweep.seeds, search=search)
+
+
+def _in_words(sentence: str) -> str:
+    """With the labels of the form in place of the names of its fields."""
+    return re.sub(
+        rf"\b({'|'.join(LABELS)})\b", lambda name: f"{LABELS[name[0]][0].lower()}{LABELS[name[0]][1:]}", sentence
+    )
 
 
 def texts_of_search(search: Mapping[str, Any]) -> dict[str, str]:
@@ -124,6 +144,7 @@ def study_page(
         "dataset": dataset,
         "search": searched,
         "regularizers": METHODS,
+        "labels": LABELS,
         "objectives": OBJECTIVES,
         "help": SEARCH,
         "seeds_help": SWEEP["seeds"],

@@ -42,6 +42,8 @@ from app.templating import templates
 
 router = APIRouter(prefix="/experiments")
 
+STEPS_COUNT = "Steps are given, so epochs do not count."
+
 
 class Preview(NamedTuple):
     """What the form would launch as it stands: how many runs and of what, or why none."""
@@ -178,4 +180,5 @@ def _preview(context: Context, values: Values) -> Preview:
         return Preview(0, "", [], error)
     dry_run = find_dry_run(context, plan)
     told = estimate(plan, dry_run) if dry_run else None
-    return Preview(len(plan.runs), plan.words, plan.notes, dry_run=dry_run, estimate=told)
+    notes = [*plan.notes, *([STEPS_COUNT] if values["epochs"] and values["max_steps"] else [])]
+    return Preview(len(plan.runs), plan.words, notes, dry_run=dry_run, estimate=told)

@@ -31,6 +31,7 @@ def again(context: Context, run_id: str | None, experiment_id: str | None) -> Ag
         before = _values(request_of_run(run), run.experiment.dataset)
         if run.status is not RunStatus.FAILED:
             return Again(before, _unsaid(run.experiment.dataset))
+        before |= {"name": run.experiment.name}  # of which nothing came that would have to be told apart
         after = changed_for(run, before)
         return Again(after, problem_of(run, before, after))
     if experiment_id:

@@ -6,17 +6,19 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from pydantic import BaseModel, ValidationError
 
-from app.complaints import complaint_of
+from app.complaints import UNKNOWN, complaint_of
 from app.context import Context
 from app.db.study import Search
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
+from app.formats.wording import MAX_SHOWN_CHARACTERS
 from app.formats.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 from app.routes.downloads import attachment
 from app.routes.pages.answers import see
 from app.routes.pages.study_form import address_of, study_page, texts_of_search
 from app.routes.pages.sweep import form_page
 from app.routes.pages.sweep_form import Values, defaults, query_of, texts_of_settings
+from app.services.datasets import list_trainable
 from app.services.experiments import get_experiment
 from app.services.names import file_name
 from app.services.relaunch import request_of, yaml_of
@@ -37,29 +39,51 @@ def fill_in(
 ) -> Response:
     """Fill in the form from a file or what was pasted, or say what is wrong, at its field where it has one."""
     try:
-        document = read_yaml(_text_of(file) or yaml)
+        yaml = _text_of(file) or yaml
+        named = read_yaml(yaml)
     except InvalidError as error:
         return form_page(request, context, defaults(None, ""), error, yaml=yaml)
+    document, moved = _placed(context, named)
     values = values_of(document)
     if "search" in document:
-        return _fill_in_search(request, context, document, values, yaml)
+        return _fill_in_search(request, context, document, moved, yaml)
     try:
         plan_sweep(context, asked_by(document), ask_hub=False)
     except IsoscopeError as error:
-        return form_page(request, context, values, error, yaml=yaml)
+        return form_page(request, context, values, _with(error, moved), yaml=yaml)
+    if moved:
+        return form_page(request, context, values, moved, status=200, yaml=yaml)
     return see(f"/experiments/new?{query_of(values)}")
 
 
 def _fill_in_search(
-    request: Request, context: Context, document: Mapping[str, Any], values: Values, yaml: str
+    request: Request, context: Context, document: Mapping[str, Any], moved: InvalidError | None, yaml: str
 ) -> Response:
     """Fill in the form of a search."""
+    values = values_of(document)
     searched = texts_of_search(_sound(StudyRequest, document).get("search") or Search().model_dump(mode="json"))
     try:
         plan_study(context, _asked(StudyRequest, document), ask_hub=False)
     except IsoscopeError as error:
-        return study_page(request, context, values, searched, error, yaml=yaml)
+        return study_page(request, context, values, searched, _with(error, moved), yaml=yaml)
+    if moved:
+        return study_page(request, context, values, searched, moved, status=200, yaml=yaml)
     return see(address_of(values, searched))
+
+
+def _placed(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], InvalidError | None]:
+    """The document on a data set that is here, and the sentence about it where it names another, or none."""
+    there, asked = list_trainable(context), document.get("dataset_id")
+    if not there or any(one.id == asked for one in there):
+        return document, None
+    named = "no data set" if asked is None else f"a data set that is not here ({asked!s:.{MAX_SHOWN_CHARACTERS}})"
+    told = InvalidError(f"The file names {named}; {there[0].name} is chosen instead.", "dataset_id")
+    return {**document, "dataset_id": there[0].id}, told
+
+
+def _with(error: IsoscopeError, moved: InvalidError | None) -> IsoscopeError:
+    """What is wrong, followed by what was done about the data set."""
+    return type(error)(f"{error.message} {moved.message}", error.field) if moved else error
 
 
 @router.get("/{experiment_id}/request.yaml")
@@ -91,11 +115,12 @@ def values_of(document: Mapping[str, Any]) -> Values:
 
 
 def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
+    known = (*kind.model_fields, *Search.model_fields)
     try:
         return kind.model_validate(document)
     except ValidationError as error:
         # A name that there is not comes first: where it is misspelled, the right one is missing too.
-        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden"))
+        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != UNKNOWN), known)
         place = [str(one) for one in complaint.place]
         raise InvalidError(complaint.sentence, place[-1] if place[0] == "search" else place[0]) from error
 

@@ -9,7 +9,7 @@ from app.complaints import VALUE_ERROR, complaint_of
 from app.db.penalty import Layers
 from app.db.task import TaskKind
 from app.errors import InvalidError
-from app.routes.pages.sweep_choices import GRID_GROUPS
+from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS
 from app.routes.pages.sweep_form import BESIDE, DEFAULT, FLAGS, Values
 from app.services.sweeps import SweepRequest
 
@@ -109,9 +109,11 @@ def _grid(rows: list[tuple[str, str]]) -> dict[str, list[Any]]:
         if field not in OFFERED:
             raise InvalidError(f"Expected a setting for the values {texts}, got {field or 'none'}.", row)
         if field in grid:
-            raise InvalidError(f"Expected each setting once in the grid, got {field} twice; join its values.", row)
+            raise InvalidError(
+                f"Expected each setting once in the grid, got {LABELS[field]} twice; join its values.", row
+            )
         if not texts:
-            raise InvalidError(f"Expected the values of {field} in the grid, got nothing.", row)
+            raise InvalidError(f"Expected the values of {LABELS[field]} in the grid, got nothing.", row)
         grid[field] = [_value(field, text) for text in (texts.split(",") if field == "layers" else _split(texts))]
     return grid
 
@@ -144,12 +146,12 @@ def _complaint(error: ValidationError, values: Mapping[str, Any]) -> InvalidErro
     first = error.errors()[0]
     place = complaint_of(error.errors()).place
     field = str(place[0])
-    if first["type"] == VALUE_ERROR:
+    if first["type"] == VALUE_ERROR and field != "max_steps":  # which says the names of both lengths
         return InvalidError(complaint_of(error.errors()).sentence, field)
     if field == "grid":
         name = str(place[1])
         number, came = next((n, texts) for n, (row, texts) in enumerate(values["grid"], start=1) if row == name)
-        sentence = f"Expected of each value of {name} in the grid: {EXPECTED[name]}; got {came}."
+        sentence = f"Expected of each value of {LABELS[name]} in the grid: {EXPECTED[name]}; got {came}."
         return InvalidError(sentence, _row(number))
     if field == "beside":
         field = f"beside_{place[1]}"

@@ -1,0 +1,34 @@
+"""Measures on a terminal: by group, each in a line with its standard error and the rows behind it."""
+
+from collections.abc import Iterator, Mapping
+
+from app.numerals import starred
+from isotropy.catalog import GROUPS, MEASURES
+
+NAMES = {
+    slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
+}
+WIDTH = max(map(len, NAMES.values()))
+EXPLAINED = "± is one standard error; n stands in brackets where rows were sampled or left out"
+
+Value = float | list[float | None] | None
+
+
+def by_group(cells: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a table, of what was measured by the measures' slugs."""
+    for group, heading in GROUPS.items():
+        of_group = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
+        if of_group:
+            yield f"\n{heading}"
+        for slug, cell in of_group.items():
+            yield f"  {NAMES[slug]:{WIDTH}}  {cell}"
+
+
+def cell(value: Value, se: float | None, reason: str | None, n: int, of: int | None) -> str:
+    """A value with its standard error, and the ``n`` rows behind it if these are not all ``of`` them."""
+    if value is None:
+        return f"undefined: {reason}"
+    values = value if isinstance(value, list) else [value]
+    text = ", ".join("-" if one is None else f"{one:.6g}" for one in values)
+    error = "" if se is None else f" ± {se:.2g}"
+    return f"{text}{error}" + ("" if n == of else f"  (n = {n:,})")
