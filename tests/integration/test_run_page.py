@@ -200,6 +200,30 @@ def test_a_run_without_a_baseline_is_compared_with_nothing(client, add):
     assert "<mark>" not in client.get(f"/runs/{run_id}").text
 
 
+def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, context, add):
+    run_id, experiment_id = add()
+    page = client.get(f"/runs/{run_id}").text
+    assert "Marked is what" not in page
+    assert {"Shrinkage covariance", "ζ", "Tokens behind it"} < set(re.findall("<dt>(.*?)</dt>", page))
+    unread = {"Kept at each step", "Steps between estimates", "Stride", "Selection rows", "Steps between evaluations"}
+    assert unread & set(re.findall("<dt>(.*?)</dt>", page)) == set()
+    with context.sessions.begin() as session:
+        plain = session.get(Run, run_id).config | {"regularizer": "none", "lam": 0.0, "patience": 2}
+        columns = {"experiment_id": experiment_id, "lam": 0, "zeta": 0.2, "seed": 0}
+        session.add(baseline := Run(position=1, config=plain, regularizer="none", **columns))
+        session.flush()
+        other = f"/runs/{baseline.id}"
+    facts = set(re.findall("<dt>(.*?)</dt>", client.get(other).text))
+    assert {"Selection rows", "Steps between evaluations", "Patience"} < facts
+    assert facts & {"ζ", "Tokens behind it", "Shrinkage covariance", "Layers", "Bars"} == set()
+    assert "Marked is what" in client.get(f"/runs/{run_id}").text
+
+
+def test_the_hashes_of_a_model_are_told_by_the_names_of_their_files(client, add):
+    run_id, _ = add(environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}})
+    assert 'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in client.get(f"/runs/{run_id}").text
+
+
 def test_the_log_of_a_running_run_is_open(client, add):
     run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
     page = client.get(f"/runs/{run_id}").text

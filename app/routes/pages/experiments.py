@@ -93,7 +93,7 @@ def show_experiment(
         "colouring": colouring,
         "conclusion": Conclusion(sweep),
         "search": outcome_of(experiment),
-        "methods": [NAMES[name] for name in sweep.methods],
+        "methods": [NAMES[name] for name in sweep.compared],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
         "offered": offered(experiment),
         "watched": {measure: title_of(measure) for measure in WATCHED},
