@@ -256,7 +256,7 @@ def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(cl
 
 @pytest.mark.parametrize(
     ("status", "buttons", "deletable"),
-    [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], True), ("finished", [], True)],
+    [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], False), ("finished", [], True)],
 )
 def test_an_experiment_has_buttons_for_all_its_runs(client, add, status, buttons, deletable):
     _, experiment_id = add(status=RunStatus(status))
