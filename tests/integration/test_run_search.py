@@ -235,8 +235,9 @@ class TestTable:
             heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page)
             return heads[: heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
 
-        said = "regularizer I-STAR; ζ = 0.2; shrinkage points 500"
-        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said.removeprefix('regularizer ')}.")
+        said = "I-STAR and its baselines; ζ = 0.2; shrinkage points 500"
+        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said}.")
+        assert "All: I-STAR; ζ = 0.2;" in table("lam:1")[1]
         assert table("batch_size:8")[0] == ["λ", "Seed"]
         assert "batch size 8" in table("batch_size:8")[1]
         assert table("batch_size:8 seed:1")[0] == ["λ"]
