@@ -265,3 +265,35 @@ def test_an_experiment_has_buttons_for_all_its_runs(client, add, status, buttons
     assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
     if status != "finished":
         assert f">1 {status}</span>" in page
+
+
+def test_to_cancel_a_whole_experiment_asks_first_and_looks_like_what_cannot_be_taken_back(client, context, add):
+    _, experiment_id = add(status=RunStatus.QUEUED)
+    action = f"/experiments/{experiment_id}/cancel"
+    for path in (f"/experiments/{experiment_id}", "/queue"):
+        form = re.search(rf'<form [^>]*action="{action}".*?</form>', client.get(path).text, re.DOTALL)[0]
+        assert f'hx-post="{action}"' in form
+        assert 'hx-confirm="Cancel all of e? Runs that have not ended stop for good;' in form
+        assert '<button class="link bad"' in form
+
+
+def test_why_runs_failed_stands_beside_how_many_did_with_a_link_to_the_first_of_each(client, context, add):
+    run_id, experiment_id = add(status=RunStatus.FAILED, error="Out of memory.")
+    here = f"/experiments/{experiment_id}"
+
+    def notice():
+        return " ".join(
+            client.get(here).text.split('<div class="notice bad" role="alert">')[1].split("</div>")[0].split()
+        )
+
+    first = f'Out of memory. <a href="/runs/{run_id}">I-STAR, λ = 1, seed 0</a></p>'
+    assert notice() == f"<p><strong>Every run failed.</strong> {first}"
+    with context.sessions.begin() as session:
+        config = session.get(Run, run_id).config
+        more = [(RunStatus.FINISHED, None), (RunStatus.FAILED, "Out of memory.")]
+        more += [(RunStatus.FAILED, f"Reason {i}.") for i in range(4)]
+        for seed, (status, error) in enumerate(more, 1):
+            columns = {"regularizer": "istar", "lam": 1, "zeta": 0.2, "seed": seed, "config": config}
+            session.add(Run(position=seed, experiment_id=experiment_id, status=status, error=error, **columns))
+    assert notice().startswith(f"<p><strong>6 runs failed.</strong> {first}<p>Reason 0. <a")
+    assert notice().endswith('<p>2 further reasons: <a href="#runs">in the table of runs</a></p>')
