@@ -243,6 +243,11 @@ class TestTable:
         assert table("batch_size:8 seed:1")[0] == ["λ"]
         assert table("lam:0") == (["λ", "Batch size", "Seed"], "4 runs.")
 
+    def test_every_cell_but_what_says_itself_is_named_where_the_table_is_stacked(self, client, context):
+        path = f"/experiments/{add_experiment(context, run_row(seed=0), run_row(seed=1))}/runs"
+        row = client.get(path).text.split('<table class="stacked">')[1].split("</tr>")[1]
+        assert re.findall('data-label="(.*?)"', row) == ["Seed", "Accuracy", "IsoScore★", "Time"]
+
     def test_the_database_tells_the_same_differences_as_what_groups_the_runs(self, context):
         def fields(**config):
             grid = {name: [False, True] for name in config if name != "points"}
