@@ -7,11 +7,13 @@ from dataclasses import dataclass
 class IsoscopeError(Exception):
     """Base of all errors whose message is shown to the user as it stands.
 
-    ``field`` names the form field or JSON key at fault, so that a page can show the sentence beside it.
+    ``field`` names the form field or JSON key at fault, so that a page can show the sentence beside it; ``page`` is the
+    path of what the sentence names, so that it can be opened from there.
     """
 
     message: str
     field: str | None = None
+    page: str | None = None
 
     def __str__(self) -> str:
         return self.message

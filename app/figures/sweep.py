@@ -46,6 +46,12 @@ class Sweep:
         found = {setting.regularizer for setting in self.settings if not setting.baseline}
         return [name for name in Regularizer if name in found]
 
+    @property
+    def compared(self) -> list[Regularizer]:
+        """The regularizers with none behind them, where there is plain training."""
+        plain = [Regularizer.NONE] if any(setting.baseline for setting in self.settings) else []
+        return [*self.methods, *plain]
+
     @cached_property
     def families(self) -> list[Family]:
         """Every family once; plain training is one only where nothing else is."""

@@ -36,8 +36,8 @@ def import_experiment(context: Context, stream: BinaryIO, filename: str) -> Expe
     """Add an exported experiment under ids of its own.
 
     It is read in a process of its own, within limits, while the request waits. Its runs are as they were; those that
-    had not ended are cancelled here, since whoever works on them is elsewhere. An experiment that is here already, as
-    it was at the same moment, is refused.
+    had not ended are cancelled here, since whoever works on them is elsewhere. An experiment that was launched here, or
+    that is here already as it was at the same moment, is refused.
     """
     settings = context.settings
     with tempfile.NamedTemporaryFile(dir=settings.root, prefix="import-", suffix=".zip") as file:
@@ -79,13 +79,9 @@ def _refuse_what_takes_long(session: Session, found: Found) -> None:
 
 
 def _refuse_a_second(session: Session, found: Found) -> None:
-    for experiment in session.scalars(_imported()):
-        if (experiment.source or {}).get("content") == found.content:
-            raise ConflictError(
-                f"This experiment was imported before and is here as {experiment.name}, /experiments/{experiment.id}. "
-                "Delete that first to import it again.",
-                "file",
-            )
+    imported = (one for one in session.scalars(_imported()) if (one.source or {}).get("content") == found.content)
+    if there := session.get(Experiment, found.experiment.id) or next(imported, None):
+        raise ConflictError(f"It is here already: {there.name}.", "file", page=f"/experiments/{there.id}")
 
 
 def _imported() -> Any:

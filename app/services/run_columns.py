@@ -39,6 +39,8 @@ class Columns(NamedTuple):
     shared: list[str]
     """In the same order, what is the same for all of them and may differ in others."""
     live: bool
+    plain: bool
+    """Whether plain training is among them."""
 
 
 def read_columns(context: Context, q: str, *, experiment_id: str | None = None) -> Columns:
@@ -62,6 +64,7 @@ def read_columns(context: Context, q: str, *, experiment_id: str | None = None) 
         varying=[name for name in columns if distinct[name] > 1],
         shared=[name for name in known if distinct[name] == 1],
         live=live > 0,
+        plain=any(setting_of(kind, []).baseline for kind in kinds),
     )
 
 

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
+from app.db.penalty import READERS
 from isoscope.client import Isoscope
 from isoscope.output import number, table, tell, write, write_json
 from isoscope.remote.connection import Row
@@ -42,7 +43,7 @@ def _cells(run: Row) -> tuple[str, ...]:
         run["status"],
         run["regularizer"],
         number(run["lam"]),
-        number(run["zeta"]),
+        number(run["zeta"] if run["regularizer"] in READERS["zeta"] else None),
         str(run["seed"]),
         number(run["performance"]),
         number(run["isoscore_star"]),

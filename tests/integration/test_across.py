@@ -432,3 +432,14 @@ def test_an_experiment_without_a_run_has_empty_figures(client, launch):
     one = launch("nothing yet")
     for slug in ("lambda", "isotropy", "layers", "parallel", "methods"):
         assert client.get(f"/experiments/{one}/figures/{slug}.json").json()["data"] == []
+
+
+def test_experiments_are_compared_only_when_some_are_ticked(client, two):
+    answer = client.get("/experiments/compare", params={"experiment": two, "q": "", "page": "1"})
+    to = f"/compare/runs?experiment={two[0]}&experiment={two[1]}"
+    assert (answer.status_code, answer.headers["location"]) == (303, to)
+    none = client.get("/experiments/compare", params={"q": f"experiment={two[1]}", "page": "1"})
+    assert none.status_code == 422
+    assert "Expected experiments to compare: tick two or more, or one to read it alone." in none.text
+    assert [f'value="{one}" aria-label' in none.text for one in two] == [False, True], "the list is as it was"
+    assert "tick two or more" not in client.get("/experiments").text

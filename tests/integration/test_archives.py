@@ -141,15 +141,26 @@ def test_an_imported_experiment_can_be_deleted_and_imported_again_but_not_twice(
     content = exported(client, experiment)
     first = sent(elsewhere, content).json()
     again = sent(elsewhere, content)
-    assert (again.status_code, again.json()["detail"]) == (
-        409,
-        f"This experiment was imported before and is here as A sweep, ζ = 0.2, /experiments/{first['id']}. "
-        "Delete that first to import it again.",
-    )
+    assert (again.status_code, again.json()["detail"]) == (409, "It is here already: A sweep, ζ = 0.2.")
+    page = sent(elsewhere, content, "/experiments/import")
+    assert page.status_code == 409
+    there = f'ζ = 0.2. <a href="/experiments/{first["id"]}">Open it</a></small>'
+    assert f"It is here already: A sweep, {there}" in page.text
     assert elsewhere.delete(f"/api/experiments/{first['id']}").status_code == 204
     with elsewhere.rows() as session:
         assert session.scalar(select(func.count()).select_from(Step)) == 0
     assert sent(elsewhere, content).status_code == 201
+
+
+def test_an_experiment_is_not_imported_where_it_was_launched_even_if_it_has_changed(client, context, experiment):
+    content = exported(client, experiment)
+    with context.sessions.begin() as session:
+        session.scalar(select(Run).where(Run.status == RunStatus.RUNNING)).status = RunStatus.FAILED
+        session.get(Experiment, experiment).name = "Renamed"
+    again = sent(client, content, "/experiments/import")
+    assert again.status_code == 409
+    assert f'already: Renamed. <a href="/experiments/{experiment}">Open it</a>' in again.text
+    assert len(client.get("/api/experiments").json()) == 1
 
 
 def test_two_exports_of_one_experiment_are_the_same_only_while_nothing_changes(client, context, experiment, elsewhere):

@@ -62,6 +62,8 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     heads, *lines = out.splitlines()
     assert heads.split()[:4] == ["Run", "Experiment", "Status", "Regularizer"]
     assert [line.split()[1:7] for line in lines] == [["First", "queued", "istar", "1", "0.2", s] for s in ("1", "0")]
+    plain = [line.split()[3:6] for line in typed("runs", "lam:0")[1].splitlines()[1:]]
+    assert plain == [["none", "0", "-"]] * 2, "ζ means nothing to plain training"
     assert typed("runs", "lam>0", "--limit", "1")[2] == "1 of 2 runs; --all lists them all\n"
     assert len(json.loads(typed("runs", "--all", "--json")[1])) == 4
     assert typed("runs", "lam>7")[1] == "There are no such runs.\n"

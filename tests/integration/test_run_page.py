@@ -200,6 +200,30 @@ def test_a_run_without_a_baseline_is_compared_with_nothing(client, add):
     assert "<mark>" not in client.get(f"/runs/{run_id}").text
 
 
+def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, context, add):
+    run_id, experiment_id = add()
+    page = client.get(f"/runs/{run_id}").text
+    assert "Marked is what" not in page
+    assert {"Shrinkage covariance", "ζ", "Tokens behind it"} < set(re.findall("<dt>(.*?)</dt>", page))
+    unread = {"Kept at each step", "Steps between estimates", "Stride", "Selection rows", "Steps between evaluations"}
+    assert unread & set(re.findall("<dt>(.*?)</dt>", page)) == set()
+    with context.sessions.begin() as session:
+        plain = session.get(Run, run_id).config | {"regularizer": "none", "lam": 0.0, "patience": 2}
+        columns = {"experiment_id": experiment_id, "lam": 0, "zeta": 0.2, "seed": 0}
+        session.add(baseline := Run(position=1, config=plain, regularizer="none", **columns))
+        session.flush()
+        other = f"/runs/{baseline.id}"
+    facts = set(re.findall("<dt>(.*?)</dt>", client.get(other).text))
+    assert {"Selection rows", "Steps between evaluations", "Patience"} < facts
+    assert facts & {"ζ", "Tokens behind it", "Shrinkage covariance", "Layers", "Bars"} == set()
+    assert "Marked is what" in client.get(f"/runs/{run_id}").text
+
+
+def test_the_hashes_of_a_model_are_told_by_the_names_of_their_files(client, add):
+    run_id, _ = add(environment={"model": {"revision": "main", "weights_sha256": {"a.safetensors": "0f", "b": "1e"}}})
+    assert 'weights sha256 <span class="mono">a.safetensors 0f, b 1e</span>' in client.get(f"/runs/{run_id}").text
+
+
 def test_the_log_of_a_running_run_is_open(client, add):
     run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
     page = client.get(f"/runs/{run_id}").text
@@ -232,7 +256,7 @@ def test_each_state_has_its_buttons_on_the_page_and_in_the_experiment_s_table(cl
 
 @pytest.mark.parametrize(
     ("status", "buttons", "deletable"),
-    [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], True), ("finished", [], True)],
+    [("queued", ["pause", "cancel"], False), ("paused", ["resume", "cancel"], False), ("finished", [], True)],
 )
 def test_an_experiment_has_buttons_for_all_its_runs(client, add, status, buttons, deletable):
     _, experiment_id = add(status=RunStatus(status))
@@ -241,3 +265,35 @@ def test_an_experiment_has_buttons_for_all_its_runs(client, add, status, buttons
     assert (f'href="/experiments/{experiment_id}/delete"' in page) is deletable
     if status != "finished":
         assert f">1 {status}</span>" in page
+
+
+def test_to_cancel_a_whole_experiment_asks_first_and_looks_like_what_cannot_be_taken_back(client, context, add):
+    _, experiment_id = add(status=RunStatus.QUEUED)
+    action = f"/experiments/{experiment_id}/cancel"
+    for path in (f"/experiments/{experiment_id}", "/queue"):
+        form = re.search(rf'<form [^>]*action="{action}".*?</form>', client.get(path).text, re.DOTALL)[0]
+        assert f'hx-post="{action}"' in form
+        assert 'hx-confirm="Cancel all of e? Runs that have not ended stop for good;' in form
+        assert '<button class="link bad"' in form
+
+
+def test_why_runs_failed_stands_beside_how_many_did_with_a_link_to_the_first_of_each(client, context, add):
+    run_id, experiment_id = add(status=RunStatus.FAILED, error="Out of memory.")
+    here = f"/experiments/{experiment_id}"
+
+    def notice():
+        return " ".join(
+            client.get(here).text.split('<div class="notice bad" role="alert">')[1].split("</div>")[0].split()
+        )
+
+    first = f'Out of memory. <a href="/runs/{run_id}">I-STAR, λ = 1, seed 0</a></p>'
+    assert notice() == f"<p><strong>Every run failed.</strong> {first}"
+    with context.sessions.begin() as session:
+        config = session.get(Run, run_id).config
+        more = [(RunStatus.FINISHED, None), (RunStatus.FAILED, "Out of memory.")]
+        more += [(RunStatus.FAILED, f"Reason {i}.") for i in range(4)]
+        for seed, (status, error) in enumerate(more, 1):
+            columns = {"regularizer": "istar", "lam": 1, "zeta": 0.2, "seed": seed, "config": config}
+            session.add(Run(position=seed, experiment_id=experiment_id, status=status, error=error, **columns))
+    assert notice().startswith(f"<p><strong>6 runs failed.</strong> {first}<p>Reason 0. <a")
+    assert notice().endswith('<p>2 further reasons: <a href="#runs">in the table of runs</a></p>')

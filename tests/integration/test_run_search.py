@@ -239,12 +239,18 @@ class TestTable:
             heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page)
             return heads[: heads.index("Status")], re.search(r'role="status"> (.*?) </p>', page)[1]
 
-        said = "regularizer I-STAR; ζ = 0.2; shrinkage points 500"
-        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said.removeprefix('regularizer ')}.")
+        said = "I-STAR and its baselines; ζ = 0.2; shrinkage points 500"
+        assert table("") == (["λ", "Batch size", "Seed"], f"8 runs. All: {said}.")
+        assert "All: I-STAR; ζ = 0.2;" in table("lam:1")[1]
         assert table("batch_size:8")[0] == ["λ", "Seed"]
         assert "batch size 8" in table("batch_size:8")[1]
         assert table("batch_size:8 seed:1")[0] == ["λ"]
         assert table("lam:0") == (["λ", "Batch size", "Seed"], "4 runs.")
+
+    def test_every_cell_but_what_says_itself_is_named_where_the_table_is_stacked(self, client, context):
+        path = f"/experiments/{add_experiment(context, run_row(seed=0), run_row(seed=1))}/runs"
+        row = client.get(path).text.split('<table class="stacked">')[1].split("</tr>")[1]
+        assert re.findall('data-label="(.*?)"', row) == ["Seed", "Accuracy", "IsoScore★", "Time"]
 
     def test_the_database_tells_the_same_differences_as_what_groups_the_runs(self, context):
         def fields(**config):

@@ -1,6 +1,7 @@
 """Runs that a user's own script writes, over the API and on the pages."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -265,6 +266,33 @@ def test_a_run_has_no_more_steps_than_figures_can_show(client, begin, context):
     answer = log(client, run, {"step": MAX_STEPS})
     assert (answer.status_code, answer.json()["field"]) == (413, "steps")
     assert answer.json()["detail"].startswith("Expected at most 100,000 steps of a run, got more.")
+
+
+def test_the_configuration_of_a_script_s_run_lists_what_was_said_and_takes_no_default_for_it(client, begin):
+    run = begin(settings={"batch_size": 8, "dropout": 0.1}).json()
+    page = " ".join(client.get(f"/runs/{run['id']}").text.split())
+    configured = page.split("<summary>Configuration</summary>")[1].split("</details>")[0]
+    assert re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", configured) == [
+        ("Model", "my-bert"), ("Task", "classification: a class"), ("Performance", "accuracy"),
+        ("Regularizer", "I-STAR"), ("λ", "−1"), ("ζ", "0.2"), ("Seed", "3"), ("Batch size", "8 rows"),
+        ("dropout", "0.1"),
+    ]  # fmt: skip
+    assert re.findall("<h3>(.*?)</h3>", configured) == ["Data and model", "Regularizer", "Training", "Of its script"]
+
+
+def test_a_run_without_measures_by_layer_has_no_heading_for_them(client, begin):
+    run = begin().json()
+    client.post(f"/api/runs/{run['id']}/finish", json={"metrics": {"accuracy": 0.5}})
+    page = client.get(f"/runs/{run['id']}").text
+    assert ("<h2>Results</h2>" in page, "<h2>By layer</h2>" in page) == (True, False)
+
+
+def test_only_regularizers_that_have_runs_are_listed(client, begin):
+    run = begin().json()
+    page = f"/experiments/{run['experiment_id']}"
+    assert "Regularizers: I-STAR (ζ = 0.2).\n" in client.get(page).text
+    begin(regularizer="none", lam=0)
+    assert "Regularizers: I-STAR (ζ = 0.2), none.\n" in client.get(page).text
 
 
 def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(client, begin):

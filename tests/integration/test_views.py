@@ -1,6 +1,7 @@
 """Saved views: pages and API, from a form to the page that is shown again."""
 
 import html
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -115,6 +116,13 @@ def test_a_view_has_a_name(client, name, told):
     page = client.post("/views", data={"name": name, "path": "/measures"}, headers={"accept": "text/html"})
     assert page.status_code == 422
     assert told in html.unescape(page.text)
+
+
+def test_the_list_of_views_is_stacked_where_it_is_narrow_so_that_each_can_be_deleted(client):
+    kept = save(client).json()
+    page = client.get("/views").text
+    assert ('<table class="stacked">' in page, f'href="/views/{kept["id"]}/delete"' in page) == (True, True)
+    assert re.findall('data-label="(.*?)"', page) == ["Saved"]
 
 
 def test_a_view_is_deleted_after_being_asked(client):

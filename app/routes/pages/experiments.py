@@ -2,6 +2,7 @@
 
 from collections import Counter
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -45,8 +46,23 @@ def list_all(request: Request, context: ContextDep, q: str = "", page: Annotated
     """Experiments with a run that is searched for, their progress and the spread of their performance."""
     listing = read_listing(context, q.strip(), page)
     status = status_of(listing.problem) if listing.problem else 200
-    shown = {"listing": listing, "scales": SCALES}
+    shown = {"listing": listing, "scales": SCALES, "nothing_ticked": False}
     return templates.TemplateResponse(request, "experiments.html", shown, status_code=status)
+
+
+@router.get("/compare")
+def compare(
+    request: Request,
+    context: ContextDep,
+    experiment: Annotated[list[str] | None, Query()] = None,
+    q: str = "",
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> Response:
+    """The runs of the experiments that were ticked, or the list again where none was."""
+    if experiment:
+        return see(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
+    shown = {"listing": read_listing(context, q.strip(), page), "scales": SCALES, "nothing_ticked": True}
+    return templates.TemplateResponse(request, "experiments.html", shown, status_code=422)
 
 
 @router.get("/{experiment_id}/runs")
@@ -93,7 +109,7 @@ def show_experiment(
         "colouring": colouring,
         "conclusion": Conclusion(sweep),
         "search": outcome_of(experiment),
-        "methods": [NAMES[name] for name in sweep.methods],
+        "methods": [NAMES[name] for name in sweep.compared],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
         "offered": offered(experiment),
         "watched": {measure: title_of(measure) for measure in WATCHED},

@@ -1,8 +1,12 @@
 """A run's configuration in words: its settings in groups, with their units, and what its baseline has instead."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.db.config import Checkpoint
+from app.db.penalty import Points, Refresh, is_read
+from app.db.stated import Stated
+from app.db.task import TaskKind
 from app.numerals import count, plural, short
 from app.regularizers import NAMES, added_words
 from app.routes.pages.sweep_choices import LABELS, METRIC_WORDS, WORDS
@@ -62,6 +66,7 @@ NOTHING = {
     "patience": "never stopped early",
 }
 """What null means; of all else it means that the setting is not used."""
+KNOWN = frozenset({name for names in GROUPS.values() for name in names} | {"logged"})
 SHOWN_CLASSES = 12
 
 
@@ -74,21 +79,33 @@ class Fact(NamedTuple):
 
 
 def configuration(config: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> dict[str, list[Fact]]:
-    """All that is set, by group. A setting that neither uses is left out."""
-    groups: dict[str, list[Fact]] = {}
-    for group, names in GROUPS.items():
-        facts = [_fact(name, config, baseline) for name in names]
-        groups[group] = [fact for fact in facts if fact is not None]
-    return groups
+    """All that the run depends on, by group; of a script's run all that it said, its own settings last."""
+    groups: Mapping[str, Sequence[str]] = {**GROUPS, "Of its script": [name for name in config if name not in KNOWN]}
+    found = {group: [_fact(name, config, baseline) for name in names] for group, names in groups.items()}
+    kept = {group: [fact for fact in facts if fact is not None] for group, facts in found.items()}
+    return {group: facts for group, facts in kept.items() if facts}
 
 
 def _fact(name: str, config: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Fact | None:
     value = config.get(name)
-    other = value if baseline is None else baseline.get(name)
-    if value is None and other is None and name not in NOTHING:
+    other = value if baseline is None or not _matters(name, baseline) else baseline.get(name)
+    unused = value is None and other is None and name not in NOTHING
+    if unused or not _matters(name, config):
         return None
-    label = MORE_LABELS.get(name) or LABELS[name]
+    label = MORE_LABELS.get(name) or LABELS.get(name) or name.replace("_", " ")
     return Fact(label, in_words(name, value), None if other == value else in_words(name, other))
+
+
+def _matters(name: str, config: Mapping[str, Any]) -> bool:
+    """Whether anything in a run depends on a setting; of a script's run whether it was said."""
+    if config.get("logged"):
+        return name in config
+    if not NEEDS.get(name, _always)(config):
+        return False
+    if name == "shrinkage_points" and config.get("evaluation_zeta"):
+        return True
+    points = config.get("points")
+    return is_read(name, Stated.model_validate(config).weights, Points(points) if points else None)
 
 
 def in_words(name: str, value: Any) -> str:
@@ -122,6 +139,23 @@ def _classes(names: list[str]) -> str:
     return ", ".join(names[:SHOWN_CLASSES]) + (f" and {count(rest)} more" if rest > 0 else "")
 
 
+def _always(config: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _selects(config: Mapping[str, Any]) -> bool:
+    """Whether the run is evaluated while it trains."""
+    return config.get("checkpoint") == Checkpoint.BEST or config.get("patience") is not None
+
+
+NEEDS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    "stride": lambda config: config["task"] == TaskKind.SPAN,
+    "selection": _selects,
+    "evaluate_every": _selects,
+    "shrinkage_every": lambda config: config.get("shrinkage_refresh") == Refresh.STEPS,
+    "shrinkage_momentum": lambda config: config.get("shrinkage_refresh") == Refresh.AVERAGE,
+}
+"""Without what other settings one means nothing, beside the regularizers that read it."""
 OWN_WORDS: dict[str, Callable[[Any], str]] = {
     "regularizer": lambda value: NAMES[value],
     "beside": added_words,

@@ -80,6 +80,8 @@ class RunTable:
     def shared(self) -> list[str]:
         """What all found runs have in common, in words."""
         values = {name: self._first(name) for name in self.columns.shared if name != ALWAYS}
+        if self.columns.plain and values.get("regularizer"):
+            values["regularizer"] = f"{values['regularizer']} and its baselines"
         return [_said(name, value) for name, value in values.items() if value is not None]
 
     def _first(self, name: str) -> str | None:
@@ -163,7 +165,7 @@ def read_table(
             page = find_runs(context, query, experiment_id=experiment_id)
         columns = read_columns(context, query.q, experiment_id=experiment_id)
     except InvalidError as problem:
-        return RunTable(base, back, query, Page([], 0), Columns([], [], live=False), (), problem)
+        return RunTable(base, back, query, Page([], 0), Columns([], [], live=False, plain=False), (), problem)
     workers = list_workers(context)
     lost = {run.id for run in page.runs if worker_lost(run, workers)}
     return RunTable(base, back, query, page, columns, lost)
