@@ -133,7 +133,7 @@ class Connection:
         if words is None and is_away(answer):
             return self._away(f"status {status}")
         sentence = f"{said_by(answer)} It is read from {TOKEN}." if status == NOT_SIGNED_IN else said_by(answer)
-        return RefusedError(sentence, words[1] if words else None, status)
+        return RefusedError(sentence, words[1] if words else None, status=status)
 
     def _away(self, why: str) -> UnavailableError:
         return UnavailableError(
