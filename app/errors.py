@@ -1,9 +1,9 @@
 """What can go wrong for a reason the user can mend: what was expected, what came, what to do."""
 
-from dataclasses import dataclass
+import dataclasses
 
 
-@dataclass
+@dataclasses.dataclass
 class IsoscopeError(Exception):
     """Base of all errors whose message is shown to the user as it stands.
 
@@ -13,7 +13,7 @@ class IsoscopeError(Exception):
 
     message: str
     field: str | None = None
-    page: str | None = None
+    page: str | None = dataclasses.field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         return self.message
