@@ -88,7 +88,7 @@ def sentence_of(error: Error, place: str) -> str:
 
 def _unknown(place: str, known: Collection[str]) -> str:
     meant = get_close_matches(place.rpartition(".")[2], known, n=1)
-    return f"There is no setting {place:.{LONGEST_SHOWN}}; {f'did you mean {meant[0]}?' if meant else 'leave it out.'}"
+    return f"There is no field {place:.{LONGEST_SHOWN}}; {f'did you mean {meant[0]}?' if meant else 'leave it out.'}"
 
 
 def _place(error: Error) -> list[str | int]:

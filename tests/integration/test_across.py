@@ -190,7 +190,7 @@ def test_what_cannot_be_read_comes_back_in_its_form_with_why(client, two, query,
 def test_the_runs_are_listed_one_by_one(client, two):
     assert 'href="/compare/runs/list?q=lam%3E0">List them one by one</a>' in words(client.get("/compare/runs?q=lam>0"))
     page = words(client.get("/compare/runs/list?q=lam>0&sort=-performance"))
-    assert re.findall(r'<td class="n" >(0\.\d+)</td> <td class="n" >0\.250', page) == [
+    assert re.findall(r'data-label="Accuracy" >(0\.\d+)</td> <td class="n" data-label="IsoScore★" >0\.250', page) == [
         "0.720", "0.710", "0.700", "0.620", "0.610", "0.600",
     ]  # fmt: skip
     assert 'href="/compare/runs?q=lam%3E0">Compare runs</a>' in page

@@ -200,7 +200,9 @@ def test_rows_must_fit_together(refusal, files):
     assert "at least 1 item" in told(
         "runs.jsonl", lambda one: one["results"]["by_layer"].update(silhouette={"values": [], "reasons": []})
     )
-    assert told("runs.jsonl", lambda one: one.update(more=1)).startswith("runs.jsonl, line 1: more: ")
+    assert told("runs.jsonl", lambda one: one.update(more=1)).startswith(
+        "runs.jsonl, line 1: There is no field more; leave it out."
+    )
     assert told("steps.jsonl", lambda one: one.update(run="0" * 32)) == (
         f"steps.jsonl tells of a run that is not in runs.jsonl. {ADVICE}"
     )

@@ -143,8 +143,8 @@ def test_a_wrong_column_is_told_beside_the_plan_where_a_file_has_another_fault_t
 
 def test_of_a_misspelled_setting_the_likeliest_is_told(client, dataset):
     refused = fill(client, f"dataset_id: {dataset}\nlambda: 3\n")
-    assert "There is no setting lambda; did you mean lambdas?" in refused.text
-    assert "There is no setting weather; leave it out." in fill(client, "weather: fine\n").text
+    assert "There is no field lambda; did you mean lambdas?" in refused.text
+    assert "There is no field weather; leave it out." in fill(client, "weather: fine\n").text
 
 
 def test_a_file_of_other_bytes_is_refused(client, dataset):

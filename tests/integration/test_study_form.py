@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, senten
     ("changed", "field", "sentence"),
     [
         ("search: {lam_low: 3}", "search_lam_low", "Expected lam_low below lam_high, got 3 and 1"),
-        ("search: {trails: 3}", "search_trails", "There is no setting search.trails; did you mean trials?"),
+        ("search: {trails: 3}", "search_trails", "There is no field search.trails; did you mean trials?"),
         ("search: {trials: many}", "search_trials", "Expected search.trials as a whole number"),
         ("search: {prune: true}", "search_prune", "Expected evaluations on the selection rows"),
         ("search: {}\nseeds: [-1]", "seeds", "at least 0"),

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 import torch
@@ -118,6 +119,8 @@ def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
                 ends.append(connection.recv())
             except EOFError:
                 ends.append((End.LOST, NOTHING))
+            if ends[-1][0] is End.STOPPED:
+                return ends[-1]
         if until is None and any(end is not End.DONE for end, _ in ends):
             until = monotonic() + SECONDS_TO_SPEAK
     return max(ends, key=lambda one: one[0])
@@ -133,17 +136,28 @@ def _work(
     folder = RunFolder(settings, run_id)
     progress = (Progress if rank == 0 else Onlooker)(job_sessions(settings), run_id, slot)
     with folder.log.kept(), folder.locked_by_first() if rank == 0 else nullcontext():
-        answer.send(_train(rank, order, progress, folder, settings, device, meeting))
+        answer.send(_train(rank, order, progress, folder, settings, device, meeting, answer))
 
 
 def _train(
-    rank: int, order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str, meeting: Path
+    rank: int,
+    order: Order,
+    progress: Progress,
+    folder: RunFolder,
+    settings: Settings,
+    device: str,
+    meeting: Path,
+    answer: Connection,
 ) -> tuple[End, Failure]:
     try:
         with joined(rank, order.config.processes, meeting, device) as place:
-            train(order, progress, folder, settings, device, place)
-    except RunStoppedError:
-        return End.STOPPED, NOTHING
+            try:
+                train(order, progress, folder, settings, device, place)
+            except RunStoppedError:
+                answer.send((End.STOPPED, NOTHING))
+                # The job kills all of them now. Who left by itself would break the others' connections to it, and they
+                # would log that as a failure.
+                Event().wait()
     except MemoryRanOutError as error:
         logger.warning("Memory ran out in process %s.", rank, exc_info=error)
         return End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)

@@ -1,6 +1,5 @@
 """What is tried next: the study is made anew of the rows each time, so that nothing is lost with a process."""
 
-import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,8 +15,6 @@ from app.db.penalty import is_read
 from app.db.session import Sessions, hold
 from app.db.study import Objective, Search, Trial, trials_of
 from app.queue import Job, JobKind
-
-optuna.logging.set_verbosity(logging.WARNING)
 
 MOST_RANDOM = 10
 """Of the trials those that are drawn before the sampler models anything, a quarter of all at most."""
