@@ -21,8 +21,9 @@ def headline(found: Evidence) -> str:
     numbers = _numbers(measured, found)
     if rank.p is None or rank.p > LEVEL:
         linear = measured.pearson.p is not None and measured.pearson.p <= LEVEL
-        line = " Only Pearson’s p is small, as one setting far from the others can make it: ranks decide." * linear
-        return f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}.{line}"
+        mind = " Only Pearson’s p is small, as one setting far from the others can make it: ranks decide."
+        sentence = f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}."
+        return sentence + (mind if linear else "")
     which = "better" if rank.positive else "worse"
     where = "" if rank.positive == (rank.value > 0) else ", against runs of the same seed"
     return f"The more isotropic a run, the {which} it does{where}: {numbers}."
