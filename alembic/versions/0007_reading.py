@@ -38,7 +38,7 @@ def upgrade() -> None:
         batch_op.add_column(sa.Column("model", sa.String(200), nullable=False, server_default=""))
         batch_op.add_column(sa.Column("priority", sa.Integer(), nullable=False, server_default="100"))
         batch_op.add_column(sa.Column("heard_at", TIME))
-        batch_op.add_column(sa.Column("rested_seconds", sa.Float(), nullable=False, server_default="0"))
+        batch_op.add_column(sa.Column("rested_seconds", sa.Double(), nullable=False, server_default="0"))
         batch_op.create_index("ix_runs_model", ["model"])
         batch_op.add_column(sa.Column("cause", sa.String(16)))
         batch_op.add_column(sa.Column("error_field", sa.String(64)))
