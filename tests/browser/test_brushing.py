@@ -3,18 +3,22 @@
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from app.db.models import DatasetOrigin, Experiment
 from tests.run_rows import add_experiment, run_row
 
 
 @pytest.fixture
 def experiment(filled) -> str:
-    """The address of an experiment of three λ and two seeds, which have finished."""
+    """The address of an experiment of three λ and two seeds, which have finished; no form offers its data set."""
     runs = [
         run_row(lam, seed, performance=0.5 + 0.1 * seed, isoscore_star=0.3 + 0.1 * lam + 0.01 * seed)
         for lam in (-1.0, 0.0, 1.0)
         for seed in (0, 1)
     ]
-    return f"{filled.url}/experiments/{add_experiment(filled.context, *runs, name='brushed')}"
+    row = add_experiment(filled.context, *runs, name="brushed")
+    with filled.context.sessions.begin() as session:
+        session.get_one(Experiment, row).dataset.origin = DatasetOrigin.NAMED
+    return f"{filled.url}/experiments/{row}"
 
 
 def drag(page: Page, axis: Locator, start: float, end: float) -> None:
