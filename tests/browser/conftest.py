@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.filled import Filled, fill_dashboard
+from tests.filled import Filled, empty_dashboard, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
 
@@ -46,6 +46,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]
     """A dashboard full of experiments without a worker: what waits there keeps waiting."""
     with fill_dashboard(tmp_path_factory.mktemp("filled") / "data", empty_databases) as filled:
         yield filled
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
+    """The address of an empty dashboard."""
+    with empty_dashboard(tmp_path / "elsewhere", empty_databases) as address:
+        yield address
 
 
 HARMLESS = (

@@ -1,21 +1,10 @@
 """What is found is handed on: a sweep as YAML, a page as a saved view, an experiment as a file."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.drawing import draw_all
-from tests.filled import empty_dashboard
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
-    """The address of an empty dashboard."""
-    with empty_dashboard(tmp_path / "elsewhere", empty_databases) as address:
-        yield address
 
 
 def figures(page: Page) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """Everything but charts without a script: forms are sent, lists are links, and every page says what it has."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -75,14 +77,20 @@ def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_
     expect(plain.locator("#numbers-learning tbody tr").first).to_be_visible()
 
 
-def test_an_experiment_leaves_and_comes_in(filled, plain, tmp_path):
+def bring_in(page: Page, url: str, file: Path) -> None:
+    page.goto(f"{url}/experiments/import")
+    page.get_by_label("Zip file of an experiment").set_input_files(file)
+    page.get_by_role("button", name="Import").click()
+
+
+def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
     plain.goto(f"{filled.url}/experiments/{filled.troubled}")
     with plain.expect_download() as download:
         plain.get_by_role("link", name="Export").click()
     download.value.save_as(tmp_path / "troubled.zip")
-    plain.goto(f"{filled.url}/experiments/import")
-    plain.get_by_label("Zip file of an experiment").set_input_files(tmp_path / "troubled.zip")
-    plain.get_by_role("button", name="Import").click()
+    bring_in(plain, filled.url, tmp_path / "troubled.zip")
+    expect(plain.get_by_text("It is here already: A sweep, ζ = 0.2.")).to_be_visible()
+    bring_in(plain, elsewhere, tmp_path / "troubled.zip")
     expect(plain.get_by_role("heading", level=1)).to_have_text("A sweep, ζ = 0.2")
     expect(plain.get_by_text("1 cancelled")).to_be_visible()
 

@@ -109,7 +109,8 @@ def test_what_a_kill_kept_from_the_engine_is_handed_in(context, add):
     ids=["cancelled", "paused", "all paused"],
 )
 def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop, state):
-    for experiment_id in [add(at_once=2) for _ in range(3)]:
+    for _ in range(3):
+        experiment_id = add(at_once=2)
         advance(context.sessions, experiment_id)
         end(context, runs_of(context, experiment_id)[1].id)
         asking = [partial(advance, sessions, experiment_id) for sessions in workers]
