@@ -169,7 +169,11 @@ class TestSearch:
         ).map("".join)
         | st.text(max_size=30)
     )
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    @settings(
+        max_examples=60,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
     def test_whatever_is_typed_is_found_or_refused(self, context, q):
         try:
             assert matching(context, q).total <= 7
