@@ -1,6 +1,7 @@
 """The web process: ``python -m app``."""
 
 import argparse
+import gc
 
 from app.lifeline import FLAG, hold_lifeline
 from app.settings import Settings
@@ -20,8 +21,13 @@ def main() -> None:
     if parser.parse_args().lifeline:
         hold_lifeline()
     settings = Settings()
+    app = create_app(settings)
+    # What was imported stays: without it a collection of garbage, for which an answer has to wait, takes a tenth of a
+    # second less.
+    gc.collect()
+    gc.freeze()
     uvicorn.run(
-        create_app(settings),
+        app,
         host=settings.host,
         port=settings.port,
         log_level="warning",
