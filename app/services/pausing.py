@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, case, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.models import UNFINISHED, Experiment, ExperimentOrigin, Run, RunStatus
+from app.db.models import RETRIED, UNFINISHED, Experiment, ExperimentOrigin, Run, RunStatus
 from app.db.models.runs import IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
@@ -21,7 +21,6 @@ from app.services.experiments import get_experiment
 from app.services.runs import get_run
 
 AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
-RETRIED = (RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 def pause_run(context: Context, run_id: str) -> Run:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from app.db.models import FINAL, Run, RunStatus
+from app.db.models import FINAL, RETRIED, Run
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.settings import Settings
@@ -19,7 +19,6 @@ from workers.finetune.log import Log
 MARKER = "complete"
 # A failed or cancelled run can be tried again, and then goes on from its checkpoint: some gigabytes, so that they are
 # kept of the last few such runs, for a few days.
-RETRIED = (RunStatus.FAILED, RunStatus.CANCELLED)
 KEPT_FOR = timedelta(days=3)
 KEPT_FOLDERS = 10
 

@@ -16,6 +16,7 @@ from app.db.models.experiments import Dataset, DryRun, Experiment, overall
 from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, Step, Worker
 from app.db.models.states import (
     FINAL,
+    RETRIED,
     UNFINISHED,
     UNFINISHED_ENCODING,
     DatasetOrigin,
@@ -36,6 +37,7 @@ from app.db.models.views import View
 __all__ = [
     "DEFAULT_PRIORITY",
     "FINAL",
+    "RETRIED",
     "UNFINISHED",
     "UNFINISHED_ENCODING",
     "Base",

@@ -76,7 +76,7 @@ class Experiment(Base):
     @property
     def search_paused(self) -> bool:
         """Whether its search waits to be resumed, whatever its runs do."""
-        return self.searching and bool(self.study and self.study.get("paused", False))
+        return self.searching and bool((self.study or {}).get("paused"))
 
     @property
     def ended(self) -> bool:

@@ -91,6 +91,9 @@ class RunStatus(StrEnum):
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 """States of a run that still waits for a worker, or is at one."""
 
+RETRIED = (RunStatus.FAILED, RunStatus.CANCELLED)
+"""States of a run that can be tried again."""
+
 FINAL = (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.PRUNED)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +13,6 @@ from pydantic import ValidationError
 from app.complaints import complaint_of
 from app.context import Context
 from app.db.config import TrainingOptions
-from app.db.models import Dataset
 from app.db.penalty import Regularizer
 from app.db.study import Objective, Search
 from app.dependencies import ContextDep
@@ -25,7 +25,7 @@ from app.routes.pages.sweep import starting_values
 from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import Values, defaults, pairs_of, query_of, read_values, text_of
 from app.routes.pages.sweep_request import parse
-from app.routes.pages.ways import Server, Way, ways_of_sweep
+from app.routes.pages.ways import ways_of_form
 from app.services.datasets import list_trainable
 from app.services.relaunch import FOUND_OUT
 from app.services.studies import StudyRequest, create_study
@@ -151,19 +151,7 @@ def study_page(
         "problem": problem,
         "fields": [*(f"{PREFIX}{name}" for name in FIELDS), "seeds", "yaml"],
         "yaml": yaml,
-        "ways": _ways(request, context, values, searched, dataset),
+        "ways": ways_of_form(request, context, dataset, partial(_parse, values, searched)),
     }
     status = status or (status_of(problem) if problem else 200)
     return templates.TemplateResponse(request, "experiment_search.html", shown, status_code=status)
-
-
-def _ways(
-    request: Request, context: Context, values: Values, searched: Mapping[str, str], dataset: Dataset | None
-) -> list[Way]:
-    """The same by command; nothing where the form means no request."""
-    if dataset is None:
-        return []
-    try:
-        return ways_of_sweep(Server.of(request, context.settings), _parse(values, searched), dataset)
-    except InvalidError:
-        return []

@@ -1,14 +1,15 @@
 """The form that launches a sweep. It counts the runs while it is filled in."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
-from app.db.models import Dataset, DryRun
+from app.db.models import DryRun
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
+from app.errors import IsoscopeError
 from app.help import REGULARIZERS, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
@@ -27,7 +28,7 @@ from app.routes.pages.sweep_form import (
     texts_of,
 )
 from app.routes.pages.sweep_request import parse
-from app.routes.pages.ways import Server, Way, ways_of_sweep
+from app.routes.pages.ways import ways_of_form
 from app.services.datasets import list_trainable
 from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
@@ -153,7 +154,7 @@ def form_page(
         "help": SWEEP,
         "methods_help": REGULARIZERS,
         "yaml": yaml,
-        "ways": _ways(request, context, values, dataset),
+        "ways": ways_of_form(request, context, dataset, partial(parse, values)),
     }
     status = status or (status_of(problem) if problem else 200)
     return templates.TemplateResponse(request, "experiment_new.html", shown, status_code=status)
@@ -161,16 +162,6 @@ def form_page(
 
 def _has_gpu(context: Context) -> bool:
     return has_gpu(list_workers(context))
-
-
-def _ways(request: Request, context: Context, values: Values, dataset: Dataset | None) -> list[Way]:
-    """The same by command; nothing where the form means no request."""
-    if dataset is None:
-        return []
-    try:
-        return ways_of_sweep(Server.of(request, context.settings), parse(values), dataset)
-    except InvalidError:
-        return []
 
 
 def _preview(context: Context, values: Values) -> Preview:

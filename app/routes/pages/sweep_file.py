@@ -1,6 +1,7 @@
 """A sweep or a search as a YAML file: what fills in the form, and the file of an experiment that was launched."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
@@ -17,7 +18,7 @@ from app.routes.downloads import attachment
 from app.routes.pages.answers import see
 from app.routes.pages.study_form import address_of, study_page, texts_of_search
 from app.routes.pages.sweep import form_page
-from app.routes.pages.sweep_form import Values, defaults, query_of, texts_of_settings
+from app.routes.pages.sweep_form import defaults, query_of, texts_of_settings
 from app.services.datasets import list_trainable
 from app.services.experiments import get_experiment
 from app.services.names import file_name
@@ -44,31 +45,25 @@ def fill_in(
     except InvalidError as error:
         return form_page(request, context, defaults(None, ""), error, yaml=yaml)
     document, moved = _placed(context, named)
-    values = values_of(document)
+    sound = _sound(document)
+    values = defaults(None, "") | texts_of_settings(sound)
     if "search" in document:
-        return _fill_in_search(request, context, document, moved, yaml)
+        searched = texts_of_search(sound.get("search") or Search().model_dump(mode="json"))
+        address, page = address_of(values, searched), partial(study_page, request, context, values, searched, yaml=yaml)
+    else:
+        address, page = f"/experiments/new?{query_of(values)}", partial(form_page, request, context, values, yaml=yaml)
     try:
-        plan_sweep(context, asked_by(document), ask_hub=False)
+        _check(context, document)
     except IsoscopeError as error:
-        return form_page(request, context, values, _with(error, moved), yaml=yaml)
-    if moved:
-        return form_page(request, context, values, moved, status=200, yaml=yaml)
-    return see(f"/experiments/new?{query_of(values)}")
+        return page(_with(error, moved))
+    return page(moved, status=200) if moved else see(address)
 
 
-def _fill_in_search(
-    request: Request, context: Context, document: Mapping[str, Any], moved: InvalidError | None, yaml: str
-) -> Response:
-    """Fill in the form of a search."""
-    values = values_of(document)
-    searched = texts_of_search(_sound(StudyRequest, document).get("search") or Search().model_dump(mode="json"))
-    try:
+def _check(context: Context, document: Mapping[str, Any]) -> None:
+    if "search" in document:
         plan_study(context, _asked(StudyRequest, document), ask_hub=False)
-    except IsoscopeError as error:
-        return study_page(request, context, values, searched, _with(error, moved), yaml=yaml)
-    if moved:
-        return study_page(request, context, values, searched, moved, status=200, yaml=yaml)
-    return see(address_of(values, searched))
+    else:
+        plan_sweep(context, asked_by(document), ask_hub=False)
 
 
 def _placed(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], InvalidError | None]:
@@ -107,13 +102,6 @@ def asked_by(document: Mapping[str, Any]) -> SweepRequest:
     return asked
 
 
-def values_of(document: Mapping[str, Any]) -> Values:
-    """The texts of the form that say what a document does, but for those fields of it that are wrong."""
-    return defaults(None, "") | texts_of_settings(
-        _sound(StudyRequest if "search" in document else SweepRequest, document)
-    )
-
-
 def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
     known = (*kind.model_fields, *Search.model_fields)
     try:
@@ -125,8 +113,9 @@ def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
         raise InvalidError(complaint.sentence, place[-1] if place[0] == "search" else place[0]) from error
 
 
-def _sound(kind: type[BaseModel], document: Mapping[str, Any]) -> Mapping[str, Any]:
+def _sound(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a document says, with the defaults of what it does not, but for those fields of it that are wrong."""
+    kind = StudyRequest if "search" in document else SweepRequest
     try:
         return kind.model_validate(document).model_dump(mode="json")
     except ValidationError as error:

@@ -2,13 +2,15 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from fastapi import Request
 
+from app.context import Context
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset
+from app.errors import InvalidError
 from app.services.relaunch import plain, yaml_of
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
@@ -70,6 +72,18 @@ def ways_of_sweep(server: Server, request: SweepRequest | StudyRequest, dataset:
         Way("Python", server.python(f"experiment = isoscope.sweep({_written(said)})", "isoscope.wait(experiment)")),
         Way("YAML", yaml),
     ]
+
+
+def ways_of_form(
+    request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
+) -> list[Way]:
+    """What the form of a sweep or a search means, as ``parse`` reads it; nothing where it means no request."""
+    if dataset is None:
+        return []
+    try:
+        return ways_of_sweep(Server.of(request, context.settings), parse(), dataset)
+    except InvalidError:
+        return []
 
 
 def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -> list[Way]:
