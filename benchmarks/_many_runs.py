@@ -35,6 +35,16 @@ LABELS = {"model": "all-MiniLM-L6-v2", "text_columns": ["text"], "label_column":
 CONFIG = TrainingConfig.model_validate(LABELS)
 
 
+def new_context(folder: str) -> Context:
+    """Databases without a row, in a data folder or where ISOSCOPE_DATABASE_URL says."""
+    settings = Settings(data_dir=folder, sample=False)
+    settings.create_folders()
+    context = create_context(settings)
+    upgrade(context.sessions.kw["bind"])
+    migrate(settings.queue)
+    return context
+
+
 def fill(context: Context, runs: int, experiments: int, steps: int, *, waiting: int = 0) -> list[str]:
     """Write so many runs in all, of so many steps each, the last ``waiting`` of them queued; return the experiments."""
     draw = random.Random(0)
@@ -134,11 +144,7 @@ def main() -> None:
     for name, default in (("runs", 10_000), ("experiments", 20), ("steps", 200), ("waiting", 50)):
         parser.add_argument(f"--{name}", type=int, default=default)
     asked = parser.parse_args()
-    settings = Settings(data_dir=asked.folder, sample=False)
-    settings.create_folders()
-    context = create_context(settings)
-    upgrade(context.sessions.kw["bind"])
-    migrate(settings.queue)
+    context = new_context(asked.folder)
     began = time.perf_counter()
     ids = fill(context, asked.runs, asked.experiments, asked.steps, waiting=asked.waiting)
     context.close()

@@ -3,7 +3,6 @@
 Run: python -m benchmarks.drawing, where there is a chromium
 """
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -11,16 +10,12 @@ from urllib.parse import quote
 
 from playwright.sync_api import Page, sync_playwright
 
-from app.db.migration import upgrade
-from app.main import create_context
-from app.queue import migrate
-from app.settings import Settings
-from benchmarks._many_runs import fill
+from benchmarks._chromium import ARGUMENTS, CHROMIUM
+from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, rounds_asked, table
 from benchmarks._web import web_process
 
 RUNS = (10, 100, 1000)
-ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 PATIENCE_MILLISECONDS = 60_000
 MARKS = "() => document.querySelectorAll('#figure-isotropy .scatterlayer .point').length"
 DRAWN = f"(runs) => ({MARKS})() >= runs"
@@ -37,7 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = _paths(folder)
         with web_process(folder) as url, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             pages: dict[str, Callable[[], object]] = {}
             plots: dict[str, Callable[[], object]] = {}
             for runs, path in paths.items():
@@ -56,11 +51,7 @@ def main() -> None:
 
 def _paths(folder: str) -> dict[int, str]:
     """Where the single runs of an experiment of so many are drawn."""
-    settings = Settings(data_dir=folder, sample=False)
-    settings.create_folders()
-    context = create_context(settings)
-    upgrade(context.sessions.kw["bind"])
-    migrate(settings.queue)
+    context = new_context(folder)
     found = {runs: fill(context, runs=runs, experiments=1, steps=2)[0] for runs in RUNS}
     context.close()
     return {runs: f"/compare/runs?view=isotropy&seeds=1&q={quote(f'experiment={row}')}" for runs, row in found.items()}

@@ -20,16 +20,12 @@ from sqlalchemy import func, select
 
 from app.context import Context
 from app.db.config import RunConfig, TrainingConfig
-from app.db.migration import upgrade
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.main import create_context
-from app.queue import migrate
 from app.services.embeddings import Incoming, commit_embedding, create_embedding
-from app.settings import Settings
-from benchmarks._many_runs import fill
+from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
 from benchmarks._web import web_process
 from workers.inspection import inspect_embedding
@@ -95,11 +91,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or temporary
-        settings = Settings(data_dir=folder, sample=False)
-        settings.create_folders()
-        context = create_context(settings)
-        upgrade(context.sessions.kw["bind"])
-        migrate(settings.queue)
+        context = new_context(folder)
         named, about = many_rows(context, asked.runs) if asked.runs else few_rows(context)
         database = context.sessions.kw["bind"].dialect.name
         context.close()

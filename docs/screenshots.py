@@ -6,7 +6,6 @@ Run: python -m docs.screenshots FOLDER [--url URL]
 import argparse
 import csv
 import io
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
+from benchmarks._chromium import ARGUMENTS, CHROMIUM
 from isoscope.client import Isoscope
 from tests.ports import free_port
 from tests.serving import Serving
@@ -35,7 +35,6 @@ PATIENCE_MILLISECONDS = 120_000
 LONG_MILLISECONDS = 900_000
 """For a dry run, which waits for the run before it."""
 PATIENCE_SECONDS = 3 * 3600
-ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 
 
 class Tour:
@@ -185,7 +184,7 @@ def main() -> None:
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     with dashboard(asked.folder.resolve(), asked.url) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
         page.set_default_timeout(PATIENCE_MILLISECONDS)
         expect.set_options(timeout=PATIENCE_MILLISECONDS)

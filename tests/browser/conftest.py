@@ -1,6 +1,5 @@
 """Real Chromium on the real thing: every message of its console is a failure."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,17 +7,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from benchmarks._chromium import ARGUMENTS, CHROMIUM
 from tests.filled import Filled, empty_dashboard, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
 PATIENCE_MILLISECONDS = 60_000
 SCREEN = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
-# The processor draws what graphics would.
-ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-ARGUMENTS += ["--disable-background-networking", "--no-first-run", "--disable-sync"]
+QUIET = ["--disable-background-networking", "--no-first-run", "--disable-sync"]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +23,7 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine: install the package chromium to run the browser tests")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS + QUIET)
         yield browser
         browser.close()
 

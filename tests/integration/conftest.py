@@ -6,6 +6,7 @@ a lock, the queue, a search or a file of rows may do otherwise on the other data
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -29,6 +30,12 @@ def databases_of(test: pytest.Item) -> list[str]:
     if marker is None:
         return ["sqlite", "postgresql"]
     return ["postgresql"] if marker.args == ("postgresql",) and is_here() else ["sqlite"]
+
+
+@pytest.fixture(scope="module")
+def trained_once() -> dict[str, Any]:
+    """What is trained for the first test of a module that wants it, and is the same for the others."""
+    return {}
 
 
 @pytest.fixture

@@ -45,12 +45,6 @@ def launch(client):
     return launch
 
 
-@pytest.fixture(scope="module")
-def trained_once():
-    """What is trained for the first test that wants it, and is the same for the others."""
-    return {}
-
-
 @pytest.fixture
 def whole(trained_once, launch, context):
     """What a run comes to that nobody stopped."""

@@ -109,12 +109,6 @@ def training(settings, make_run, get_run, monkeypatch):
     job.join()
 
 
-@pytest.fixture(scope="module")
-def trained_once():
-    """What is trained for the first test that wants it, and is the same for the others."""
-    return {}
-
-
 @pytest.fixture
 def whole(trained_once, settings, make_run, get_run):
     """A run of CONFIG of which no process was killed."""

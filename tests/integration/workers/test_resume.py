@@ -30,12 +30,6 @@ def often(settings, monkeypatch):
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 
-@pytest.fixture(scope="module")
-def trained_once():
-    """What is trained for the first test that wants it, and is the same for the others, on either database."""
-    return {}
-
-
 @pytest.fixture
 def whole(trained_once, settings, make_run, get_run):
     """What a run of CONFIG comes to that nobody stopped."""

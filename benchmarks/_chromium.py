@@ -1,0 +1,8 @@
+"""The Chromium of this machine, and how it draws where there is no graphics card."""
+
+import shutil
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
+# The processor draws what graphics would.
+ARGUMENTS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
