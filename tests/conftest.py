@@ -29,9 +29,9 @@ from workers.reconcile import wanted
 
 
 def pytest_configure() -> None:
-    """Tiny models gain nothing from threads, which wait for one another where cores are few."""
-    torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
+    """Tiny models gain nothing from threads, which wait for one another where cores are few: one, if not said else."""
+    threads = os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(int(threads))
 
 
 def pytest_collection_finish() -> None:
