@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test processors faults lint format bench screenshots clean
+.PHONY: help run test processors pythons faults lint format bench screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,9 @@ processors: $(VENV)/.test ## Run the numeric tests with the kernels of other pro
 	  echo "== Numeric tests with $$kernels"; \
 	  env $$kernels $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERIC_TESTS) || exit 1; \
 	done
+
+pythons: $(VENV)/.test ## Start Isoscope and run the contract tests on every Python from 3.11 on that is here
+	@$(BIN)/python -m tests.pythons
 
 faults: $(VENV)/.test ## Run the long tests: fuzzers, machines that die at random, the images' build steps
 	@echo "== Running the long tests, half an hour or more"
