@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test faults lint format bench screenshots clean
+.PHONY: help run test processors pythons faults lint format bench screenshots clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 	@echo "== Starting Isoscope"
@@ -17,6 +17,21 @@ run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 test: lint ## Lint, check types and import rules, run every test
 	@echo "== Running the tests"
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Each computes by other kernels: the oldest of all libraries, then those of AVX2 with more threads than a test asks for.
+PROCESSORS := \
+  "ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem OMP_NUM_THREADS=1" \
+  "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OMP_NUM_THREADS=3"
+NUMERIC_TESTS := $(addprefix tests/,oracle property unit/isotropy unit/playground unit/statistics unit/workers)
+
+processors: $(VENV)/.test ## Run the numeric tests with the kernels of other processors
+	@for kernels in $(PROCESSORS); do \
+	  echo "== Numeric tests with $$kernels"; \
+	  env $$kernels $(BIN)/python -m pytest -q -n 2 --dist worksteal $(NUMERIC_TESTS) || exit 1; \
+	done
+
+pythons: $(VENV)/.test ## Start Isoscope and run the contract tests on every Python from 3.11 on that is here
+	@$(BIN)/python -m tests.pythons
 
 faults: $(VENV)/.test ## Run the long tests: fuzzers, machines that die at random, the images' build steps
 	@echo "== Running the long tests, half an hour or more"

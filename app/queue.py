@@ -19,8 +19,11 @@ from sqlalchemy.pool import NullPool
 
 from app.db.models import DEFAULT_PRIORITY
 from app.db.session import cause, create_database_engine, hold
+from app.sqlite_clock import add_clock_to_all_connections
 
 logger = logging.getLogger(__name__)
+
+add_clock_to_all_connections()
 
 APPLICATION = "isoscope"
 # Pinned: by default the version is a hash of the source, and an upgrade would strand interrupted jobs.
@@ -128,6 +131,17 @@ class JobQueue:
             for job in jobs:
                 options = _options(job)
                 self._client.enqueue_in_transaction(connection, options, job.kind.value, job.row_id)
+
+    def try_insert(self) -> None:
+        """Write a job and take it back, in one transaction.
+
+        Raises SQLAlchemyError where no job can be written.
+        """
+        job = Job(JobKind.DRY_RUN, "rehearsal")
+        with self._engine.connect() as connection:
+            hold(connection)
+            self._client.enqueue_in_transaction(connection, _options(job), job.kind.value, job.row_id)
+            connection.rollback()
 
     def cancel(self, *jobs: Job) -> None:
         """Take jobs back: a waiting one never starts, a running one is stopped within about a second."""

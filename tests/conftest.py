@@ -1,15 +1,14 @@
 """What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
 
 import gc
-import os
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -19,19 +18,19 @@ from app.db.session import create_database_engine
 from app.main import create_app, create_context
 from app.queue import migrate
 from app.settings import Settings
-from tests.lab import Machine
 from tests.ports import free_port
 from tests.postgresql import NotHereError, PostgreSQL
 from tests.serving import Serving
-from tests.tiny import save_tiny_models
-from workers.jobs import WORK
-from workers.reconcile import wanted
+
+if HAS_WORKER := find_spec("torch") is not None:
+    from tests.worker_fixtures import limit_threads, machine, models_dir, work
+
+    __all__ = ["machine", "models_dir", "work"]
 
 
 def pytest_configure() -> None:
-    """Tiny models gain nothing from threads, which wait for one another where cores are few."""
-    torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
+    if HAS_WORKER:
+        limit_threads()
 
 
 def pytest_collection_finish() -> None:
@@ -121,29 +120,6 @@ def client(context: Context, make_app: Callable[[Settings], FastAPI]) -> Iterato
         yield client
 
 
-@pytest.fixture
-def work(context: Context) -> Callable[[], int]:
-    """Do all jobs that rows wait for, in this process, and say how many there were."""
-
-    def do_all() -> int:
-        done = 0
-        while jobs := wanted(context.sessions):
-            for job in jobs:
-                WORK[job.kind](job.row_id, context.settings, "cpu")
-                done += 1
-        return done
-
-    return do_all
-
-
-@pytest.fixture(scope="session")
-def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A models directory with a tiny model of each kind, `tiny-bert` among them."""
-    folder = tmp_path_factory.mktemp("models")
-    save_tiny_models(folder)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def serving_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """One empty dashboard for all tests that only look."""
@@ -164,20 +140,6 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
     yield start
     for one in started:
         one.stop()
-
-
-@pytest.fixture
-def machine(context: Context, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
-    """Start a worker on a further machine."""
-    started: list[Machine] = []
-
-    def start(name: str, database_url: str | None = None) -> Machine:
-        started.append(Machine(name, context, tmp_path, database_url))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.lose()
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from pathlib import Path
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, insert
 
 from alembic import command
+from app.db.models import Dataset, DatasetOrigin
 from app.db.session import hold, shown
 from app.errors import ConflictError
 
@@ -26,6 +27,17 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
         raise ConflictError(f"{found} {INSTALL_NEWER}")
     with altering(engine) as connection:
         command.upgrade(_config(connection=connection), revision)
+
+
+def try_insert(engine: Engine) -> None:
+    """Write a row and take it back, in one transaction.
+
+    Raises SQLAlchemyError where no row can be written.
+    """
+    with engine.connect() as connection:
+        hold(connection, "rehearsal")
+        connection.execute(insert(Dataset).values(name="rehearsal", origin=DatasetOrigin.NAMED, columns=[]))
+        connection.rollback()
 
 
 def downgrade(engine: Engine, revision: str) -> None:

@@ -1,19 +1,20 @@
 """The two databases: reachable, and with the tables that this version needs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, Engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.migration import INSTALL_NEWER, current_revision, known_revisions, unknown_revision
+from app.db.migration import INSTALL_NEWER, current_revision, known_revisions, try_insert, unknown_revision
 from app.db.session import cause, create_database_engine, shown
 from app.queue import JobQueue
 from app.settings import Settings
 from isoscope.finding import Finding, ok, problem
 
 MIGRATE = "Run: isoscope migrate"
+WRITABLE = "Check that its user may write to it and that its disk has free space."
 
 
 class UnusableError(Exception):
@@ -25,7 +26,7 @@ class UnusableError(Exception):
 
 
 def metrics_database(settings: Settings) -> Iterator[Finding]:
-    """Whether rows can be read, and whether their tables are those of this version."""
+    """Whether rows can be read and written, and whether their tables are those of this version."""
     check = "metrics database"
     try:
         with reached(check, "ISOSCOPE_DATABASE_URL", settings.database) as engine:
@@ -34,7 +35,7 @@ def metrics_database(settings: Settings) -> Iterator[Finding]:
             if current is None:
                 yield problem(check, f"{shown(engine.url)} answers, and has none of Isoscope's tables.", MIGRATE)
             elif current == known[0]:
-                yield ok(check, f"{at}, the newest.")
+                yield _written(check, shown(engine.url), lambda: try_insert(engine)) or ok(check, f"{at}, the newest.")
             elif (newer := unknown_revision(engine)) is not None:
                 yield problem(check, newer, INSTALL_NEWER)
             else:
@@ -49,7 +50,7 @@ def metrics_database(settings: Settings) -> Iterator[Finding]:
 
 
 def queue_database(settings: Settings) -> Iterator[Finding]:
-    """Whether the job engine's tables can be read."""
+    """Whether the job engine's tables can be read and written."""
     check = "queue database"
     try:
         with reached(check, "ISOSCOPE_QUEUE_URL", settings.queue) as engine:
@@ -59,11 +60,21 @@ def queue_database(settings: Settings) -> Iterator[Finding]:
             except SQLAlchemyError:
                 yield problem(check, f"{shown(engine.url)} answers, and lacks tables of the job engine.", MIGRATE)
             else:
-                yield ok(check, f"{shown(engine.url)} answers; it knows {jobs} waiting or running jobs.")
+                fine = ok(check, f"{shown(engine.url)} answers; it knows {jobs} waiting or running jobs.")
+                yield _written(check, shown(engine.url), queue.try_insert) or fine
             finally:
                 queue.close()
     except UnusableError as error:
         yield error.finding
+
+
+def _written(check: str, url: str, try_insert: Callable[[], None]) -> Finding | None:
+    """The problem of a database that takes no row; None where it takes one. The row is taken back."""
+    try:
+        try_insert()
+    except SQLAlchemyError as error:
+        return problem(check, f"{url} can be read but not written: {cause(error)}.", WRITABLE)
+    return None
 
 
 @contextmanager

@@ -20,6 +20,10 @@ from scipy.stats import entropy
 
 from isotropy.prominence import least_entropy, prominent_bars
 from isotropy.topology import bar_entropy, barcode, persistent_entropy, spanning_tree
+from tests.rounding import likely
+
+OF_FLOAT32 = 2 * likely(300, torch.float32)
+"""Part by which a distance of float32 in 300 dimensions may be off: 2e-5."""
 
 
 def cloud(n, d, seed=0):
@@ -114,14 +118,14 @@ def test_bars_of_word2vec_are_those_of_gudhi_and_single_linkage(word2vec):
 
 
 def test_bars_of_float32_word2vec_are_those_of_float64(word2vec):
-    np.testing.assert_allclose(barcode(word2vec[:1000]), barcode(word2vec[:1000].double()), rtol=1e-6)
+    np.testing.assert_allclose(barcode(word2vec[:1000]), barcode(word2vec[:1000].double()), rtol=OF_FLOAT32)
 
 
 def test_bars_of_word2vec_stay_what_they_were(word2vec):
     lengths = barcode(word2vec[:1000])
     assert len(lengths) == 999
-    assert float(lengths[-1]) == pytest.approx(3.65907047, rel=1e-6)
-    assert persistent_entropy(lengths).value == pytest.approx(6.87697640, rel=1e-6)
+    assert float(lengths[-1]) == pytest.approx(3.65907047, rel=OF_FLOAT32)
+    assert persistent_entropy(lengths).value == pytest.approx(6.87697640, rel=OF_FLOAT32)
     assert prominent_bars(lengths).value == 22
 
 

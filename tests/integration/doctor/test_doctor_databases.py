@@ -3,12 +3,15 @@ import socket
 import sqlite3
 from contextlib import closing
 
+import pytest
 from sqlalchemy import text
 
 from app.db import migration
+from app.errors import ConflictError
 from app.settings import Settings
 from isoscope.checks.databases import metrics_database, queue_database
 from isoscope.finding import Level
+from isoscope.migration import migrate
 
 
 def metrics(tmp_path, url: str):
@@ -90,3 +93,30 @@ def test_a_server_that_never_answers_is_given_up(tmp_path):
         [finding] = metrics(tmp_path, f"postgresql://isoscope@127.0.0.1:{silent.getsockname()[1]}/isoscope")
     assert finding.level is Level.PROBLEM
     assert "timeout expired" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("check", "file", "table"),
+    [(metrics_database, "isoscope", "datasets"), (queue_database, "queue", "workflow_status")],
+)
+@pytest.mark.one_database("sqlite")
+def test_a_database_that_takes_no_row_is_a_problem_and_migrate_says_so(context, check, file, table):
+    [fine] = check(context.settings)
+    assert fine.level is Level.OK
+    with closing(sqlite3.connect(context.settings.root / f"{file}.sqlite")) as connection:
+        connection.execute(f"create trigger full before insert on {table} begin select raise(abort, 'no room'); end")
+        connection.commit()
+    [finding] = check(context.settings)
+    assert finding.level is Level.PROBLEM
+    assert finding.found.endswith(f"{file}.sqlite can be read but not written: no room.")
+    assert finding.advice == "Check that its user may write to it and that its disk has free space."
+    with pytest.raises(ConflictError, match=f"{file}.sqlite can be read but not written: no room"):
+        migrate(context.settings)
+
+
+def test_what_was_tried_is_not_kept(context):
+    list(metrics_database(context.settings))
+    list(queue_database(context.settings))
+    assert context.queue.active() == set()
+    with context.sessions() as session:
+        assert session.scalar(text("select count(*) from datasets")) == 0

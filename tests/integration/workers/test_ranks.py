@@ -16,6 +16,7 @@ from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.errors import InvalidError
 from app.storage import open_storage
+from tests.rounding import apart
 from tests.unit.workers.test_memory import config
 from tests.waiting import wait_for
 from workers.failure import Failure
@@ -37,6 +38,10 @@ ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "beside": {"cosreg": 1
 ENTROPY = {"regularizer": "entropy", "entropy_bars": "all", "beside": {"istar_unbiased": 1.0, "spectrum": 1e-3}}
 
 
+A_STEP = apart(100, torch.float32)
+"""More than a loss of these tiny models goes through in a step, and what Adam makes of it in five."""
+
+
 @pytest.fixture
 def no_dropout(models_dir):
     folder = models_dir / "no-dropout"
@@ -52,7 +57,7 @@ def no_dropout(models_dir):
 @pytest.mark.parametrize(
     # Bars are differences of float32 numbers that are much alike, and Adam makes the least gradients large.
     ("options", "rel"),
-    [(ISTAR, 1e-6), (ACCUMULATED, 1e-6), (ENTROPY, 1e-4)],
+    [(ISTAR, A_STEP), (ACCUMULATED, A_STEP), (ENTROPY, 1e-4)],
     ids=["istar", "accumulated", "entropy"],
 )
 def test_two_processes_take_the_steps_of_one(settings, make_run, get_run, options, rel):

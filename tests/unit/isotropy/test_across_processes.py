@@ -11,12 +11,16 @@ from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from tests.ranks import results_of_ranks
+from tests.rounding import apart
 
 D = 6
 SPLITS = {"unequal": (13, 5), "one without rows": (18, 0)}
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-CLOSE = {"float64": 1e-9, "float32": 3e-6}
-"""Of the greatest of the gradient: the model's own sums over rows are rounded too."""
+GRID = 16
+"""Rows and weights are multiples of 1 / 16, so that no point is rounded: only what is made of the points may differ."""
+ROWS = 18
+ROUNDINGS = ROWS**2 + D**2
+"""More than any number goes through: a sum over all pairs of rows, then one over all pairs of dimensions."""
 
 
 def shrunk(across):
@@ -56,8 +60,8 @@ PENALTIES = {
 
 def batch(dtype):
     generator = torch.Generator().manual_seed(1)
-    x = 0.5 + torch.randn(18, D, dtype=torch.float64, generator=generator) * torch.arange(1, D + 1)
-    return x.to(dtype), torch.randint(3, (18,), generator=generator)
+    x = 0.5 + torch.randn(ROWS, D, dtype=torch.float64, generator=generator) * torch.arange(1, D + 1)
+    return ((x * GRID).round() / GRID).to(dtype), torch.randint(3, (ROWS,), generator=generator)
 
 
 def step(penalty, model, x, labels):
@@ -68,10 +72,20 @@ def step(penalty, model, x, labels):
     return float(value.detach()), gradient.tolist()
 
 
+def conditions(penalty, x, labels):
+    """What roundings are relative to: of the value, and of the greatest element of the gradient."""
+    model, points = model_of(torch.float64), []
+    model.register_forward_hook(lambda *call: points.append(call[2]) or call[2].retain_grad())
+    value, _ = step(penalty, model, x, labels)
+    used = [(one.detach(), one.grad) for one in points if one.grad is not None]
+    size = abs(value) + sum(float((one * gradient).abs().sum()) for one, gradient in used)
+    return size, max((float((gradient.abs().T @ x.abs()).max()) for _, gradient in used), default=0)
+
+
 def model_of(dtype):
     model = torch.nn.Linear(D, D, bias=False, dtype=dtype)
     with torch.no_grad():
-        model.weight.copy_(torch.eye(D) + torch.arange(float(D * D)).view(D, D).sin() / 4)
+        model.weight.copy_(torch.eye(D) + (torch.arange(float(D * D)).view(D, D).sin() * GRID / 4).round() / GRID)
     return model
 
 
@@ -136,10 +150,11 @@ def test_two_processes_have_the_penalty_and_the_gradient_of_one(ranks, name, spl
     value, gradient = step(PENALTIES[name](True), model_of(DTYPES[kind]), *batch(DTYPES[kind]))
     gradient = torch.tensor(gradient, dtype=torch.float64)
     assert gradient.any()
+    size, pull = conditions(PENALTIES[name](True), *batch(torch.float64))
     for rank in ranks:
         theirs, their_gradient = rank[name, split, kind]
-        assert theirs == pytest.approx(value, rel=min(CLOSE[kind], 1e-6))
-        atol = CLOSE[kind] * float(gradient.abs().max())
+        assert theirs == pytest.approx(value, rel=0, abs=apart(ROUNDINGS, DTYPES[kind], size))
+        atol = apart(ROUNDINGS, DTYPES[kind], max(pull, float(gradient.abs().max())))
         torch.testing.assert_close(torch.tensor(their_gradient, dtype=torch.float64), gradient, rtol=0, atol=atol)
 
 

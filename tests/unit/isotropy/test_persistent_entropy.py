@@ -5,6 +5,10 @@ import torch
 
 from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.topology import bar_entropy, barcode
+from tests.rounding import apart
+
+A_FEW = apart(60, torch.float32)
+"""What the entropy of 29 bars in 4 dimensions may lose: distances, their sum, and a sum of logarithms."""
 
 
 def on_a_line(*steps):
@@ -113,7 +117,7 @@ def test_two_points_have_one_bar_of_entropy_0_and_no_gradient_but_of_the_cluster
 def test_duplicates_change_nothing():
     x = points()
     doubled = PersistentEntropy(1.0)(torch.cat([x, x]))
-    assert float(doubled) == pytest.approx(float(PersistentEntropy(1.0)(x)), rel=1e-6)
+    assert float(doubled) == pytest.approx(float(PersistentEntropy(1.0)(x)), rel=A_FEW)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -123,7 +127,7 @@ def test_half_precision_points_get_a_float32_penalty_and_a_gradient_of_their_own
     penalty.backward()
     assert penalty.dtype == torch.float32
     exact = PersistentEntropy(1.0, bars="all")(x.detach().double())
-    assert float(penalty.detach()) == pytest.approx(float(exact), rel=1e-6)
+    assert float(penalty.detach()) == pytest.approx(float(exact), rel=A_FEW)
     assert x.grad.dtype == dtype
     assert x.grad.any()
 

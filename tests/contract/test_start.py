@@ -1,0 +1,40 @@
+"""What `make run` starts takes work and ends; on a Python without torch the web process alone, as in its image."""
+
+import io
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from httpx2 import Client
+
+from isoscope.doctor import EVERYTHING, findings
+from isoscope.finding import Level
+from tests.serving import served
+
+
+@pytest.fixture
+def cloud_file(cloud):
+    file = io.BytesIO()
+    np.save(file, cloud)
+    return {"file": ("cloud.npy", file.getvalue())}
+
+
+def test_doctor_finds_no_problem(context, monkeypatch):
+    monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
+    assert [str(found) for found in findings(EVERYTHING) if found.level is Level.PROBLEM] == []
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="There is no torch here, so no worker.")
+def test_the_dashboard_measures_an_upload_and_ctrl_c_ends_it(serving, cloud_file):
+    dashboard = serving()
+    made = dashboard.post("/api/embeddings?commit=auto", files=cloud_file)
+    path = f"/api/embeddings/{made['id']}"
+    dashboard.wait_for(lambda: dashboard.get(path)["status"] == "ready", "measurements")
+    assert dashboard.stop() == 0
+
+
+def test_the_web_process_takes_an_upload_and_its_job(context, cloud_file):
+    with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
+        made = client.post("/api/embeddings?commit=auto", files=cloud_file)
+        assert made.status_code == 201
+    assert context.queue.active() == {f"inspect-{made.json()['id']}"}

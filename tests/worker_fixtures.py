@@ -1,0 +1,59 @@
+"""What tests share that takes a worker, and so torch; the web process and its tests do without."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from app.context import Context
+from tests.lab import Machine
+from tests.tiny import save_tiny_models
+from workers.jobs import WORK
+from workers.reconcile import wanted
+
+__all__ = ["limit_threads", "machine", "models_dir", "work"]
+
+
+def limit_threads() -> None:
+    """Take one thread, if not told else: tiny models gain nothing from more, which wait for one another."""
+    threads = os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(int(threads))
+
+
+@pytest.fixture
+def work(context: Context) -> Callable[[], int]:
+    """Do all jobs that rows wait for, in this process, and say how many there were."""
+
+    def do_all() -> int:
+        done = 0
+        while jobs := wanted(context.sessions):
+            for job in jobs:
+                WORK[job.kind](job.row_id, context.settings, "cpu")
+                done += 1
+        return done
+
+    return do_all
+
+
+@pytest.fixture(scope="session")
+def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A models directory with a tiny model of each kind, `tiny-bert` among them."""
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny_models(folder)
+    return folder
+
+
+@pytest.fixture
+def machine(context: Context, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """Start a worker on a further machine."""
+    started: list[Machine] = []
+
+    def start(name: str, database_url: str | None = None) -> Machine:
+        started.append(Machine(name, context, tmp_path, database_url))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.lose()
