@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
-from app.db.models.states import FailureCause, Phase, RunStatus
+from app.db.models.states import FailureCause, Phase, RunStatus, Split
 from app.db.penalty import Regularizer
 from app.db.types import new_id, utcnow
 
@@ -74,12 +74,16 @@ class Run(Base):
     results: Mapped[dict[str, Any] | None]
     """Further metrics, measures by layer, the reference's own protocol, numbers of rows and tokens.
 
+    ``trivial`` and ``constant_prediction`` are told in ``app.db.trivial``, ``divergence`` in ``app.db.divergence``.
+
     ``by_layer`` is ``{measure: {"values": [first layer first], "reasons": [null where there is a value]}}``, with the
     points behind each in ``by_layer_n``: tokens, texts (``isoscore_unbiased``), or sentence vectors of texts (the last
     three). ``sentences`` tells how these are pooled, and of those of the last layer the value, reason and n of each
     measure. ``reference`` is IsoScore★ of such vectors by layer under the reference's own protocol, with zeta, pooling
     and n.
     """
+    learning: Mapped[dict[str, Any] | None]
+    """Of ``results`` what ``app.db.trivial.LEARNING`` names: lists and figures of many runs do not read the rest."""
     notes: Mapped[list[str]] = mapped_column(default=list)
     """What happened on the way and has to be known, such as a batch that had to be halved."""
     log: Mapped[str | None] = mapped_column(Text)
@@ -142,6 +146,18 @@ class RunFigure(Base):
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     slug: Mapped[str] = mapped_column(String(40), primary_key=True)
     data: Mapped[dict[str, Any]]
+
+
+class RunPredictions(Base):
+    """What a run predicted for each row of a split of its data set; ``app.db.predictions`` packs and reads it."""
+
+    __tablename__ = "run_predictions"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    split: Mapped[Split] = mapped_column(primary_key=True)
+    n: Mapped[int]
+    """Rows."""
+    data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class Worker(Base):
