@@ -120,8 +120,8 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
 )
 def test_where_nothing_varies_there_is_a_reason(x, reason):
     assert found(x, ["a"] * len(x)) == {
-        "n": len(x), "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None, "density": None,
-        "reason": reason,
+        "n": len(x), "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None,
+        "density": None, "reason": reason,
     }  # fmt: skip
 
 
