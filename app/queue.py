@@ -76,8 +76,13 @@ class Job:
 
     @property
     def queue(self) -> str:
-        """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it."""
-        return "gpu" if self.kind in MODEL_KINDS else "measure"
+        """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it.
+
+        A trial of the lab has a third, as somebody looks at the page: it waits for no measuring either.
+        """
+        if self.kind in MODEL_KINDS:
+            return "gpu"
+        return "lab" if self.kind is JobKind.POSTPROCESS else "measure"
 
     @property
     def priority(self) -> int:
@@ -243,7 +248,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2) -> Iterator[None]:
-    """Take jobs of both queues and run them with ``execute`` for as long as the context is open.
+    """Take jobs of all queues and run them with ``execute`` for as long as the context is open.
 
     ``slot`` names this worker for the engine: stable, so that it gets its interrupted jobs back at the next
     start, and held by a lock, because two workers of one name would run the same job twice. ``execute`` is
@@ -271,7 +276,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
         )
     )
     try:
-        DBOS.listen_queues(["gpu", "measure"])
+        DBOS.listen_queues(["gpu", "measure", "lab"])
         DBOS.launch()
         DBOS.register_queue("gpu", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
         DBOS.register_queue(
@@ -280,6 +285,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
             polling_interval_sec=0.25,
             on_conflict="always_update",
         )
+        DBOS.register_queue("lab", worker_concurrency=1, polling_interval_sec=0.25, on_conflict="always_update")
         yield
     finally:
         DBOS.destroy(workflow_completion_timeout_sec=0, destroy_registry=True)

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Contents
 from app.formats.matrix import Matrix, select
-from app.formats.proposal import doubtful, propose
+from app.formats.proposal import doubtful, excluded, propose
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
@@ -78,6 +78,8 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[
     yield f"points n = {cloud.n:,}, dimensions d = {cloud.d:,}"
     if cloud.n_left_out:
         yield f"rows left out for NaN or infinity: {cloud.n_left_out:,}"
+    if left_out := excluded(matrix.contents, matrix.selection):
+        yield f"columns that are no part of the vector: {listed(left_out)}; --vectors names others"
     for one in doubtful(matrix.contents, matrix.selection):
         yield f"{one.name} is taken as a coordinate; if it is a label: --labels {one.name}"
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"

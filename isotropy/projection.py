@@ -47,18 +47,19 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
         names_of: gives the names of rows by their places among all, int64 [m]; None where rows have none.
 
     Returns:
-        ``{"n", "x": [], "y": [], "shares": [of the variance, 2], "names", "labels", "density", "reason"}``, coordinates
-        to five digits. ``names`` are of the points drawn, cut to ``NAME_CHARACTERS``, or None. ``labels`` is
-        ``{"names": [], "codes": []}`` of the points drawn, greatest classes first, then an empty name for the points
-        without a label or of a class beyond ``MAX_NAMES``; None where nothing is labelled.
+        ``{"n", "x": [], "y": [], "rows": [], "shares": [of the variance, 2], "names", "labels", "density", "reason"}``,
+        coordinates to five digits. ``rows`` are the places of the points drawn among all rows, from 0. ``names`` are
+        theirs, cut to ``NAME_CHARACTERS``, or None. ``labels`` is ``{"names": [], "codes": []}`` of the points drawn,
+        greatest classes first, then an empty name for the points without a label or of a class beyond ``MAX_NAMES``;
+        None where nothing is labelled.
         ``density`` is ``{"x_edges", "y_edges", "counts": [rows of y, of x each], "outside"}`` of all rows; None where
         all are drawn. Where nothing varies, there are no points but a ``reason``.
 
     """
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
         return {
-            "n": cloud.n, "x": [], "y": [], "shares": [None, None], "names": None, "labels": None, "density": None,
-            "reason": reason,
+            "n": cloud.n, "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None,
+            "density": None, "reason": reason,
         }  # fmt: skip
     plane = _Plane(cloud)
     drawn = Sample(min(cloud.n, MAX_POINTS), 2, np.dtype(np.float64), seed)
@@ -74,6 +75,7 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
         "n": cloud.n,
         "x": _rounded(points[:, 0]),
         "y": _rounded(points[:, 1]),
+        "rows": rows.tolist(),
         "shares": plane.shares,
         "names": names and [name[:NAME_CHARACTERS] for name in names],
         "labels": _labels(cloud, rows),

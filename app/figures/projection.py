@@ -47,7 +47,8 @@ def projection(overlay: Overlay) -> Figure:
         title="First two principal components",
         caption=f"{overlay.each(partial(_drawn, most))}. {remarks}",
         table=overlay.stacked(
-            ({"name": _names} if any(one.of(PROJECTION).get("names") for one in overlay.series) else {})
+            ({"row": _rows} if any("rows" in one.of(PROJECTION) for one in overlay.series) else {})
+            | ({"name": _names} if any(one.of(PROJECTION).get("names") for one in overlay.series) else {})
             | {
                 "component_1": lambda one: one.of(PROJECTION)["x"],
                 "component_2": lambda one: one.of(PROJECTION)["y"],
@@ -72,6 +73,12 @@ def _remarks(overlay: Overlay) -> str:
         beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
         remarks.append(f"The shade tells how many of all rows lie there{beyond}.")
     return " ".join(remarks)
+
+
+def _rows(one: Series) -> list[float | None]:
+    """The row of the file that each point is, from 0; None where it was measured before rows were kept."""
+    data = one.of(PROJECTION)
+    return data.get("rows") or [None] * len(data["x"])
 
 
 def _names(one: Series) -> list[str]:

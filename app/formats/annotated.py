@@ -10,6 +10,7 @@ from app.formats.detect import ANNOTATION_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
 from app.formats.layout import MAX_ANNOTATIONS
 from app.formats.npy import read_npy
+from app.formats.quoting import Quoting
 from app.formats.table_file import TableFile, read_lines, read_text_table
 from app.formats.tally import Tally, cell_text
 from app.formats.wording import blaming, shown
@@ -18,13 +19,13 @@ from app.formats.wording import blaming, shown
 class Annotated:
     """Vectors of some contents, with the columns of a second file offered before their own names and labels."""
 
-    def __init__(self, contents: Contents, path: Path, filename: str) -> None:
+    def __init__(self, contents: Contents, path: Path, filename: str, quoting: Quoting | None = None) -> None:
         self._contents = contents
         self.parts = contents.parts
         self.numeric_columns = contents.numeric_columns
         self._filename = filename
         with blaming(filename, "annotations"):
-            offered, self._read = _read_annotations(path, filename)
+            offered, self._read = _read_annotations(path, filename, quoting)
             _require_rows(offered, contents)
         taken = {*contents.numeric_columns, *(own.name for own in contents.annotations)}
         self._original = {f"{name} ({filename})" if name in taken else name: name for name in self._read}
@@ -58,9 +59,9 @@ Readers = dict[str, Callable[[], Iterator[str]]]
 """For each column a function that starts reading its values."""
 
 
-def _read_annotations(path: Path, filename: str) -> tuple[list[Annotation], Readers]:
+def _read_annotations(path: Path, filename: str, quoting: Quoting | None) -> tuple[list[Annotation], Readers]:
     """Describe the first 64 columns of a file in order."""
-    table = _open(path, detect(path, filename, ANNOTATION_FORMATS))
+    table = _open(path, detect(path, filename, ANNOTATION_FORMATS), quoting)
     places = {name: i for i, name in enumerate(table.columns[:MAX_ANNOTATIONS])}
     tally = Tally(places)
     for row in table.rows():
@@ -72,7 +73,7 @@ def _column(table: TableFile, i: int) -> Iterator[str]:
     return (cell_text(row[i]) for row in table.rows())
 
 
-def _open(path: Path, file_format: Format) -> TableFile:
+def _open(path: Path, file_format: Format, quoting: Quoting | None) -> TableFile:
     match file_format:
         case Format.LINES:
             return read_lines(path)
@@ -85,7 +86,7 @@ def _open(path: Path, file_format: Format) -> TableFile:
             from app.formats.parquet import read_parquet  # noqa: PLC0415
 
             return read_parquet(path)
-    return read_text_table(path, file_format)
+    return read_text_table(path, file_format, quoting)
 
 
 def _read_array(path: Path) -> TableFile:

@@ -1,6 +1,7 @@
-"""Vectors in csv and tsv: a row a line, columns of numbers beside columns of names and labels."""
+"""Vectors in csv and tsv: a row a line, columns of numbers or of lists beside columns of names and labels."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -8,12 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from app.errors import InvalidError
-from app.formats.contents import Block
+from app.formats.contents import Block, Part
 from app.formats.detect import Format
 from app.formats.layout import find_layout
+from app.formats.list_cells import parse_list, require_width
+from app.formats.quoting import Quoting
 from app.formats.row_file import RowFile
 from app.formats.tally import Tally, cell_text
-from app.formats.text import Record, records
+from app.formats.text import Record, records, tsv_quoting
 
 SAMPLE_LINES = 1000
 """What a column is, is told by this many lines; all others have to agree."""
@@ -23,22 +26,27 @@ MISSING = frozenset({"", "na", "n/a", "null", "none"})
 class DelimitedFile(RowFile):
     """A csv or tsv file, as ``app.formats.contents.Contents``. Each line is read once here and once by each matrix."""
 
-    def __init__(self, path: Path, file_format: Format) -> None:
-        self._path = path
-        self._format = file_format
-        self._layout = find_layout(list(islice(records(path, file_format), SAMPLE_LINES + 1)))
+    def __init__(self, path: Path, file_format: Format, quoting: Quoting | None = None) -> None:
+        if quoting is None and file_format is Format.TSV:
+            quoting = tsv_quoting(path)
+        self._records_of = partial(records, path, file_format, quoting or Quoting.TEXT)
+        self._layout = find_layout(list(islice(self._records_of(), SAMPLE_LINES + 1)))
         self._place = {column: i for i, column in enumerate(self._layout.columns)}
-        self.parts = []
-        self.numeric_columns = self._layout.numeric
+        self.numeric_columns = [] if self._layout.lists else self._layout.numeric
+        widths: dict[str, int] = {}
         tally = Tally({column: self._place[column] for column in self._layout.annotations})
-        for _, cells in self._records():
+        for line, cells in self._records():
             tally.add(cells)
+            for column in self._layout.lists:
+                values = parse_list(cells[self._place[column]], line, column)
+                require_width(values, widths.setdefault(column, len(values)), line, column)
         self.n = tally.n
+        self.parts = [Part(name=name, n=self.n, d=d, dtype="float64") for name, d in widths.items()]
         self.annotations = tally.annotations()
 
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
-        """Yield the chosen columns in blocks [at most ``step``, columns]."""
-        numbers = self._numbers(list(vectors))
+        """Yield the lists of a column, or the chosen columns, in blocks [at most ``step``, columns]."""
+        numbers = self._lists(vectors) if isinstance(vectors, str) else self._numbers(vectors)
         while block := list(islice(numbers, step)):
             yield np.array(block, np.float64)
 
@@ -48,7 +56,12 @@ class DelimitedFile(RowFile):
         return (cell_text(cells[i]) for _, cells in self._records())
 
     def _records(self) -> Iterator[Record]:
-        return islice(records(self._path, self._format), self._layout.has_header, None)
+        return islice(self._records_of(), self._layout.has_header, None)
+
+    def _lists(self, column: str) -> Iterator[list[float]]:
+        """Yield the lists of a column, row after row."""
+        place = self._place[column]
+        return (parse_list(cells[place], line, column) for line, cells in self._records())
 
     def _numbers(self, columns: list[str]) -> Iterator[list[float]]:
         """Yield the cells of some columns as numbers, row after row."""

@@ -56,16 +56,17 @@ CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]")
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 CONVERSION = (
     "import torch, safetensors.torch\n"
-    'x = torch.load("file.pt", weights_only=True)\n'
-    'safetensors.torch.save_file({"embeddings": x}, "file.safetensors")'
+    'x = torch.load("file.pt", weights_only=True, map_location="cpu")\n'
+    'x = {"embeddings": x} if torch.is_tensor(x) else {k: v for k, v in x.items() if torch.is_tensor(v)}\n'
+    'safetensors.torch.save_file({k: v.detach().contiguous().clone() for k, v in x.items()}, "file.safetensors")'
 )
 TORCH_ADVICE = (
     "This is a pickled PyTorch file. Loading one can run any program hidden in it, so it is never read here. "
-    f"Expected safetensors; these three lines convert it:\n{CONVERSION}"
+    f"Expected safetensors; these lines convert it:\n{CONVERSION}"
 )
 BIN_ADVICE = (
     "The file is named .bin, but is neither a word2vec binary file (a line of two counts, then words) nor safetensors. "
-    f"If PyTorch wrote it, these three lines convert it to safetensors:\n{CONVERSION}"
+    f"If PyTorch wrote it, these lines convert it to safetensors:\n{CONVERSION}"
 )
 PICKLE_ADVICE = (
     "This is a Python pickle. Loading one can run any program hidden in it, so it is never read here. Load it "

@@ -9,10 +9,11 @@ from app.formats.census import Census
 from app.formats.contents import Annotation, Block, Part
 from app.formats.detect import Format
 from app.formats.matrix import Matrix, select
-from app.formats.proposal import doubtful, propose
+from app.formats.proposal import doubtful, excluded, propose
+from app.formats.quoting import Quoting
 from app.formats.selection import Selection
-from app.formats.upload import Upload, open_upload
-from app.formats.wording import shown
+from app.formats.upload import Upload, find_upload_quoting, open_upload
+from app.formats.wording import listed, shown
 
 PREVIEW_ROWS = 5
 PREVIEW_VALUES = 8
@@ -58,6 +59,8 @@ class Inspection(BaseModel):
     preview: list[PreviewRow]
     """The first 5 rows, of each the first 8 values."""
     warnings: list[str]
+    quoting: Quoting | None = None
+    """How the quotes of .tsv files were read; null where there are none."""
 
     def check(self, selection: Selection) -> None:
         """Raise InvalidError, with the field at fault, if the file does not have what ``selection`` names."""
@@ -71,7 +74,8 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
         IsoscopeError: a file cannot be read, holds no matrix, or lacks what is selected.
 
     """
-    file_format, contents = open_upload(upload)
+    quoting = selection.quoting if selection else None
+    file_format, contents = open_upload(upload, quoting)
     matrix = select(contents, selection or propose(contents))
     census = Census()
     preview: list[PreviewRow] = []
@@ -93,6 +97,7 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
         n_duplicate=census.n_duplicate,
         preview=preview,
         warnings=_warnings(matrix, census),
+        quoting=(meant := find_upload_quoting(upload)) and (quoting or meant),
     )
 
 
@@ -131,6 +136,8 @@ def _warnings(matrix: Matrix, census: Census) -> list[str]:
         "neighbours, which leave them out.": census.n_duplicate > 0,
     }
     found = [sentence for sentence, applies in sentences.items() if applies]
+    if left_out := excluded(matrix.contents, matrix.selection):
+        found.append(f"Not part of the vector: {listed(left_out)}. The {matrix.d:,} chosen columns are measured.")
     return found + [
         f"{shown(one.name)} holds whole numbers, {one.n_distinct:,} different ones, and the other columns fractions. "
         "If they are labels, choose them as the labels: then they are no coordinate."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from app.errors import InvalidError
+from app.formats.list_cells import is_list
 from app.formats.text import Record
 
 MAX_ANNOTATIONS = 64
@@ -34,6 +35,8 @@ class Layout:
     columns: list[str]
     numeric: list[str]
     annotations: list[str]
+    lists: list[str]
+    """Columns whose cells are lists of numbers."""
 
 
 def find_layout(sample: list[Record]) -> Layout:
@@ -50,15 +53,19 @@ def find_layout(sample: list[Record]) -> Layout:
     _require_unique(columns, sample[0][0])
 
     kinds = {}
+    lists = []
     for i, column in enumerate(columns):
         cells = [row[i] for row in rows]
+        if _are_lists(cells):
+            lists.append(column)
+            continue
         is_whole = all(WHOLE.fullmatch(cell) for cell in cells)
         kinds[column] = Kind.TEXT if not _is_numeric(cells) else Kind.WHOLE if is_whole else Kind.REAL
     unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
     numeric, annotations = roles(kinds, unnamed)
-    if not numeric:
+    if not numeric and not lists:
         raise InvalidError(_why_no_numbers(lines[-1]))
-    return Layout(has_header, columns, numeric, annotations)
+    return Layout(has_header, columns, numeric, annotations, lists)
 
 
 def roles(kinds: Mapping[str, Kind], counted: Collection[str] = ()) -> tuple[list[str], list[str]]:
@@ -85,6 +92,12 @@ def _is_header(lines: list[list[str]]) -> bool:
         return any(cell.strip() for cell in first)
     counted = numbers in ([str(i + start) for i in range(len(numbers))] for start in (0, 1))
     return counted and any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for row in rows for cell in row)
+
+
+def _are_lists(cells: list[str]) -> bool:
+    """Whether most of the cells that are not empty are lists of numbers, so that the others are mistakes."""
+    filled = [cell for cell in cells if cell.strip()]
+    return sum(map(is_list, filled)) * 2 > len(filled)
 
 
 def _is_numeric(cells: list[str]) -> bool:

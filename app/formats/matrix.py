@@ -50,7 +50,7 @@ class Matrix:
 
 def open_matrix(upload: Upload, selection: Selection) -> Matrix:
     """Open the matrix that ``selection`` makes of the files; the vectors are read as chunks are asked for."""
-    return select(open_upload(upload)[1], selection)
+    return select(open_upload(upload, selection.quoting)[1], selection)
 
 
 def select(contents: Contents, selection: Selection) -> Matrix:

@@ -1,6 +1,7 @@
 """The likeliest selection of a file, which the user sees first."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from app.formats.contents import MAX_DISTINCT, Annotation, Offer
 from app.formats.selection import Selection
@@ -10,17 +11,47 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id"
 
 MAX_DOUBTFUL = 2
 
+NUMBERED = re.compile(r"(.*?)(\d{1,6})")
+MIN_FAMILY = 3
+
 
 def propose(offer: Offer) -> Selection:
-    """Return the array with a telling name or the largest, or all columns of numbers, and what fits beside it."""
+    """Return the array with a telling name or the largest, or the columns that look like a vector, and its annotations.
+
+    Columns that share a name but for a running number, as e0 to e63, are the vector; without such, all columns of
+    numbers are.
+    """
     if not offer.parts:
-        coordinates = set(offer.numeric_columns)
-        return _annotated(offer.numeric_columns, [each for each in offer.annotations if each.name not in coordinates])
+        vectors = find_family(offer.numeric_columns) or offer.numeric_columns
+        coordinates = set(vectors)
+        return _annotated(vectors, [each for each in offer.annotations if each.name not in coordinates])
     part = next(
         (part for name in VECTOR_NAMES for part in offer.parts if part.name.lower() == name),
         max(offer.parts, key=lambda part: part.n * part.d),
     )
     return _annotated(part.name, [each for each in offer.annotations if each.n == part.n])
+
+
+def find_family(columns: Sequence[str]) -> list[str]:
+    """Return the columns of the longest run of names that differ by a running number alone, such as dim_0, dim_1, ...
+
+    Empty where no three columns do.
+    """
+    families: dict[str, dict[int, str]] = {}
+    for column in columns:
+        if match := NUMBERED.fullmatch(column):
+            families.setdefault(match[1], {}).setdefault(int(match[2]), column)
+    runs = [family for family in families.values() if max(family) - min(family) == len(family) - 1]
+    longest = max(runs, key=len, default={})
+    return [column for column in columns if column in set(longest.values())] if len(longest) >= MIN_FAMILY else []
+
+
+def excluded(offer: Offer, selection: Selection) -> list[str]:
+    """Return the columns of numbers that are no part of the vectors, and neither name nor label the rows."""
+    if isinstance(selection.vectors, str):
+        return []
+    used = {*selection.vectors, selection.names, selection.labels}
+    return [column for column in offer.numeric_columns if column not in used]
 
 
 def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Offer
+from app.formats.quoting import Quoting
 from app.formats.wording import listed, shown
 
 
@@ -23,6 +24,8 @@ class Selection(BaseModel):
     names: str | None = None
     labels: str | None = None
     transpose: bool = False
+    quoting: Quoting | None = None
+    """How the quotes of .tsv files are read; null for as they are meant (see ``app.formats.quoting``)."""
 
     @model_validator(mode="before")
     @classmethod

@@ -10,7 +10,8 @@ from pathlib import Path
 from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.labels import NUMBER
-from app.formats.text import lines, records
+from app.formats.quoting import Quoting
+from app.formats.text import Record, lines, records, tsv_quoting
 from app.formats.wording import shown, storable
 
 Scalar = str | int | float
@@ -26,11 +27,16 @@ class TableFile:
     columns: list[str]
     rows: Callable[[], Iterator[Sequence[Scalar | None]]]
     """One value for each column, None where it is missing."""
+    quoting: Quoting | None = None
+    """How the quotes of a tab-separated file are read; None where there are none, and for other formats."""
 
 
-def read_text_table(path: Path, file_format: Format) -> TableFile:
-    """Open a csv or tsv file, whose first line has to name the columns."""
-    first = next(records(path, file_format), None)
+def read_text_table(path: Path, file_format: Format, quoting: Quoting | None = None) -> TableFile:
+    """Open a csv or tsv file, whose first line has to name the columns; quotes as chosen, else as they are meant."""
+    found = tsv_quoting(path) if file_format is Format.TSV else None
+    quoting = found and (quoting or found)
+    read = partial(records, path, file_format, quoting or Quoting.TEXT)
+    first = next(read(), None)
     if first is None:
         raise InvalidError("The file holds blank lines only: expected a line of column names and a line for each row.")
     line, cells = first
@@ -42,11 +48,11 @@ def read_text_table(path: Path, file_format: Format) -> TableFile:
         )
     columns = [name or f"column {i}" for i, name in enumerate(names, start=1)]
     require_columns(columns)
-    return TableFile(columns, partial(_text_rows, path, file_format))
+    return TableFile(columns, partial(_text_rows, read), quoting)
 
 
-def _text_rows(path: Path, file_format: Format) -> Iterator[list[str | None]]:
-    for _, cells in islice(records(path, file_format), 1, None):
+def _text_rows(read: Callable[[], Iterator[Record]]) -> Iterator[list[str | None]]:
+    for _, cells in islice(read(), 1, None):
         yield [cell if cell.strip() else None for cell in cells]
 
 

@@ -11,6 +11,7 @@ from app.formats.detect import TABLE_FORMATS, TEXTS_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
 from app.formats.leaks import count_leaks
 from app.formats.profile import Profile
+from app.formats.quoting import Quoting
 from app.formats.table_file import Scalar, TableFile, read_lines, read_text_table
 from app.formats.wording import blaming, listed, shown
 
@@ -77,10 +78,14 @@ def describe_pair(
 
 
 def read_columns(
-    path: Path, filename: str, columns: list[str], accepted: Collection[Format] = TABLE_FORMATS
+    path: Path,
+    filename: str,
+    columns: list[str],
+    accepted: Collection[Format] = TABLE_FORMATS,
+    quoting: Quoting | None = None,
 ) -> dict[str, list[Scalar | None]]:
     """Return whole columns; text files give text, jsonl and parquet what they hold. A missing value is None."""
-    table = _open_table(path, filename, accepted)
+    table = _open_table(path, filename, accepted, quoting)
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise InvalidError(f"{filename} has no column {shown(missing[0])}: it has {listed(table.columns)}.")
@@ -100,7 +105,7 @@ def _rows_of(path: Path, filename: str, columns: Sequence[Column]) -> Iterator[l
         yield [row[place] for place in places]
 
 
-def _open_table(path: Path, filename: str, accepted: Collection[Format]) -> TableFile:
+def _open_table(path: Path, filename: str, accepted: Collection[Format], quoting: Quoting | None = None) -> TableFile:
     file_format = detect(path, filename, accepted, unpack=True)
     if file_format is Format.LINES:
         return read_lines(path)
@@ -111,7 +116,7 @@ def _open_table(path: Path, filename: str, accepted: Collection[Format]) -> Tabl
         from app.formats.parquet import read_parquet  # noqa: PLC0415
 
         return read_parquet(path)
-    return read_text_table(path, file_format)
+    return read_text_table(path, file_format, quoting)
 
 
 def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FORMATS) -> tuple[int, dict[str, Profile]]:

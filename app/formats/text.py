@@ -3,15 +3,19 @@
 import csv
 import io
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.gzipped import open_unpacked
+from app.formats.quoting import Quoting, find_quoting, quoted_records, split_quoted
 
 MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536
+QUOTE_BLOCK_BYTES = 2**20
+"""Of a file that may hold no quote at all, and then needs no look at its lines."""
 
 Record = tuple[int, list[str]]
 """The number of the line, from 1, and its cells."""
@@ -43,13 +47,27 @@ def lines(path: Path, newline: str) -> Iterator[str]:
             ) from None
 
 
-def records(path: Path, file_format: Format) -> Iterator[Record]:
+def tsv_quoting(path: Path) -> Quoting | None:
+    """Return how the quotes of a tab-separated file are meant, None where it has none. Reads the whole file."""
+    with open_unpacked(path) as raw:
+        if not any(b'"' in block for block in iter(partial(raw.read, QUOTE_BLOCK_BYTES), b"")):
+            return None
+    return find_quoting(_tsv_lines(path))
+
+
+def records(path: Path, file_format: Format, quoting: Quoting) -> Iterator[Record]:
     """Yield the lines of a table that are not blank, all with as many cells as the first.
 
-    csv follows RFC 4180; tsv has no quotes, as GLUE and most scientific tools write it.
+    csv follows RFC 4180, and ``quoting`` is how the quotes of a tsv are read.
     """
+    if file_format is Format.CSV:
+        found = _csv_records(path)
+    elif quoting is Quoting.QUOTED:
+        found = _quoted_records(path)
+    else:
+        found = _tsv_records(path)
     first: Record | None = None
-    for number, cells in _csv_records(path) if file_format is Format.CSV else _tsv_records(path):
+    for number, cells in found:
         if first is None:
             first = number, cells
             if len(cells) > MAX_COLUMNS:
@@ -64,11 +82,28 @@ def records(path: Path, file_format: Format) -> Iterator[Record]:
         yield number, cells
 
 
-def _tsv_records(path: Path) -> Iterator[Record]:
+def _tsv_lines(path: Path) -> Iterator[str]:
     # Only \n ends a line: texts do hold lone carriage returns.
-    for number, line in enumerate(lines(path, newline="\n"), start=1):
+    return lines(path, newline="\n")
+
+
+def _tsv_records(path: Path) -> Iterator[Record]:
+    for number, line in enumerate(_tsv_lines(path), start=1):
         if text := line.rstrip("\r\n"):
             yield number, text.split("\t")
+
+
+def _quoted_records(path: Path) -> Iterator[Record]:
+    for number, record in quoted_records(_tsv_lines(path)):
+        if not record:
+            continue
+        if (cells := split_quoted(record)) is None:
+            raise InvalidError(
+                f"Line {number} holds a quote inside a cell that is not quoted, or a quoted cell without an end: "
+                "read the quotes of this file as text, or double the quotes inside quoted cells.",
+                "quoting",
+            )
+        yield number, cells
 
 
 def _csv_records(path: Path) -> Iterator[Record]:

@@ -14,8 +14,10 @@ from app.formats.detect import ANNOTATION_FORMATS, Format, detect
 from app.formats.jsonl_vectors import JsonlVectors
 from app.formats.npy import read_npy
 from app.formats.npz import read_npz
+from app.formats.quoting import Quoting
 from app.formats.safetensors import read_safetensors
 from app.formats.shards import Shards
+from app.formats.text import tsv_quoting
 from app.formats.word2vec import Word2VecText
 from app.formats.word2vec_binary import Word2VecBinary
 from app.formats.wording import blaming
@@ -51,22 +53,22 @@ def _open_hdf5(path: Path) -> Contents:
     return ArrayFile(read_hdf5(path))
 
 
-READERS: dict[Format, Callable[[Path], Contents]] = {
-    Format.NPY: lambda path: ArrayFile(read_npy(path)),
-    Format.NPZ: lambda path: ArrayFile(read_npz(path)),
-    Format.SAFETENSORS: lambda path: ArrayFile(read_safetensors(path)),
-    Format.HDF5: _open_hdf5,
-    Format.PARQUET: _open_parquet,
-    Format.JSONL: JsonlVectors,
-    Format.CSV: lambda path: DelimitedFile(path, Format.CSV),
-    Format.TSV: lambda path: DelimitedFile(path, Format.TSV),
-    Format.WORD2VEC: Word2VecText,
-    Format.WORD2VEC_BINARY: Word2VecBinary,
+READERS: dict[Format, Callable[[Path, Quoting | None], Contents]] = {
+    Format.NPY: lambda path, _: ArrayFile(read_npy(path)),
+    Format.NPZ: lambda path, _: ArrayFile(read_npz(path)),
+    Format.SAFETENSORS: lambda path, _: ArrayFile(read_safetensors(path)),
+    Format.HDF5: lambda path, _: _open_hdf5(path),
+    Format.PARQUET: lambda path, _: _open_parquet(path),
+    Format.JSONL: lambda path, _: JsonlVectors(path),
+    Format.CSV: lambda path, _: DelimitedFile(path, Format.CSV),
+    Format.TSV: lambda path, quoting: DelimitedFile(path, Format.TSV, quoting),
+    Format.WORD2VEC: lambda path, _: Word2VecText(path),
+    Format.WORD2VEC_BINARY: lambda path, _: Word2VecBinary(path),
 }
 
 
-def open_upload(upload: Upload) -> tuple[Format, Contents]:
-    """Open all files and check their structure.
+def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format, Contents]:
+    """Open all files and check their structure; the quotes of .tsv files are read as chosen, else as they are meant.
 
     Raises:
         IsoscopeError: a file cannot be read, or does not fit to the first.
@@ -76,11 +78,20 @@ def open_upload(upload: Upload) -> tuple[Format, Contents]:
     opened: list[tuple[str, Contents]] = []
     for file in upload.vectors:
         with _blaming(file, upload.vectors):
-            opened.append((file.filename, READERS[file_format](file.path)))
+            opened.append((file.filename, READERS[file_format](file.path, quoting)))
     contents = opened[0][1] if len(opened) == 1 else Shards(opened)
     if (second := upload.annotations) is not None:
-        contents = Annotated(contents, second.path, second.filename)
+        contents = Annotated(contents, second.path, second.filename, quoting)
     return file_format, contents
+
+
+def find_upload_quoting(upload: Upload) -> Quoting | None:
+    """Return how the first .tsv file with quotes means them; None where no file has such."""
+    files = [(file.path, detect(file.path, file.filename)) for file in upload.vectors]
+    if (second := upload.annotations) is not None:
+        files.append((second.path, detect(second.path, second.filename, ANNOTATION_FORMATS)))
+    found = (tsv_quoting(path) for path, file_format in files if file_format is Format.TSV)
+    return next(filter(None, found), None)
 
 
 def common_format(files: Sequence[NamedFile]) -> Format:

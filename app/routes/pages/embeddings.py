@@ -1,6 +1,6 @@
 """One embedding: look at the draft, choose, measure, read the report."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 
@@ -8,6 +8,7 @@ from app.context import Context
 from app.db.models import EmbeddingStatus
 from app.dependencies import ContextDep
 from app.errors import InvalidError
+from app.formats.quoting import Quoting
 from app.formats.selection import Selection
 from app.problems import status_of
 from app.routes.pages.answers import see
@@ -34,15 +35,18 @@ def read_selection(
     names: Annotated[str, Form()] = "",
     labels: Annotated[str, Form()] = "",
     transpose: Annotated[bool, Form()] = False,
+    quoting: Annotated[Quoting | Literal[""], Form()] = "",
+    every_column: Annotated[bool, Form()] = False,
 ) -> Selection:
-    """What the form says is to be read."""
+    """What the form says is to be read; ``every_column`` takes all columns of numbers for the vectors."""
     inspection = get_embedding(context, embedding_id).inspection or {}
-    chosen = vectors or []
+    chosen = inspection.get("numeric_columns", []) if every_column else vectors or []
     return Selection(
         vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
         names=names or None,
         labels=labels or None,
         transpose=transpose,
+        quoting=quoting or None,
     )
 
 
@@ -72,7 +76,7 @@ def commit(
 ) -> Response:
     """Measure by what the form says, where that was ``chosen``; a draft that shows it needs no further look."""
     embedding = get_embedding(context, embedding_id)
-    shown = embedding.status is EmbeddingStatus.DRAFT and selection.model_dump() == embedding.selection
+    shown = embedding.status is EmbeddingStatus.DRAFT and selection == Selection.model_validate(embedding.selection)
     try:
         if chosen and not shown:
             select_embedding(context, embedding_id, selection, commit=True)

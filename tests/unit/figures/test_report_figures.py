@@ -234,6 +234,12 @@ def test_a_projection_shows_the_names_of_its_points_where_it_has_them():
     assert all(trace.hovertemplate.startswith("%{text}<br>") for trace in drawn)
 
 
+def test_a_projection_tells_the_row_of_the_file_that_each_point_is():
+    numbered = Subject("numbered", {}, {"projection": DATA["projection"] | {"rows": [7, 0, 3, 2]}})
+    table = figure("projection", numbered).table
+    assert (table.columns[0], [row[0] for row in table.rows]) == ("row", [7, 0, 3, 2])
+
+
 def test_a_projection_has_a_colour_for_each_label_over_the_density_of_all_rows():
     drawn = traces("projection", type="scattergl")
     assert [trace.name for trace in drawn] == ["no label (1)", "a (2)", "b (1)"]

@@ -83,3 +83,31 @@ def test_formulas_are_text(opened):
 def test_a_ragged_line_is_found_when_the_file_is_opened(opened):
     with pytest.raises(InvalidError, match=r"Line 3 has another number of columns \(3\) than line 1 \(2\)"):
         opened("x,y\n1,2\n3,4,5\n")
+
+
+@pytest.mark.parametrize(
+    "cells", [("[0.5, -1.25, 3]", "[1e3, nan, 2]"), ("[ 0.5  -1.25\n 3.  ]", "[1.e+03    nan 2.e+00]")]
+)
+def test_a_list_in_each_cell_is_a_vector(opened, cells):
+    contents = opened('id,text,embedding\n7,king,"{}"\n8,queen,"{}"\n'.format(*cells))
+    assert [(part.name, part.n, part.d) for part in contents.parts] == [("embedding", 2, 3)]
+    assert contents.numeric_columns == []
+    assert [each.name for each in contents.annotations] == ["text", "id"]
+    np.testing.assert_array_equal(matrix(contents, "embedding"), [[0.5, -1.25, 3], [1000, np.nan, 2]])
+    assert matrix(contents, "embedding", transpose=True).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("[1, 2, 3]", "Line 3 holds a list of 3 numbers"),
+        ("[1 ... 2]", "shortened list"),
+        ("[1, x]", "'x' in a list"),
+        ("", "give every line a list"),
+        ("1", "give every line a list"),
+    ],
+)
+def test_a_list_that_fits_no_matrix_is_refused_by_its_line(opened, cell, words):
+    with pytest.raises(InvalidError, match=r"Line 3") as caught:
+        opened(f'embedding\n"[1, 2]"\n"{cell}"\n"[3, 4]"\n"[5, 6]"\n' if cell else 'e,f\n"[1, 2]",a\n,b\n"[3, 4]",c\n')
+    assert words in caught.value.message

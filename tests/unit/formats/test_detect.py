@@ -1,16 +1,19 @@
 import gzip
 import io
 import pickle
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import save_file
+import torch
+from safetensors.numpy import load_file, save_file
 
 from app.errors import InvalidError, UnsupportedFormatError
-from app.formats.detect import ANNOTATION_FORMATS, TABLE_FORMATS, Format, detect
+from app.formats.detect import ANNOTATION_FORMATS, CONVERSION, TABLE_FORMATS, Format, detect
 
 
 @pytest.fixture
@@ -94,14 +97,25 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(detected, suffix):
 
 @pytest.mark.parametrize("filename", ["model.pt", "model.pth", "pytorch_model.bin", "last.ckpt"])
 @pytest.mark.parametrize("content", [zipped(archive__data_pkl=b"x"), pickle.dumps([1.0], protocol=2), b"(lp0\n."])
-def test_a_pickled_torch_file_is_refused_with_the_three_lines_that_convert_it(detected, filename, content):
+def test_a_pickled_torch_file_is_refused_with_the_lines_that_convert_it(detected, filename, content):
     with pytest.raises(UnsupportedFormatError) as raised:
         detected(filename, content)
-    assert str(raised.value).splitlines()[1:] == [
-        "import torch, safetensors.torch",
-        'x = torch.load("file.pt", weights_only=True)',
-        'safetensors.torch.save_file({"embeddings": x}, "file.safetensors")',
-    ]
+    assert "\n".join(str(raised.value).splitlines()[1:]) == CONVERSION
+
+
+def _shared():
+    tensor = torch.arange(6.0).reshape(3, 2)
+    return {"embeddings": tensor, "first": tensor[:1], "turned": tensor.T, "epoch": 3}
+
+
+@pytest.mark.parametrize("saved", [torch.arange(6.0, requires_grad=True).reshape(3, 2), _shared()])
+def test_the_lines_convert_a_tensor_and_a_dict_of_tensors_beside_other_things(tmp_path, saved):
+    torch.save(saved, tmp_path / "file.pt")
+    subprocess.run([sys.executable, "-c", CONVERSION], cwd=tmp_path, check=True)
+    converted = load_file(tmp_path / "file.safetensors")
+    assert converted["embeddings"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    if isinstance(saved, dict):
+        assert sorted(converted) == ["embeddings", "first", "turned"]
 
 
 def test_a_bin_file_of_unknown_content_is_told_what_it_could_have_been(detected):

@@ -1,7 +1,9 @@
 from types import SimpleNamespace
 
+import pytest
+
 from app.formats.contents import Annotation, Part
-from app.formats.proposal import doubtful, propose
+from app.formats.proposal import doubtful, excluded, propose
 from app.formats.selection import Selection
 
 
@@ -27,6 +29,28 @@ def test_else_the_largest_array_is_proposed():
 
 def test_a_table_offers_all_its_columns_of_numbers():
     assert proposed(columns=["x", "y"]) == Selection(vectors=["x", "y"])
+
+
+@pytest.mark.parametrize("names", ["e{}", "dim_{}", "{}", "x.{}", "embedding_{:04}"])
+def test_columns_with_a_running_number_are_the_vector_and_others_are_not(names):
+    family = [names.format(i) for i in range(3, 67)]
+    found = proposed(annotation("category", 3), columns=["price", *family, "year"])
+    assert found == Selection(vectors=family, labels="category")
+    offer = SimpleNamespace(parts=[], numeric_columns=["price", *family, "year"], annotations=[])
+    assert excluded(offer, found) == ["price", "year"]
+    assert excluded(offer, Selection(vectors=family, labels="year")) == ["price"]
+
+
+@pytest.mark.parametrize(
+    "columns", [["x1", "x2", "price"], ["a1", "b2", "c3"], ["x1", "x3", "x9", "y"], ["x", "y", "z"]]
+)
+def test_too_few_columns_or_numbers_with_gaps_are_no_family(columns):
+    assert proposed(columns=columns).vectors == columns
+
+
+def test_the_longest_family_is_the_vector():
+    columns = [f"{name}{i}" for name, n in (("t", 4), ("image", 8), ("u", 5)) for i in range(n)]
+    assert proposed(columns=columns).vectors == [f"image{i}" for i in range(8)]
 
 
 def test_names_differ_in_every_row_and_labels_come_again():

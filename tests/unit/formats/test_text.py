@@ -3,15 +3,16 @@ import pytest
 from app.errors import InvalidError
 from app.formats import text
 from app.formats.detect import Format
+from app.formats.quoting import Quoting
 from app.formats.text import records
 
 
 @pytest.fixture
 def read(tmp_path):
-    def of(content, file_format=Format.CSV):
+    def of(content, file_format=Format.CSV, quoting=Quoting.TEXT):
         path = tmp_path / "table"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return list(records(path, file_format))
+        return list(records(path, file_format, quoting))
 
     return of
 
@@ -25,7 +26,7 @@ def test_csv_cells_may_be_quoted_and_hold_separators_quotes_and_line_breaks(read
     ]
 
 
-def test_tsv_has_no_quotes(read):
+def test_quotes_of_a_tsv_are_text_where_they_are_read_so(read):
     assert read('a\tb\n"x\ty" z\rw\n', Format.TSV) == [(1, ["a", "b"]), (2, ['"x', 'y" z\rw'])]
 
 

@@ -120,8 +120,8 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
 )
 def test_where_nothing_varies_there_is_a_reason(x, reason):
     assert found(x, ["a"] * len(x)) == {
-        "n": len(x), "x": [], "y": [], "shares": [None, None], "names": None, "labels": None, "density": None,
-        "reason": reason,
+        "n": len(x), "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None,
+        "density": None, "reason": reason,
     }  # fmt: skip
 
 
@@ -145,6 +145,7 @@ def test_rows_that_are_left_out_shift_no_label():
     rows, at = by_row(data)
     kept = np.isfinite(x).all(axis=1)
     assert (data["n"], sorted(rows)) == (197, kept.nonzero()[0].tolist())
+    assert data["rows"] == rows
     np.testing.assert_allclose(at, by_row(found(x[kept], [str(i) for i in range(197)]))[1])
 
 
