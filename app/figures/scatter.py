@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -10,7 +10,7 @@ from app.figures import legend, marks, palette
 from app.figures.colouring import Colouring
 from app.figures.figure import Figure, plot, thinned
 from app.figures.marks import Mark, Ranges, interval
-from app.figures.metrics import SCALES
+from app.figures.metrics import SCALES, MetricRange
 from app.figures.points import Point, empty, given_up, how_many, points_of, scored, table, unscored
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts
@@ -46,7 +46,7 @@ def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figur
         title="Performance by isotropy",
         caption=_caption(sweep, points, look.error, first, "on both axes ") + _left_out(sweep),
         table=table(sweep, points, look.error, seeds=look.seeds),
-        draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, look),
+        draw=partial(_draw_isotropy, sweep, points, SCALES[metric], look),
         empty=None if points else _left_out(sweep).strip() or empty(sweep),
     )
 
@@ -57,9 +57,10 @@ def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     return Figure(
         slug="lambda",
         title="Performance by λ",
-        caption=_caption(sweep, points, look.error, "λ stands at equal steps. ", "") + unscored(sweep),
+        caption=_caption(sweep, points, look.error, "" if _searched(sweep) else "λ stands at equal steps. ", "")
+        + unscored(sweep),
         table=table(sweep, points, look.error, seeds=look.seeds),
-        draw=partial(_draw_lambda, sweep, points, SCALES[metric].title, look),
+        draw=partial(_draw_lambda, sweep, points, SCALES[metric], look),
         empty=None if points else empty(sweep),
     )
 
@@ -90,51 +91,64 @@ def _left_out(sweep: Sweep) -> str:
     )
 
 
-def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, look: Look) -> go.Figure:
+def _draw_isotropy(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: Look) -> go.Figure:
     placed = [(point, point.isotropy) for point in points if point.isotropy is not None]
     drawn = [
         Mark(point.setting, isotropy, point.performance, _words(point), _runs(sweep, point) if look.seeds else ())
         for point, isotropy in placed
     ]
     across = marks.span([isotropy for _, isotropy in placed], _known(points, "isoscore_star") if look.seeds else ())
-    ranges = Ranges(across, _performance_span(points, look))
+    ranges = Ranges(across, _performance_span(points, scale, look))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges)
     return plot(
         traces,
         showlegend=any(trace.showlegend for trace in traces),
         shapes=marks.level(drawn),
         xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": ranges.x},
-        yaxis={"title": {"text": metric}, "range": ranges.y},
+        yaxis={"title": {"text": scale.title}, "range": ranges.y},
     )
 
 
-def _draw_lambda(sweep: Sweep, points: Sequence[Point], metric: str, look: Look) -> go.Figure:
+def _draw_lambda(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: Look) -> go.Figure:
     lams = sorted({point.setting.lam for point in points})
+    places = {lam: lam if _searched(sweep) else float(step) for step, lam in enumerate(lams)}
     drawn = []
-    for step, lam in enumerate(lams):
+    for lam, place in places.items():
         here = [point for point in points if point.setting.lam == lam]
-        for place, point in enumerate(here):
-            x = step + WIDEST_STEP * (place - (len(here) - 1) / 2) / max(len(here), 1)
+        width = 0.0 if _searched(sweep) else WIDEST_STEP / len(here)
+        for order, point in enumerate(here):
+            x = place + width * (order - (len(here) - 1) / 2)
             runs = [(x, y, words) for _, y, words in _runs(sweep, point)] if look.seeds else []
             drawn.append(Mark(point.setting, Estimate(x, None, 1), point.performance, _words(point), runs))
-    ranges = Ranges([-0.5, len(lams) - 0.5], _performance_span(points, look))
+    room = 0.5 if not _searched(sweep) else 0.05 * (lams[-1] - lams[0]) or 0.5
+    ranges = Ranges([places[lams[0]] - room, places[lams[-1]] + room], _performance_span(points, scale, look))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges, named=False)
-    ticks = thinned(range(len(lams)), MOST_TICKS)
+    zero = {"type": "line", "x0": places.get(0), "x1": places.get(0), "yref": "paper", "y0": 0, "y1": 1,
+            "line": {"width": 1, "dash": "dot", "color": palette.QUIET}, "layer": "below"}  # fmt: skip
     return plot(
         traces,
         showlegend=any(trace.showlegend for trace in traces),
-        shapes=[*marks.level(drawn), *({"type": "line", "x0": zero, "x1": zero, "yref": "paper", "y0": 0, "y1": 1,
-                                        "line": {"width": 1, "dash": "dot", "color": palette.QUIET}, "layer": "below"}
-                                       for zero, lam in enumerate(lams) if lam == 0)],
-        xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"},
-               "tickvals": ticks, "ticktext": [short(lams[tick]) for tick in ticks], "range": ranges.x},
-        yaxis={"title": {"text": metric}, "range": ranges.y},
+        shapes=[*marks.level(drawn), *([zero] if 0 in places else [])],
+        xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"}, "range": ranges.x,
+               **({} if _searched(sweep) else _ticks(lams))},
+        yaxis={"title": {"text": scale.title}, "range": ranges.y},
     )  # fmt: skip
 
 
-def _performance_span(points: Sequence[Point], look: Look) -> list[float]:
+def _searched(sweep: Sweep) -> bool:
+    """Whether a search chose λ: its values are continuous and crowd together, so that they keep their distances."""
+    return any(run.experiment.study for run in sweep.runs)
+
+
+def _ticks(lams: Sequence[float]) -> dict[str, list[Any]]:
+    """Values of λ at equal steps."""
+    ticks = thinned(range(len(lams)), MOST_TICKS)
+    return {"tickvals": list(ticks), "ticktext": [short(lams[tick]) for tick in ticks]}
+
+
+def _performance_span(points: Sequence[Point], scale: MetricRange, look: Look) -> list[float]:
     runs = _known(points, "performance") if look.seeds else ()
-    return marks.span([point.performance for point in points], runs)
+    return marks.span([point.performance for point in points], runs, (scale.low, scale.high))
 
 
 def _known(points: Sequence[Point], column: str) -> list[float]:
