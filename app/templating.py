@@ -23,7 +23,8 @@ from app.services.positions import described
 from app.services.script_runs import is_silent
 from isotropy.catalog import MEASURES, METHODS
 
-SUBSCRIPT = re.compile(r"_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
+# A symbol has a subscript, S_X or CC_i; a name such as answer_start has none.
+SUBSCRIPT = re.compile(r"(?<![a-z0-9]{2})(?<!_)_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
 SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
 FRONTEND = Path(__file__).parents[1] / "frontend"
 

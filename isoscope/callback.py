@@ -45,7 +45,7 @@ class IsoscopeCallback(TrainerCallback):
         task: classification, regression or span.
         probe: texts, or a batch ``{"input_ids", "attention_mask", ...}`` [n, tokens], on which layers are looked at;
             the same in all runs that are compared.
-        every: steps between two looks at the layers; None means about twelve in all.
+        every: steps between two looks at the layers; None means at most about 12 in all.
         model: its name; None means what its configuration says.
         regularizer: with lam and zeta, what ``compute_loss`` adds: see ``isoscope.log_run``.
         lam: its strength.

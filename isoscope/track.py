@@ -34,7 +34,7 @@ def log_run(
     model: str,
     metric: str,
     task: str = "classification",
-    regularizer: str = "none",
+    regularizer: str | None = None,
     lam: float = 0.0,
     zeta: float | None = None,
     seed: int,
@@ -53,7 +53,7 @@ def log_run(
         model: its name.
         metric: what performance is measured by: accuracy, f1, matthews, pearson, spearman, exact_match or word_f1.
         task: classification, regression or span.
-        regularizer: none, istar, istar_unbiased, cosreg, entropy or spectrum.
+        regularizer: istar, istar_unbiased, cosreg, entropy, spectrum, or None for plain training.
         lam: its strength, of either sign.
         zeta: of I-STAR, in [0, 1].
         seed: runs that differ in nothing else are repetitions.
@@ -74,7 +74,7 @@ def log_run(
         "model": model,
         "task": task,
         "metric": metric,
-        "regularizer": regularizer,
+        "regularizer": regularizer or "none",
         "lam": lam,
         "zeta": zeta,
         "seed": seed,

@@ -199,7 +199,8 @@ class TrainingOptions(BaseModel):
         None,
         ge=1,
         le=10_000_000,
-        description="From one look at the layers’ isotropy to the next; without a value about twelve looks in all.",
+        description="Measure isotropy every N steps. Empty: at most about 12 times per run, and fewer where that would "
+        "take more than a sixth of the time.",
     )
     evaluation_zeta: FiniteFloat = Field(
         0.0, ge=0, le=1, description="ζ of the IsoScore★ that is reported, the same for all runs."

@@ -14,7 +14,7 @@ from app.figures.points import averaged, cells
 from app.figures.rows import by_place
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.figures.texts import texts
+from app.figures.texts import by_scripts, texts
 from app.numerals import count
 from app.statistics.estimate import Estimate, estimate
 from isotropy.catalog import MEASURES
@@ -53,7 +53,8 @@ def _caption(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], measure: str,
     rows = sorted({one["n"] for one in found.values() if one.get("n") is not None})
     least = f"{count(rows[0])} to " if len(rows) > 1 else ""
     behind = least + texts(sweep.runs, rows[-1]) if rows else ""
-    of = f"Of the sentence vectors{f' of {behind}' if behind else ''}. Range: {MEASURES[slug_of(measure)].range}."
+    launched = f"of the sentence vectors{f' of {behind}' if behind else ''}"
+    of = f"By layer, {by_scripts(sweep.runs, launched)}. Range: {MEASURES[slug_of(measure)].range}."
     if len(sweep.runs) == 1:
         return of
     return f"{of} {averaged(sizes)}"

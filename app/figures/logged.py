@@ -14,7 +14,7 @@ from app.figures.bands import Curve, Means
 from app.figures.figure import Figure, Table, plot
 from app.figures.points import averaged, cells
 from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts
+from app.figures.texts import by_scripts, to_come
 from app.numerals import count, plural
 
 WINDOWS = (1, 5, 21)
@@ -68,7 +68,13 @@ def logged(
         caption=_caption(sweep.runs, quantity, lines, way, log, sample) if lines else "",
         table=_seeds_table(sweep, quantity, runs) if way.seeds else _table(sweep, quantity, lines),
         draw=partial(_draw, sweep, quantity, lines, runs if way.seeds else [], log),
-        empty=None if lines else "The curves begin here when the first run has trained a few steps.",
+        empty=None
+        if lines
+        else to_come(
+            sweep.runs,
+            "The curves begin when the first run has trained a few steps.",
+            f"No run logged a {quantity.axis.lower()}.",
+        ),
     )
 
 

@@ -4,6 +4,7 @@ As many traces as colours, not as points: a thousand runs are drawn as fast as t
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 import plotly.graph_objects as go
@@ -21,6 +22,8 @@ MOST_NAMED = 24
 """Points of which any but plain training is named; of more λ is told by pointing at them and by the legend."""
 MOST_ENTRIES = 8
 SIZE, RING, RUN = 11, 19, 6
+EDGE = 0.03
+"""What an axis shows beyond the bounds of its quantity, for marks that lie on them."""
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
@@ -71,12 +74,19 @@ def level(marks: Sequence[Mark]) -> list[dict[str, Any]]:
     return [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line, "layer": "below"}]
 
 
-def span(estimates: Iterable[Estimate], values: Iterable[float] = ()) -> list[float]:
-    """The range of an axis, with room for runs, error bars and the names of the outermost points."""
-    ends = [end for one in estimates for end in one.ends]
-    low, high = min(*ends, *values), max(*ends, *values)
+def span(
+    estimates: Iterable[Estimate], values: Iterable[float] = (), bounds: tuple[float, float] = (-inf, inf)
+) -> list[float]:
+    """The range of an axis, with room for runs, error bars and the names of the outermost points.
+
+    An error bar may reach beyond what the quantity can be; the axis then ends a little beyond these ``bounds``.
+    """
+    drawn = [*estimates]
+    known = [*(one.mean for one in drawn), *values]
+    low = min(*known, *(max(one.ends[0], bounds[0]) for one in drawn))
+    high = max(*known, *(min(one.ends[1], bounds[1]) for one in drawn))
     room = 0.12 * (high - low) or 0.05
-    return [low - room, high + room]
+    return [min(low, max(low - room, bounds[0] - EDGE)), max(high, min(high + room, bounds[1] + EDGE))]
 
 
 def interval(found: Estimate) -> str:

@@ -8,15 +8,16 @@ from app.numerals import short
 
 
 class MetricRange(NamedTuple):
-    """The name of a metric and the least it can be; the most is 1 for all."""
+    """The name of a metric, and the least and the most it can be."""
 
     title: str
     low: int
+    high: int = 1
 
     @property
     def range(self) -> str:
         """Both ends in words."""
-        return f"{short(self.low)} to 1"
+        return f"{short(self.low)} to {short(self.high)}"
 
 
 SCALES: Mapping[str, MetricRange] = {

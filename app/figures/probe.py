@@ -15,7 +15,7 @@ from app.figures.points import how_many
 from app.figures.rows import Row, by_place
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.figures.texts import texts
+from app.figures.texts import by_scripts, texts
 from app.numerals import number
 from isotropy.catalog import MEASURES
 
@@ -66,8 +66,8 @@ def _words(runs: Sequence[Run], measure: str, looks: Sequence[Look]) -> str:
     known = [value for _, values in looks for value in values if value is not None]
     shades = f"Light is {number(min(known))}, dark {number(max(known))}; range" if known else "Range"
     of = "one mean vector for each" if measure == "isoscore_unbiased" else "the tokens"
-    looked = f"Of {of} of the same few {texts(runs)} each time{level_of(measure)}"
-    return f"{looked}. {shades}: {MEASURES[slug_of(measure)].range}."
+    looked = by_scripts(runs, f"of {of} of the same few {texts(runs)} each time{level_of(measure)}")
+    return f"By layer, {looked}. {shades}: {MEASURES[slug_of(measure)].range}."
 
 
 def _empty(runs: Sequence[Run]) -> str:

@@ -1,6 +1,6 @@
 """The two views of a sweep: performance by isotropy and by λ, as means over seeds with error bars."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from app.figures import legend, marks, palette
 from app.figures.colouring import Colouring
 from app.figures.figure import Figure, plot, thinned
 from app.figures.marks import Mark, Ranges, interval
-from app.figures.metrics import SCALES
+from app.figures.metrics import SCALES, MetricRange
 from app.figures.points import Point, empty, finished, given_up, how_many, points_of, scored, table, unscored
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts
@@ -48,7 +48,7 @@ def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figur
         title="Performance by isotropy",
         caption=_caption(sweep, points, look.error, first, "on both axes ", trivial) + _left_out(sweep),
         table=table(sweep, points, look.error, trivial, seeds=look.seeds),
-        draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, look, trivial),
+        draw=partial(_draw_isotropy, sweep, points, SCALES[metric], look, trivial),
         empty=None if points else _left_out(sweep).strip() or empty(sweep),
     )
 
@@ -56,13 +56,14 @@ def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figur
 def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
     points = points_of(sweep, scored(sweep), look.error)
+    first = "" if _searched(sweep) else "λ stands at equal steps. "
     trivial = Trivial.of(sweep, finished(sweep))
     return Figure(
         slug="lambda",
         title="Performance by λ",
-        caption=_caption(sweep, points, look.error, "λ stands at equal steps. ", "", trivial) + unscored(sweep),
+        caption=_caption(sweep, points, look.error, first, "", trivial) + unscored(sweep),
         table=table(sweep, points, look.error, trivial, seeds=look.seeds),
-        draw=partial(_draw_lambda, sweep, points, SCALES[metric].title, look, trivial),
+        draw=partial(_draw_lambda, sweep, points, SCALES[metric], look, trivial),
         empty=None if points else empty(sweep),
     )
 
@@ -93,7 +94,9 @@ def _left_out(sweep: Sweep) -> str:
     )
 
 
-def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, look: Look, trivial: Trivial) -> go.Figure:
+def _draw_isotropy(
+    sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: Look, trivial: Trivial
+) -> go.Figure:
     placed = [(point, point.isotropy) for point in points if point.isotropy is not None]
     drawn = [
         Mark(
@@ -106,7 +109,7 @@ def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, look: Loo
         for point, isotropy in placed
     ]
     across = marks.span([isotropy for _, isotropy in placed], _known(points, "isoscore_star") if look.seeds else ())
-    ranges = Ranges(across, trivial.widened(_performance_span(points, look)))
+    ranges = Ranges(across, trivial.widened(_performance_span(points, scale, look)))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges)
     line = trivial.line(ranges.y)
     return plot(
@@ -115,48 +118,62 @@ def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, look: Loo
         shapes=[*marks.level(drawn), *line["shapes"]],
         annotations=line["annotations"],
         xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": ranges.x},
-        yaxis={"title": {"text": metric}, "range": ranges.y},
+        yaxis={"title": {"text": scale.title}, "range": ranges.y},
     )
 
 
-def _draw_lambda(sweep: Sweep, points: Sequence[Point], metric: str, look: Look, trivial: Trivial) -> go.Figure:
+def _draw_lambda(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: Look, trivial: Trivial) -> go.Figure:
     lams = sorted({point.setting.lam for point in points})
+    searched = _searched(sweep)
+    places = {lam: lam if searched else float(step) for step, lam in enumerate(lams)}
     drawn = []
-    for step, lam in enumerate(lams):
+    for lam, place in places.items():
         here = [point for point in points if point.setting.lam == lam]
-        for place, point in enumerate(here):
-            x = step + WIDEST_STEP * (place - (len(here) - 1) / 2) / max(len(here), 1)
+        width = 0.0 if searched else WIDEST_STEP / len(here)
+        for order, point in enumerate(here):
+            x = place + width * (order - (len(here) - 1) / 2)
             runs = [(x, y, words) for _, y, words in _runs(sweep, point)] if look.seeds else []
             words = _words(point) + trivial.words(point.setting)
             drawn.append(Mark(point.setting, Estimate(x, None, 1), point.performance, words, runs))
-    ranges = Ranges([-0.5, len(lams) - 0.5], trivial.widened(_performance_span(points, look)))
+    room = (0.05 * (lams[-1] - lams[0]) if searched else 0.0) or 0.5
+    across = [places[lams[0]] - room, places[lams[-1]] + room]
+    ranges = Ranges(across, trivial.widened(_performance_span(points, scale, look)))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges, named=False)
-    ticks = thinned(range(len(lams)), MOST_TICKS)
     line = trivial.line(ranges.y)
     return plot(
         [*traces, *trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in drawn])],
         showlegend=any(trace.showlegend for trace in traces),
         annotations=line["annotations"],
-        shapes=[*marks.level(drawn), *line["shapes"], *_upright(lams)],
-        xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"},
-               "tickvals": ticks, "ticktext": [short(lams[tick]) for tick in ticks], "range": ranges.x},
-        yaxis={"title": {"text": metric}, "range": ranges.y},
+        shapes=[*marks.level(drawn), *line["shapes"], *_upright(places)],
+        xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"}, "range": ranges.x,
+               **({} if searched else _ticks(lams))},
+        yaxis={"title": {"text": scale.title}, "range": ranges.y},
     )  # fmt: skip
 
 
-def _upright(lams: Sequence[float]) -> list[dict[str, Any]]:
-    """A dotted line at λ = 0, where that is among them."""
+def _searched(sweep: Sweep) -> bool:
+    """Whether a search chose λ: its values are continuous and crowd together, so that they keep their distances."""
+    return any(run.experiment.study for run in sweep.runs)
+
+
+def _ticks(lams: Sequence[float]) -> dict[str, list[Any]]:
+    """Values of λ at equal steps."""
+    ticks = thinned(range(len(lams)), MOST_TICKS)
+    return {"tickvals": list(ticks), "ticktext": [short(lams[tick]) for tick in ticks]}
+
+
+def _upright(places: Mapping[float, float]) -> list[dict[str, Any]]:
+    """A dotted line at λ = 0, where that is among the values of λ."""
+    if 0 not in places:
+        return []
     style = {"width": 1, "dash": "dot", "color": palette.QUIET}
-    return [
-        {"type": "line", "x0": zero, "x1": zero, "yref": "paper", "y0": 0, "y1": 1, "line": style, "layer": "below"}
-        for zero, lam in enumerate(lams)
-        if lam == 0
-    ]
+    return [{"type": "line", "x0": places[0], "x1": places[0], "yref": "paper", "y0": 0, "y1": 1, "line": style,
+             "layer": "below"}]  # fmt: skip
 
 
-def _performance_span(points: Sequence[Point], look: Look) -> list[float]:
+def _performance_span(points: Sequence[Point], scale: MetricRange, look: Look) -> list[float]:
     runs = _known(points, "performance") if look.seeds else ()
-    return marks.span([point.performance for point in points], runs)
+    return marks.span([point.performance for point in points], runs, (scale.low, scale.high))
 
 
 def _known(points: Sequence[Point], column: str) -> list[float]:

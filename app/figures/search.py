@@ -12,6 +12,7 @@ from app.figures.figure import Cell, Figure, Table, plot
 from app.figures.metrics import SCALES
 from app.numerals import number, plural, short
 
+MOST_TICKS = 12
 NOT_YET = "The first point appears here when the first trial has finished with every seed."
 COLUMNS = ["trial", "lambda", "zeta", "runs"]
 
@@ -149,7 +150,11 @@ def _draw_history(tried: Sequence[Tried], best: Sequence[float], metric: str) ->
         text=[one.words for one in tried],
         hovertemplate="%{text}<extra></extra>",
     )
-    return plot([steps, marks], xaxis={"title": {"text": "Trial"}}, yaxis={"title": {"text": metric}})
+    return plot(
+        [steps, marks],
+        xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MOST_TICKS) or 1},
+        yaxis={"title": {"text": metric}},
+    )
 
 
 def _draw_plane(tried: Sequence[Tried]) -> go.Figure:

@@ -16,6 +16,11 @@ def texts(runs: Sequence[Run], n: int | None = None) -> str:
     return nouns if n is None else plural(n, noun, nouns)
 
 
+def to_come(runs: Sequence[Run], coming: str, never: str) -> str:
+    """What stands in place of a figure without data: what is to come, or once all runs have ended, what never was."""
+    return never if all(run.status.final for run in runs) else coming
+
+
 def by_scripts(runs: Sequence[Run], launched: str) -> str:
     """What is said of runs, but for those that a user's own script logged: nobody else knows what theirs is of."""
     logged = sum(bool(run.config.get("logged")) for run in runs)

@@ -17,7 +17,7 @@ from app.figures.layer_measures import SHARES, level_of, slug_of, title_of
 from app.figures.points import averaged, cells, finished
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.figures.texts import texts
+from app.figures.texts import by_scripts, texts, to_come
 from app.statistics.estimate import Estimate, estimate
 from app.statistics.repeats import by_seed
 from isotropy.catalog import MEASURES
@@ -48,7 +48,13 @@ def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str, sampl
             ],
         ),
         draw=partial(_draw_lines, sweep, lines, title_of(measure)),
-        empty=None if lines else "The lines begin here at the first look at the layers of a run.",
+        empty=None
+        if lines
+        else to_come(
+            sweep.runs,
+            "The lines begin at the first measurement of a run's layers.",
+            "No run measured its layers with this measure during training.",
+        ),
     )
 
 
@@ -76,7 +82,13 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
              for setting, shares in found.items()],
         ),
         draw=partial(_draw_shares, sweep, found),
-        empty=None if found else "The averages appear here when the first run has ended.",
+        empty=None
+        if found
+        else to_come(
+            sweep.runs,
+            "The averages appear when the first run has ended.",
+            "No run measured its anisotropy during training.",
+        ),
     )  # fmt: skip
 
 
@@ -89,8 +101,9 @@ def _last(looks: Looks, measure: str) -> list[tuple[int, float]]:
 
 def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
     points = "mean vectors, one of each text," if measure == "isoscore_unbiased" else "tokens"
+    launched = f"of the {points} of a few {texts(sweep.runs)}, the same at every look{level_of(measure)}"
     return (
-        f"Of the last layer’s {points} of a few {texts(sweep.runs)}, the same at every look{level_of(measure)}. "
+        f"The last layer, {by_scripts(sweep.runs, launched)}. "
         f"{averaged(bands.sizes(lines))} Range: {MEASURES[slug_of(measure)].range}."
     )
 

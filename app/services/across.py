@@ -19,8 +19,13 @@ class Chosen(NamedTuple):
 
     gathered: Gathered
     total: int
-    fields: list[str]
-    """What groups are made of."""
+    named: list[str]
+    """The fields that were named to make groups of; none where that is left to what varies."""
+
+    @property
+    def fields(self) -> list[str]:
+        """What groups are made of."""
+        return self.named or self.gathered.varying
 
 
 def choose_runs(context: Context, q: str, group: Sequence[str] = ()) -> Chosen:
@@ -30,7 +35,7 @@ def choose_runs(context: Context, q: str, group: Sequence[str] = ()) -> Chosen:
     """
     found = matching(context, q, most=MOST)
     gathered = Gathered(found.runs)
-    return Chosen(gathered, found.total, _fields(group, gathered.fields) or gathered.varying)
+    return Chosen(gathered, found.total, _fields(group, gathered.fields))
 
 
 def summarise(context: Context, chosen: Chosen, shown: Shown) -> Summary:

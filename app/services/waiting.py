@@ -21,7 +21,7 @@ from app.db.models import (
     RunStatus,
 )
 from app.db.models.runs import IN_TURN
-from app.queue import MODEL_KINDS
+from app.queue import MODEL_KINDS, JobKind
 from app.services.workers import WorkerState
 
 BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
@@ -91,11 +91,13 @@ def list_experiments_at_work(context: Context) -> list[AtWork]:
         return list(starmap(AtWork, session.execute(counted)))
 
 
-def obstacle(context: Context, workers: Sequence[WorkerState]) -> str | None:
-    """Why a dry run that is asked for now has to wait; None where a worker is free for it."""
+def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str | None = None) -> str | None:
+    """Return why a dry run has to wait; None where a worker is free for it, or works on it already."""
     alive = [worker for worker in workers if worker.alive]
     if not alive:
         return "No worker is running, so it waits until one is back."
+    if any(job.kind is JobKind.DRY_RUN and job.row_id == dry_run_id for worker in alive for job in worker.jobs):
+        return None
     training = {run.worker for run in list_running(context)}
     at_work = {worker.slot for worker in alive if any(job.kind in MODEL_KINDS for job in worker.jobs)}
     if any(worker.slot not in training | at_work for worker in alive):

@@ -69,7 +69,8 @@ def test_runs_of_several_experiments_are_one_page(client, two):
     assert "12 of 12 runs shown, of 2 experiments." in page
     assert 'name="on"' not in page
     assert "Add an experiment" not in page
-    assert '<input type="checkbox" name="group" value="model" checked>' in page
+    assert '<input type="checkbox" name="group" value="model" >' in page
+    assert "with none ticked, by all that varies (Model, " in page
     assert '<input type="checkbox" name="group" value="seed" >' in page
     assert "cannot be compared" not in page
     assert 'data-figure="/compare/runs/figures/isotropy.json"' in page
@@ -79,6 +80,16 @@ def test_runs_of_several_experiments_are_one_page(client, two):
         ("bert_base", "0.0", "3"), ("roberta", "0.0", "3"), ("bert_base", "1.0", "3"), ("roberta", "1.0", "3"),
     ]  # fmt: skip
     assert [float(row["performance_mean"]) for row in rows] == pytest.approx([0.51, 0.61, 0.61, 0.71])
+
+
+def test_another_search_groups_anew_and_only_what_was_ticked_stays(client, two):
+    """As a browser sends the search form: what is ticked in it, and no more."""
+    page = words(client.get("/compare/runs?q=lam>0"))
+    form = page.partition('id="run-search"')[2].partition("</form>")[0]
+    assert re.findall(r'name="group" value="(\w+)" checked', form) == []
+    ticked = words(client.get("/compare/runs?q=lam>0&group=experiment"))
+    form = ticked.partition('id="run-search"')[2].partition("</form>")[0]
+    assert re.findall(r'name="group" value="(\w+)" checked', form) == ["experiment"]
 
 
 def test_a_search_narrows_and_groups_are_chosen(client, two):
@@ -138,7 +149,9 @@ def test_tasks_and_metrics_have_figures_of_their_own_and_that_is_said(client, la
         "These runs are of 2 data sets and 2 metrics, between which performance cannot be compared. Figures show CoLA, "
         "Accuracy: 12 of 15 runs. The table of means has a column for each." in page
     )
-    chosen = dict(re.findall(r'<option value="(\w+\.\w+)" (?:selected)?>([^<]+)', page))
+    offered = re.findall(r'<option value="([\w.]*)" (selected)?>([^<]+)', page.partition('name="on"')[2])
+    assert offered[0] == ("", "selected", "CoLA, Accuracy")
+    chosen = {on: named for on, _, named in offered[:3]}
     assert list(chosen.values()) == ["CoLA, Accuracy", "RTE, Matthews correlation", "RTE, Accuracy"]
 
     def drawn(on):

@@ -354,6 +354,9 @@ def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
         worker.jobs = [{"id": f"encode-{'1' * 32}", **told}]
     assert "Every worker is at a run, an encoding or another dry run" in client.get(waiting).text
     with context.sessions.begin() as session:
+        session.query(Worker).one().jobs = [{"id": f"dry_run-{session.query(DryRun).one().id}", **told}]
+    assert "Every worker" not in client.get(waiting).text
+    with context.sessions.begin() as session:
         session.query(Worker).one().jobs = [{"id": f"measure-{'1' * 32}", **told}]
     assert "Every worker" not in client.get(waiting).text
     client.post("/api/experiments", json=sweep)

@@ -53,6 +53,12 @@ def test_numbers_of_arrays_and_texts_that_are_no_unicode_arrive_as_json_has_them
     assert ended["results"] == {"rouge_l": 0.5, "a": "[1. 1.]"}
 
 
+def test_no_regularizer_may_be_said_as_none(server):
+    run = log_run("e", url=server.url, **TOLD | {"regularizer": None, "lam": 0})
+    assert run.finish({"accuracy": 0.5})
+    assert server.bodies("runs")[0]["regularizer"] == "none"
+
+
 def test_whatever_goes_wrong_in_the_thread_is_said_and_nothing_has_arrived(server, capsys, monkeypatch):
     monkeypatch.setattr(server, "answer", lambda *_: (200, {}))
     run = log_run("e", url=server.url, **TOLD)

@@ -61,7 +61,7 @@ NOTHING = {
     "points": "those of its paper",
     "train_rows": "all rows",
     "validation_rows": "all rows",
-    "probe_every": "about twelve looks in all",
+    "probe_every": "at most about 12 measurements",
     "evaluate_every": "once an epoch",
     "patience": "never stopped early",
 }

@@ -147,7 +147,7 @@ def form_page(
         "preset": preset,
         "unfit": unfit(preset, values["task"]) if preset else None,
         "has_gpu": has_gpu(workers),
-        "obstacle": obstacle(context, workers),
+        "obstacle": obstacle(context, workers, preview.dry_run.id if preview and preview.dry_run else None),
         "preview": preview,
         "problem": problem,
         "told": problem or (preview.problem if preview else None),

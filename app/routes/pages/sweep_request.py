@@ -72,7 +72,7 @@ EXPECTED = {
     "stride": "a whole number from 0 to 2048",
     "train_rows": "a whole number from 2, or nothing for all rows",
     "validation_rows": "a whole number from 2, or nothing for all rows",
-    "probe_every": "a whole number from 1, or nothing for about twelve looks",
+    "probe_every": "a whole number from 1, or empty for at most about 12 measurements",
     "evaluation_zeta": "a number from 0 to 1",
     "checkpoint": "last or best",
     "selection": "held_out or validation",

@@ -1,4 +1,5 @@
-// The page's colours and fonts for plotly, read from the stylesheet: see .plot in app.css.
+// The page's colours and fonts for plotly, read from the stylesheet: see .plot in app.css. The paper of a plot is
+// transparent, so that a label over its marks has a colour of its own.
 
 export function themeOf(element) {
   const style = getComputedStyle(element);
@@ -7,6 +8,8 @@ export function themeOf(element) {
     paper: style.backgroundColor,
     axis: style.outlineColor,
     grid: style.borderTopColor,
+    label: style.columnRuleColor,
+    ink: style.caretColor,
     font: style.fontFamily,
   };
 }
@@ -26,7 +29,8 @@ export function themed(figure, theme) {
   const { data, layout } = structuredClone(figure);
   const base = layout.template.layout;
   Object.assign(base.font, { color: theme.text, family: theme.font });
-  base.hoverlabel = { ...base.hoverlabel, bgcolor: theme.paper, bordercolor: theme.axis, font: { ...base.font } };
+  const font = { ...base.font, color: theme.ink };
+  base.hoverlabel = { ...base.hoverlabel, bgcolor: theme.label, bordercolor: theme.axis, font };
   for (const axis of [base.xaxis, base.yaxis]) {
     Object.assign(axis, { gridcolor: theme.grid, linecolor: theme.axis, tickcolor: theme.axis });
   }

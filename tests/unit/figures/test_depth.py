@@ -32,7 +32,7 @@ def test_a_layer_without_a_value_is_a_gap_and_a_run_without_the_measure_is_left_
 def test_one_run_is_told_without_seeds():
     alone = sweep(run(1.0))
     figure = by_depth(alone, {alone.runs[0].id: of(9.0, n=None)}, "twonn")
-    assert figure.caption == "Of the sentence vectors. Range: (0, ∞)."
+    assert figure.caption == "By layer, of the sentence vectors. Range: (0, ∞)."
     assert figure.draw().layout.showlegend is False
 
 

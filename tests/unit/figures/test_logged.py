@@ -1,5 +1,6 @@
 import pytest
 
+from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from app.figures.logged import PENALTY, TASK_LOSS, Way, logged, part_shown, smoothed
 from app.figures.palette import of_lambda
@@ -77,4 +78,5 @@ def test_of_several_methods_a_colour_is_a_method_and_a_line_says_its_setting():
 
 
 def test_runs_that_have_logged_nothing_leave_the_figure_empty():
-    assert "begin here" in logged(sweep(run()), TASK_LOSS, {}).empty
+    assert "curves begin" in logged(sweep(run(status=RunStatus.RUNNING)), TASK_LOSS, {}).empty
+    assert logged(sweep(run()), TASK_LOSS, {}).empty == "No run logged a task loss."

@@ -6,7 +6,7 @@ from app.regularizers import METHODS, NAMES
 
 def test_every_metric_of_a_task_has_a_name_and_a_range():
     assert set(SCALES) == set(Metric) == {metric for metrics in METRICS.values() for metric in metrics}
-    assert SCALES["accuracy"] == ("Accuracy", 0)
+    assert SCALES["accuracy"] == ("Accuracy", 0, 1)
     negative = {metric for metric, scale in SCALES.items() if scale.range == "−1 to 1"}
     assert negative == {Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN}
     assert {SCALES[metric].range for metric in set(Metric) - negative} == {"0 to 1"}

@@ -1,3 +1,5 @@
+from math import inf
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,16 +202,36 @@ def test_error_bars_are_what_was_chosen_in_plot_table_and_words(error, factor):
     ),
     st.sampled_from(Error),
 )
-def test_no_axis_cuts_off_a_point_a_run_or_an_error_bar(places, error):
+def test_no_axis_cuts_off_a_point_a_run_or_an_error_bar_within_what_the_metric_can_be(places, error):
     runs = [run(lam, seed, performance=y, isoscore_star=x) for y, x, lam, seed in places]
     for figure_of in (isotropy_performance, lambda_performance):
-        plot = figure_of(sweep(*runs), "accuracy", Look(seeds=True, error=error)).draw()
+        plot = figure_of(sweep(*runs), "matthews", Look(seeds=True, error=error)).draw()
         for trace in plot.data:
-            for axis, values, bars in (("xaxis", trace.x, trace.error_x), ("yaxis", trace.y, trace.error_y)):
+            for axis, values, bars, least, most in (
+                ("xaxis", trace.x, trace.error_x, -inf, inf),
+                ("yaxis", trace.y, trace.error_y, -1, 1),
+            ):
                 low, high = plot.layout[axis].range
                 widths = bars.array if bars.visible else [0] * len(values)
                 for value, width in zip(values, widths, strict=True):
-                    assert value is None or (low < value - (width or 0) and value + (width or 0) < high)
+                    ends = value is not None and (max(value - (width or 0), least), min(value + (width or 0), most))
+                    assert not ends or (low < ends[0] and ends[1] < high)
+
+
+def test_an_axis_shows_no_accuracy_that_there_cannot_be():
+    runs = [run(1.0, seed, performance=performance) for seed, performance in enumerate((0.2, 0.95))]
+    plot = isotropy_performance(sweep(*runs), "accuracy").draw()
+    assert any(trace.error_y.array and max(trace.error_y.array) > 1 for trace in plot.data)
+    low, high = plot.layout.yaxis.range
+    assert -0.05 < low < 0
+    assert 1 < high < 1.05
+
+
+def test_lambdas_that_a_search_chose_keep_their_distances():
+    runs = [run(lam, study={"over": True}) for lam in (0.0, 0.5, 0.625, 3.0)]
+    plot = lambda_performance(sweep(*runs), "accuracy").draw()
+    assert plot.layout.xaxis.tickvals is None
+    assert {0.0, 0.5, 0.625, 3.0} <= {x for trace in plot.data for x in (trace.x or ())}
 
 
 def test_points_are_coloured_by_what_was_chosen_and_by_the_usual_where_that_does_not_vary():

@@ -39,7 +39,26 @@ def test_a_look_that_lacks_the_measure_or_its_value_leaves_no_point():
         first.id: [(0, {"mean_cosine": None}), (10, {"mean_cosine": [0.5, None]}), (20, {"mean_cosine": [0.5, 0.6]})]
     }
     assert [row[1:4] for row in while_training(SWEEP, found, "mean_cosine").table.rows] == [[20, 1, 0.6]]
-    assert "begin here" in while_training(SWEEP, {}, "mean_cosine").empty
+
+
+@pytest.mark.parametrize(
+    ("figure", "coming"),
+    [
+        (lambda sweep: while_training(sweep, {}, "mean_cosine"), "at the first measurement"),
+        (lambda sweep: late_anisotropy(sweep, {}), "when the first run has ended"),
+    ],
+)
+def test_measurements_are_promised_only_while_a_run_goes_on(figure, coming):
+    assert coming in figure(sweep(run(), run(seed=1, status=RunStatus.RUNNING))).empty
+    assert figure(SWEEP).empty.startswith("No run measured its")
+
+
+def test_nothing_is_claimed_of_what_a_script_measured():
+    one = run(1.0)
+    one.config["logged"] = True
+    caption = while_training(sweep(one), {one.id: looks(0.5)}, "mean_cosine").caption
+    assert caption.startswith("The last layer, as a script logged it.")
+    assert "validation" not in caption
 
 
 def test_late_anisotropy_is_the_mean_of_the_last_three_tenths_and_then_over_seeds():
@@ -88,13 +107,13 @@ def test_an_interval_has_a_column_only_where_some_setting_has_several_seeds():
 @pytest.mark.parametrize(
     ("measure", "options", "words"),
     [
-        ("mean_cosine", {}, "Of the last layer’s tokens of a few validation rows, the same at every look."),
+        ("mean_cosine", {}, "The last layer, of the tokens of a few validation rows, the same at every look."),
         (
             "isoscore_star",
             {},
             "the same at every look, at ζ = 0: low for few tokens, so read the trend, not the level.",
         ),
-        ("isoscore_unbiased", {}, "Of the last layer’s mean vectors, one of each text, of a few validation rows"),
+        ("isoscore_unbiased", {}, "The last layer, of the mean vectors, one of each text, of a few validation rows"),
         (
             "mean_cosine",
             {"task": "span", "metric": "word_f1", "label_names": []},
