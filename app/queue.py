@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
@@ -33,6 +34,8 @@ WORKFLOW = "work"
 WAITED_FOR_PRIORITY = 10
 CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
+ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
+FORGOTTEN_AT_ONCE = 500
 # A run's own row counts its attempts and gives up with a sentence; the engine must never give up before it.
 MAX_RECOVERY_ATTEMPTS = 10_000
 # Where it keeps its tables on PostgreSQL, by its own default.
@@ -192,11 +195,26 @@ class JobQueue:
         taken = self._client.list_workflows(status="PENDING", load_input=False, load_output=False)
         return {workflow.executor_id for workflow in taken if workflow.executor_id is not None}
 
-    def take_over(self, slot: str) -> None:
-        """Put the jobs of a worker that lives no more back into their queues."""
-        stranded = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
-        for workflow in stranded:
-            self._client.resume_workflow(workflow.workflow_id, queue_name=Job.parse(workflow.workflow_id).queue)
+    def taken(self, slot: str) -> set[str]:
+        """Workflow ids of the jobs that a worker has taken and not ended, as far as the engine knows."""
+        taken = self._client.list_workflows(status="PENDING", executor_id=slot, load_input=False, load_output=False)
+        return {workflow.workflow_id for workflow in taken}
+
+    def put_back(self, workflow_ids: Collection[str]) -> None:
+        """Put jobs back into their queues that nobody works on, whatever the engine believes."""
+        for workflow_id in workflow_ids:
+            self._client.resume_workflow(workflow_id, queue_name=Job.parse(workflow_id).queue)
+
+    def forget_ended(self, days: float) -> int:
+        """Delete the engine's record of jobs that ended more than so many days ago; return how many there were."""
+        before = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        forgotten = 0
+        while found := self._client.list_workflows(
+            status=ENDED, completed_before=before, limit=FORGOTTEN_AT_ONCE, load_input=False, load_output=False
+        ):
+            self._client.delete_workflows([workflow.workflow_id for workflow in found])
+            forgotten += len(found)
+        return forgotten
 
     def restart(self, *jobs: Job) -> None:
         """Hand in jobs again that the engine believes ended."""

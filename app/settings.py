@@ -14,6 +14,7 @@ from app.storage_url import parse_storage_url
 GIB = 2**30
 MIB = 2**20
 SECRET_CHARACTERS = 16
+BUSY_SECONDS = 30
 POSTGRESQL = "postgresql"
 POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
 BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -106,6 +107,12 @@ class Settings(BaseSettings):
         "empty: the host name.",
     )
     checkpoint_seconds: float = Field(30, gt=0, description="Seconds of training between two checkpoints.")
+    busy_timeout: float = Field(
+        BUSY_SECONDS,
+        gt=0,
+        le=3600,
+        description="Seconds that a writer of SQLite waits for another.",
+    )
     sample: bool = Field(True, description="Queue the sample experiment when the database is empty.")
 
     @field_validator("storage_url")
@@ -144,7 +151,8 @@ class Settings(BaseSettings):
         """SQLAlchemy URL of the metrics database."""
         if self.database_url.startswith(POSTGRESQL):
             return self.database_url.replace(POSTGRESQL, f"{POSTGRESQL}+psycopg", 1)
-        return self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
+        url = self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
+        return url if self.busy_timeout == BUSY_SECONDS or "?" in url else f"{url}?timeout={self.busy_timeout:g}"
 
     @cached_property
     def queue(self) -> str:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from threading import Event
 
+from app.db.integrity import checked_after_a_crash
 from app.lifeline import FLAG
 from app.main import create_context
 from app.services.sample import queue_sample
@@ -78,7 +79,15 @@ def serve(settings: Settings) -> int:
             "Stop it, or choose another port: ISOSCOPE_PORT=8001"
         )
         return 1
-    prepare(settings)
+    settings.create_folders()
+    with checked_after_a_crash(settings.root / "locks" / "serve.running", settings.database, settings.queue):
+        prepare(settings)
+        keep_alive(settings, stop)
+    return 0
+
+
+def keep_alive(settings: Settings, stop: Event) -> None:
+    """Look after a web process and a worker until asked to stop, and end both."""
     children = [
         Child("web", [sys.executable, "-m", "app", FLAG]),
         Child("worker", [sys.executable, "-m", "workers", "--device", settings.device, FLAG]),
@@ -95,7 +104,6 @@ def serve(settings: Settings) -> int:
         child.stop()
     for child in children:
         child.wait(SECONDS_TO_END)
-    return 0
 
 
 def prepare(settings: Settings) -> None:

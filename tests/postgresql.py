@@ -41,7 +41,7 @@ class PostgreSQL:
     def __init__(self) -> None:
         self._numbers = count()
         self._prefix = f"isoscope_test_{os.getpid()}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         if given := os.environ.get(VARIABLE):
             self._url = given
@@ -66,16 +66,16 @@ class PostgreSQL:
         options = [word for name, value in OPTIONS.items() for word in ("-c", f"{name}={value}")]
         command = [self._binaries / "postgres", "-D", self._folder / "data", "-p", str(urlsplit(self._url).port)]
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*command, "-h", "127.0.0.1", *options], cwd=self._folder, stdout=log, stderr=log, **self._user
             )
         wait_for(self._answers, 60)
 
     def stop(self) -> None:
         """End the server and every session on it, as a restart of its machine does."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(60)
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(60)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -106,8 +106,8 @@ class PostgreSQL:
             connection.execute(statement)
 
     def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, (self._folder / "log").read_text()
+        assert self.process is not None
+        assert self.process.poll() is None, (self._folder / "log").read_text()
         try:
             psycopg.connect(self._url, connect_timeout=2).close()
         except psycopg.OperationalError:

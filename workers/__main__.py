@@ -18,7 +18,7 @@ from workers.execution import Executor
 from workers.heartbeat import Heartbeat
 from workers.locks import open_locks
 from workers.orphans import Janitor
-from workers.process import JobProcesses
+from workers.process import LOG_FORMAT, JobProcesses
 from workers.reconcile import Reconciler
 from workers.sessions import worker_sessions
 from workers.slot import slot_name
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--device", default="auto", help="auto, cpu, mps, cuda:0, ... (default: %(default)s)")
     parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="worker  %(message)s")
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     settings = Settings()
     wait_briefly()
     device = arguments.device if arguments.device != "auto" else _best_device()
@@ -66,8 +66,8 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
         with (
             Heartbeat(sessions, slot, device, processes.at_work),
             working(settings.queue, slot, executor.execute),
-            Reconciler(sessions, queue, slot, locks),
-            Janitor(Ledger(sessions, open_storage(settings)), locks),
+            Reconciler(sessions, queue, slot, locks, executor.has),
+            Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
         ):
             stop.wait()
             executor.stop()

@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, FileRole
 from app.db.session import Sessions
 from app.storage import Stored
-from workers.failure import describe, raise_if_away
+from workers.failure import describe, raise_if_temporary
 
 
 def waiting(session: Session, read: Embedding) -> Embedding | None:
@@ -19,7 +19,7 @@ def waiting(session: Session, read: Embedding) -> Embedding | None:
 
 def fail(error: Exception, sessions: Sessions, read: Embedding) -> None:
     """Write the error's sentence into the row, if it still waits for the job that read it."""
-    raise_if_away(error)
+    raise_if_temporary(error)
     with sessions.begin() as session:
         if (row := waiting(session, read)) is not None:
             row.status, row.error = EmbeddingStatus.FAILED, describe(error)

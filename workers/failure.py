@@ -1,11 +1,12 @@
 """What a failed job writes into its row."""
 
+import errno
 import logging
 from typing import Any, NamedTuple
 
 import torch
 from sqlalchemy import Update
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from app.db.models import FailureCause
 from app.db.session import Sessions
@@ -13,6 +14,9 @@ from app.errors import InvalidError, IsoscopeError
 
 logger = logging.getLogger(__name__)
 
+DATABASE_ERRORS = (OperationalError, InterfaceError)
+# Of the writer of checkpoints, which tells neither the error's number nor its words.
+TORCH_CANNOT_WRITE = ("inline_container.cc", "iostream error")
 COLUMNS = ("dataset_id", "label_column", "text_columns")
 
 
@@ -39,17 +43,32 @@ class FailedElsewhereError(InvalidError):
 def record(error: Exception, sessions: Sessions, row: Update, **values: Any) -> None:
     """Write the error's sentence and further values into ``row``, if it still waits for the job.
 
-    That the database was away is no failure of the job: it is raised again, and the job is started again.
+    That the database was away or the disk full is no failure of the job: it is raised again, and the job started again.
     """
-    raise_if_away(error)
+    raise_if_temporary(error)
     with sessions.begin() as session:
         session.execute(row.values(error=describe(error), **values))
 
 
-def raise_if_away(error: Exception) -> None:
-    """Raise the error again if it says that the database was away."""
-    if isinstance(error, OperationalError | InterfaceError):
+def raise_if_temporary(error: Exception) -> None:
+    """Raise the error again if it says that the database was away or the disk full: the job is started again."""
+    if isinstance(error, DATABASE_ERRORS) or disk_full(error):
         raise error
+
+
+def disk_full(error: BaseException) -> bool:
+    """Whether an error, or what it came of, says that there is no room on a disk.
+
+    Libraries that are not Python have no type for it, and torch not even words.
+    """
+    told = f"{type(error).__name__}: {error}".lower()
+    full = (
+        (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
+        or (isinstance(error, SQLAlchemyError) and "is full" in told)
+        or "no space left on device" in told
+        or any(words in told for words in TORCH_CANNOT_WRITE)
+    )
+    return full or any(map(disk_full, filter(None, (error.__cause__, error.__context__))))
 
 
 def failure_of(error: Exception) -> Failure:

@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.models import Worker
-from app.db.session import Sessions
+from app.db.attempts import end_lost
+from app.db.models import Attempt, Worker
+from app.db.session import Sessions, one_line
 from app.db.types import utcnow
 from workers.resident import machine_memory
 
@@ -34,6 +35,7 @@ class Heartbeat:
 
     def __enter__(self) -> None:
         with self._sessions.begin() as session:
+            end_lost(session, Attempt.worker == self._slot)  # of a worker of this slot that was killed
             now = utcnow()
             row = Worker(slot=self._slot, device=self._device, pid=os.getpid(), started_at=now, heartbeat_at=now)
             row.memory_bytes, row.jobs = machine_memory(), self._at_work()
@@ -43,9 +45,12 @@ class Heartbeat:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        with self._sessions.begin() as session:
-            if (row := session.get(Worker, self._slot)) is not None:
-                session.delete(row)
+        try:
+            with self._sessions.begin() as session:
+                if (row := session.get(Worker, self._slot)) is not None:
+                    session.delete(row)
+        except SQLAlchemyError as error:
+            logger.warning("the end of this worker could not be written: %s", one_line(error))
 
     def _beat_until_stopped(self) -> None:
         while not self._stop.wait(BEAT_SECONDS):
@@ -54,6 +59,6 @@ class Heartbeat:
                     row = session.get(Worker, self._slot)
                     if row is not None:
                         row.heartbeat_at, row.jobs = utcnow(), self._at_work()
-            except SQLAlchemyError:
+            except SQLAlchemyError as error:
                 # A database that is away for a moment must not end the worker; the next beat tells.
-                logger.warning("the heartbeat could not be written", exc_info=True)
+                logger.warning("the heartbeat could not be written: %s", one_line(error))

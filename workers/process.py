@@ -16,8 +16,7 @@ from multiprocessing.context import ForkServerProcess
 from threading import Thread
 from typing import Any
 
-from sqlalchemy.exc import InterfaceError, OperationalError
-
+from app.db.session import one_line
 from app.db.types import utcnow
 from app.queue import Job, JobQueue
 from app.settings import Settings
@@ -27,8 +26,10 @@ logger = logging.getLogger(__name__)
 
 SECONDS_TO_END = 10
 PRELOAD = "workers.jobs"
-# How a job's process ends that could not reach the database: EX_TEMPFAIL of sysexits.h.
+# How a job's process ends that could not reach the database, or had no room on a disk: EX_TEMPFAIL and EX_IOERR of
+# sysexits.h.
 DATABASE_AWAY = 75
+DISK_FULL = 74
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -124,13 +125,19 @@ def _work(job: Job, settings: Settings, device: str) -> None:
     die_with_parent()
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
 
+    from workers.failure import DATABASE_ERRORS, disk_full  # noqa: PLC0415 - it brings torch
     from workers.jobs import WORK  # noqa: PLC0415 - imported by the fork server already
 
     try:
         following = WORK[job.kind](job.row_id, settings, device)
-    except (InterfaceError, OperationalError):
-        logger.warning("The database did not answer.", exc_info=True)
-        sys.exit(DATABASE_AWAY)
+    except Exception as error:
+        if disk_full(error):
+            logger.warning("%s had no room on the disk: %s", job.workflow_id, one_line(error))
+            sys.exit(DISK_FULL)
+        if isinstance(error, DATABASE_ERRORS):
+            logger.warning("%s could not reach the database: %s", job.workflow_id, one_line(error))
+            sys.exit(DATABASE_AWAY)
+        raise
     if following:
         queue = JobQueue(settings.queue)
         for one in following:

@@ -6,12 +6,14 @@ handful of queries, by one worker at a time.
 """
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from threading import Event, Thread
 from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.db.models import (
@@ -28,7 +30,7 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.db.models.runs import IN_TURN
-from app.db.session import Sessions
+from app.db.session import Sessions, one_line
 from app.errors import ConflictError
 from app.queue import Job, JobKind, JobQueue
 from workers.locks import Locks
@@ -41,11 +43,14 @@ EVERY_SECONDS = 10
 class Reconciler:
     """Reconciles again and again while the context is open; one worker of a queue at a time."""
 
-    def __init__(self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks) -> None:
+    def __init__(
+        self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, has: Callable[[], set[str]]
+    ) -> None:
         self._sessions = sessions
         self._queue = queue
         self._slot = slot
         self._locks = locks
+        self._has = has
         self._stop = Event()
         self._thread = Thread(target=self._reconcile_until_stopped, name="reconciler", daemon=True)
 
@@ -59,14 +64,18 @@ class Reconciler:
     def _reconcile_until_stopped(self) -> None:
         unwanted: set[str] = set()
         free: set[str] = set()
+        missing: set[str] = set()
         while True:
             try:
+                missing = retake_own(self._queue, self._slot, self._has, missing)
                 with self._locks.held("reconciler"):
                     free = take_over_the_dead(self._queue, self._slot, self._locks, free)
                     advance_searches(self._sessions)
                     unwanted = reconcile(self._sessions, self._queue, unwanted)
             except ConflictError:
                 pass  # another worker is at it
+            except SQLAlchemyError as error:
+                logger.warning("rows and engine could not be compared: %s", one_line(error))
             except Exception:
                 logger.warning("rows and engine could not be compared", exc_info=True)
             if self._stop.wait(EVERY_SECONDS):
@@ -88,8 +97,22 @@ def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: se
             if locks.settled:  # still: our own session may be a new one meanwhile
                 free.add(other)
                 if other in free_before:
-                    queue.take_over(other)
+                    queue.put_back(queue.taken(other))
     return free
+
+
+def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_before: set[str]) -> set[str]:
+    """Put back jobs that the engine believes this worker has and that are not here.
+
+    The engine was told of their end and could not keep it, as on a full disk. Between the end of a job and the engine's
+    word lies a moment: what is missing this time is returned, to be handed in at the next look, and only what was
+    missing before is put back.
+    """
+    missing = queue.taken(slot) - has()
+    if lost := missing & missing_before:
+        logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost)))
+        queue.put_back(lost)
+    return missing
 
 
 def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:

@@ -196,6 +196,7 @@ class RunRecord(Record):
     started_at: Moment | None
     finished_at: Moment | None
     rested_seconds: Number = Field(0.0, ge=0)
+    worked_seconds: Number | None = Field(None, ge=0)
     heard_at: Moment | None = None
     performance: Number | None
     performance_reason: Reason | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer, added, is_read
 from app.db.task import METRICS, Metric, TaskKind
@@ -69,6 +70,26 @@ LayerNumber = Annotated[int, Field(ge=1, le=1000)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]
 Weight = Annotated[FiniteFloat, Field(ge=-1e6, le=1e6)]
+
+
+def words_for_booleans(given: Any, fields: Mapping[str, FieldInfo]) -> Any:
+    """Write true and false as words where numbers belong: pydantic would take them for 1 and 0."""
+    if not isinstance(given, Mapping):
+        return given
+    numeric = {name for name, field in fields.items() if _is_numeric(field.annotation)}
+    return {name: _in_words(value) if name in numeric else value for name, value in given.items()}
+
+
+def _is_numeric(annotation: Any) -> bool:
+    return annotation in (int, float) or any(map(_is_numeric, get_args(annotation)))
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return [_in_words(one) for one in value]
+    return {name: _in_words(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _each_once(layers: list[int]) -> list[int]:
@@ -224,6 +245,11 @@ class TrainingOptions(BaseModel):
         description="Stop a run after so many evaluations without a better one; without a value never.",
     )
     export: bool = Field(False, description="Keep each trained model for download, as safetensors with a model card.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_no_booleans(cls, given: Any) -> Any:
+        return words_for_booleans(given, cls.model_fields)
 
     @model_validator(mode="before")
     @classmethod

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import ConflictError
+from app.settings import BUSY_SECONDS
 
-BUSY_TIMEOUT_MILLISECONDS = 30_000
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5
 
@@ -27,10 +27,12 @@ Sessions = sessionmaker[Session]
 def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Engine:
     """An engine for the metrics database at ``url``.
 
-    Where PostgreSQL does not answer, connecting is tried again for ``patience`` seconds.
+    A writer of SQLite waits for another as long as ``?timeout=`` of the URL says, else 30 seconds. Where PostgreSQL
+    does not answer, connecting is tried again for ``patience`` seconds.
     """
     if url.startswith("sqlite"):
-        engine = create_engine(url, json_serializer=strict_json, poolclass=poolclass)
+        waiting = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
+        engine = create_engine(url, json_serializer=strict_json, poolclass=poolclass, connect_args=waiting)
         event.listen(engine, "connect", _configure_sqlite)
         return engine
     connecting = {"connect_timeout": CONNECT_SECONDS}
@@ -72,6 +74,15 @@ def cause(error: SQLAlchemyError) -> str:
     return " ".join(words.split()).rstrip(".")
 
 
+def one_line(error: Exception) -> str:
+    """What an error says, in one line of a log: of one of a database the driver's own words."""
+    return (
+        cause(error)
+        if isinstance(error, SQLAlchemyError)
+        else f"{type(error).__name__}: {' '.join(str(error).split())}"
+    )
+
+
 def hold(connection: Connection, *names: str) -> None:
     """Hold the locks of these names until the transaction ends, of which this must be the beginning.
 
@@ -92,7 +103,6 @@ def _configure_sqlite(connection: DBAPIConnection, _: ConnectionPoolEntry) -> No
     cast("sqlite3.Connection", connection).create_function("lower", 1, _lower, deterministic=True)
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MILLISECONDS}")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.db.config import Weight, Zeta
+from app.db.config import Weight, Zeta, words_for_booleans
 from app.db.models import Run, RunStatus
 from app.db.penalty import Regularizer
 
@@ -47,6 +47,11 @@ class Search(BaseModel):
     paused: bool = Field(False, description="No further trial is asked for until it is resumed.")
     over: bool = Field(False, description="No further trial is asked for.")
     why: str | None = Field(None, max_length=200, description="Why it is over before all trials were asked for.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_no_booleans(cls, given: Any) -> Any:
+        return words_for_booleans(given, cls.model_fields)
 
     @model_validator(mode="after")
     def _ranges(self) -> Self:

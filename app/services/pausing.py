@@ -11,7 +11,17 @@ from sqlalchemy import ColumnElement, case, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.models import RETRIED, UNFINISHED, Experiment, ExperimentOrigin, Run, RunStatus
+from app.db.attempts import end_attempts
+from app.db.models import (
+    RETRIED,
+    UNFINISHED,
+    Attempt,
+    AttemptOutcome,
+    Experiment,
+    ExperimentOrigin,
+    Run,
+    RunStatus,
+)
 from app.db.models.runs import IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
@@ -85,6 +95,7 @@ def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str
     with context.sessions.begin() as session:
         _mark(session, searches, paused=True)
         ids = session.scalars(paused.returning(Run.id)).all()
+        end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
     if ids:
         context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in ids))
     return ids
@@ -107,13 +118,19 @@ def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
 def _queue_again(
     context: Context, states: Collection[RunStatus], *which: ColumnElement[bool], searches: Sequence[str] = ()
 ) -> Sequence[str]:
-    """Queue the runs in these states as if they had just come, and hand them in; these searches go on."""
+    """Queue the runs in these states as if they had just come, and hand them in; these searches go on.
+
+    Of a run that had ended the start and the end stand with its attempts. One that was paused keeps them.
+    """
     anew = {
         "attempts": 0,
         "error": None,
         "cause": None,
         "error_field": None,
         "queued_at": utcnow(),
+        "started_at": case((Run.status == RunStatus.PAUSED, Run.started_at)),
+        "finished_at": case((Run.status == RunStatus.PAUSED, Run.finished_at)),
+        "rested_seconds": case((Run.status == RunStatus.PAUSED, Run.rested_seconds), else_=0.0),
     }
     with context.sessions.begin() as session:
         _mark(session, searches, paused=False)

@@ -7,7 +7,8 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
-from app.db.models import FINAL, Experiment, Run, RunStatus
+from app.db.attempts import end_attempts
+from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
@@ -20,7 +21,11 @@ def get_run(context: Context, run_id: str) -> Run:
         run = session.scalar(
             select(Run)
             .where(Run.id == run_id)
-            .options(joinedload(Run.experiment).joinedload(Experiment.dataset), selectinload(Run.steps))
+            .options(
+                joinedload(Run.experiment).joinedload(Experiment.dataset),
+                selectinload(Run.steps),
+                selectinload(Run.timeline),
+            )
         )
     if run is None:
         raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
@@ -52,4 +57,6 @@ def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
     """
     stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
     ended = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
-    return list(session.scalars(stopped.values(ended).returning(Run.id)))
+    ids = list(session.scalars(stopped.values(ended).returning(Run.id)))
+    end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.CANCELLED)
+    return ids

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import Field, FiniteFloat, field_validator
+from pydantic import Field, field_validator
 
 from app.context import Context
-from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Zeta
+from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Weight, Zeta, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
 from app.db.penalty import Regularizer
 from app.db.types import RowId
@@ -44,7 +44,7 @@ class SweepRequest(TrainingOptions):
         max_length=20,
         description="Each is swept over all λ on its own; none, or an empty list: the baseline alone.",
     )
-    lambdas: list[FiniteFloat] = Field(
+    lambdas: list[Weight] = Field(
         [-1.0, 0.0, 1.0],
         min_length=1,
         max_length=100,
@@ -77,7 +77,7 @@ class SweepRequest(TrainingOptions):
                 f"expected a grid over options that the runs of an experiment may differ in; {shared[0]} is the same "
                 "for all of them, so that they can be compared"
             )
-        return grid
+        return words_for_booleans(grid, TrainingOptions.model_fields)
 
 
 class SweepPlan(NamedTuple):

@@ -43,14 +43,14 @@ def test_a_failed_run_shows_its_cause_and_the_end_of_its_log(client, add):
     run_id, _ = add(status=RunStatus.FAILED, error="ArithmeticError: two", log=log)
     page = client.get(f"/runs/{run_id}").text
     assert "<strong>An unforeseen failure.</strong> ArithmeticError: two" in page
-    assert '<details class="fold" open>\n    <summary>What its processes wrote last</summary>' in page
+    assert '<details class="fold" open>\n    <summary>Log</summary>' in page
     assert "File &#34;&lt;loss&gt;&#34;\nArithmeticError: two</pre>" in page
     assert client.get(f"/api/runs/{run_id}").json()["log"] == log
 
 
 def test_a_run_without_a_log_has_no_place_for_one(client, add):
     run_id, _ = add()
-    assert "What its processes wrote last" not in client.get(f"/runs/{run_id}").text
+    assert "<summary>Log</summary>" not in client.get(f"/runs/{run_id}").text
 
 
 def test_what_happened_on_the_way_is_told(client, add):
@@ -237,7 +237,7 @@ def test_the_hashes_of_a_model_are_told_by_the_names_of_their_files(client, add)
 def test_the_log_of_a_running_run_is_open(client, add):
     run_id, _ = add(status=RunStatus.RUNNING, log="step 40 of 300: loss 0.5, penalty 0.1")
     page = client.get(f"/runs/{run_id}").text
-    assert '<details class="fold" open>\n    <summary>What its processes wrote last</summary>' in page
+    assert '<details class="fold" open>\n    <summary>Log</summary>' in page
     assert "step 40 of 300: loss 0.5" in page
 
 

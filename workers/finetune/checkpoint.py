@@ -64,9 +64,11 @@ class CheckpointCallback(TrainerCallback):
         save_file(self.tally.state(), checkpoint / TALLY_FILE)
         if self.penalties is not None:
             save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
+        best = None
         if self.selection is not None:
             self.selection.save(checkpoint)
-        self.folder.complete(checkpoint)
+            best = self.selection.kept
+        self.folder.complete(checkpoint, best)
         if self.selection is not None:
             self.selection.forget_others()
         with self.progress.sessions.begin() as session:

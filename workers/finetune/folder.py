@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import select
 
@@ -15,20 +16,38 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from app.settings import Settings
 from workers.finetune.log import Log
+from workers.finetune.seal import MARKER, Seal, find_damage, flush, read_seal, read_seals, seal_files, write_seals
 
-MARKER = "complete"
+KEPT_CHECKPOINTS = 2
 # A failed or cancelled run can be tried again, and then goes on from its checkpoint: some gigabytes, so that they are
 # kept of the last few such runs, for a few days.
 KEPT_FOR = timedelta(days=3)
 KEPT_FOLDERS = 10
 
 
+class DamagedError(Exception):
+    """Weights that a run needs are not as they were written. Begun again, it drops the checkpoints that need them."""
+
+
+class Damage(NamedTuple):
+    """A checkpoint that was dropped."""
+
+    step: int
+    words: str
+    """What was wrong with it."""
+
+
 class RunFolder:
-    """Checkpoints ``checkpoint-<step>`` of one run. One counts when its marker is there, which is written last."""
+    """The last two checkpoints ``checkpoint-<step>`` of one run, as a disk may damage one.
+
+    One counts when it is sealed (``workers.finetune.seal``), which is done last.
+    """
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self.path = settings.runs / run_id
         self.log = Log(self.path)
+        self._best: dict[str, Seal] = {}
+        """Seals of weights that were the best, by the name of their file."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -50,26 +69,46 @@ class RunFolder:
         """Where the checkpoint of a step is."""
         return self.path / f"checkpoint-{step}"
 
-    def last_checkpoint(self) -> Path | None:
-        """Return the newest checkpoint that counts, and remove those that a kill left unfinished."""
-        complete = []
-        for checkpoint in self.path.glob("checkpoint-*"):
-            if (checkpoint / MARKER).exists():
-                complete.append(checkpoint)
-            else:
-                shutil.rmtree(checkpoint)
-        return max(complete, key=step_of, default=None)
+    def checkpoints(self) -> list[Path]:
+        """Return the checkpoints that are sealed, whole or damaged, the newest one first."""
+        return sorted((path.parent for path in self.path.glob(f"checkpoint-*/{MARKER}")), key=step_of, reverse=True)
 
-    def complete(self, checkpoint: Path) -> None:
-        """Make a checkpoint count, once its bytes are on the disk, and remove the older ones."""
-        for path in checkpoint.iterdir():
-            _flush(path)
-        (checkpoint / MARKER).touch()
-        _flush(checkpoint)
-        _flush(self.path)
-        for other in self.path.glob("checkpoint-*"):
-            if other != checkpoint:
-                shutil.rmtree(other)
+    def sound_checkpoint(self) -> tuple[Path | None, list[Damage]]:
+        """Return the newest checkpoint that is as it was saved, and what was wrong with newer ones.
+
+        Those are removed, and so are checkpoints that a kill left unfinished.
+        """
+        self.drop_unfinished()
+        damages: list[Damage] = []
+        for checkpoint in self.checkpoints():
+            if (words := find_damage(checkpoint)) is None:
+                self._best = {Path(name).name: seal for name, seal in read_seals(checkpoint).items() if _outside(name)}
+                return checkpoint, damages
+            damages.append(Damage(step_of(checkpoint), words))
+            shutil.rmtree(checkpoint)
+        return None, damages
+
+    def drop_unfinished(self) -> None:
+        """Remove checkpoints that were not saved to the end."""
+        sealed = self.checkpoints()
+        for path in self.path.glob("checkpoint-*"):
+            if path not in sealed:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def complete(self, checkpoint: Path, best: int | None = None) -> None:
+        """Make a checkpoint count, once its bytes are on the disk, and remove all but the last two.
+
+        ``best`` is the best step that it knows of, where weights are chosen: it is worth nothing without them.
+        """
+        files = [path for path in checkpoint.iterdir() if path.is_file()]
+        seals = {path.name: seal for path, seal in seal_files(files).items()}
+        if best is not None:
+            name = self.best(best).name
+            seals[f"../{name}"] = self._best[name]
+        write_seals(checkpoint, seals)
+        flush(self.path)
+        for other in self.checkpoints()[KEPT_CHECKPOINTS:]:
+            shutil.rmtree(other)
 
     def best(self, step: int) -> Path:
         """Where the weights of a step are that was the best so far."""
@@ -79,14 +118,20 @@ class RunFolder:
         """Have weights written to where ``best`` says; they are not there before they are whole and on the disk."""
         unfinished = self.path / "best.unfinished"
         write(unfinished)
-        _flush(unfinished)
+        (self._best[self.best(step).name],) = seal_files([unfinished]).values()
         unfinished.rename(self.best(step))
-        _flush(self.path)
+        flush(self.path)
+
+    def best_is_sound(self, step: int) -> bool:
+        """Whether the weights of a step are as they were kept."""
+        path = self.best(step)
+        return path.is_file() and read_seal(path) == self._best.get(path.name)
 
     def forget_best(self, but: int | None) -> None:
-        """Remove the weights of all steps but one."""
+        """Remove the weights of all steps but one, and but those that a checkpoint needs."""
+        needed = {Path(name).name for checkpoint in self.checkpoints() for name in _names(checkpoint)}
         for path in self.path.glob("best-*.safetensors"):
-            if but is None or path != self.best(but):
+            if path.name not in needed and (but is None or path != self.best(but)):
                 path.unlink()
 
     def clear(self) -> None:
@@ -173,9 +218,10 @@ def _is_at(path: Path, handle: int) -> bool:
         return False
 
 
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _outside(name: str) -> bool:
+    return name.startswith("../")
+
+
+def _names(checkpoint: Path) -> Iterator[str]:
+    with suppress(ValueError):  # it is damaged, and found out when it is needed
+        yield from read_seals(checkpoint)

@@ -5,15 +5,16 @@ import logging
 from collections.abc import Sequence
 
 import torch
-from sqlalchemy import Update, or_, select, update
+from sqlalchemy import Update, func, or_, select, update
 
-from app.db.models import UNFINISHED, Experiment, Phase, Run, RunStatus
+from app.db.attempts import end_attempts
+from app.db.models import UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
-from workers.failure import failure_of, raise_if_away
-from workers.finetune.folder import RunFolder, may_go_on, remove_left_behind, step_of
+from workers.failure import failure_of, raise_if_temporary
+from workers.finetune.folder import DamagedError, RunFolder, may_go_on, remove_left_behind, step_of
 from workers.finetune.memory import MemoryRanOutError, note, smaller
 from workers.finetune.order import Order, batches_of, order_of
 from workers.finetune.progress import Progress, RunStoppedError
@@ -41,19 +42,21 @@ def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     with folder.locked():
         with folder.log.kept(), folder.log.told(lambda tail: _tell(sessions, row, tail)):
             try:
-                if (order := _begin(sessions, run_id, slot)) is not None:
+                if (order := _begin(sessions, run_id, slot, folder)) is not None:
                     _work(order, Progress(sessions, run_id, slot), folder, settings, device)
             except RunStoppedError:  # by somebody who changed its row, or by itself, as a trial that is given up
                 here = or_(Run.worker == slot, Run.worker.is_(None))
                 _tell(sessions, update(Run).where(Run.id == run_id, here), folder.log.tail())
             except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+                folder.drop_unfinished()  # which may be what fills the disk
                 _fail(error, sessions, row, folder)
-        if not may_go_on(sessions, run_id) or folder.last_checkpoint() is None:
+        folder.drop_unfinished()
+        if not may_go_on(sessions, run_id) or not folder.checkpoints():
             folder.remove()
     return _next_trials(sessions, run_id)
 
 
-def _begin(sessions: Sessions, run_id: str, slot: str) -> Order | None:
+def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> Order | None:
     """Set the run to running at this worker and return what it asks for; None if nobody waits for it here."""
     with sessions.begin() as session:
         run = session.get(Run, run_id, with_for_update=True)
@@ -63,8 +66,11 @@ def _begin(sessions: Sessions, run_id: str, slot: str) -> Order | None:
         run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None
         now = utcnow()
         if run.started_at is not None and run.finished_at is not None:
-            run.rested_seconds += (now - run.finished_at).total_seconds()
+            run.rested_seconds += max(0.0, (now - run.finished_at).total_seconds())
         run.started_at, run.finished_at = run.started_at or now, None
+        run.worked_seconds = run.worked_seconds or 0.0
+        attempt = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
+        folder.log.begin(attempt or 1, slot, run.log)
         return order_of(run)
 
 
@@ -72,7 +78,11 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
     """Train; where memory runs out once more with fewer rows a batch, from the last checkpoint on."""
     work = train if order.config.processes == 1 else train_together
     try:
-        work(order, progress, folder, settings, device)
+        try:
+            work(order, progress, folder, settings, device)
+        except DamagedError as error:
+            logger.warning("%s The run goes on from before.", error)
+            work(order, progress, folder, settings, device)
         return
     except MemoryRanOutError as error:
         config = smaller(order.config)
@@ -81,8 +91,7 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
         logger.warning("Memory ran out; the run goes on with fewer rows a batch.", exc_info=error)
     gc.collect()
     torch.cuda.empty_cache()
-    checkpoint = folder.last_checkpoint()
-    told = note(order.config, config, 0 if checkpoint is None else step_of(checkpoint))
+    told = note(order.config, config, max(map(step_of, folder.checkpoints()), default=0))
     with progress.sessions.begin() as session:
         run = session.get_one(Run, progress.run_id)
         environment = (run.environment or {}) | {"batches": batches_of(config)}
@@ -92,12 +101,14 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
 
 def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:
     """Write into the row why the run failed, and the end of its log, which is where a traceback is."""
-    raise_if_away(error)
+    raise_if_temporary(error)
     failure = failure_of(error)  # which logs what nobody foresaw
     with sessions.begin() as session:
         why = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
         values = {**why, "log": folder.log.tail(), "finished_at": utcnow()}
-        session.execute(row.values(status=RunStatus.FAILED, **values))
+        failed = row.values(status=RunStatus.FAILED, **values).returning(Run.id)
+        if (run_id := session.scalar(failed)) is not None:
+            end_attempts(session, Attempt.run_id == run_id, AttemptOutcome.FAILED, failure.sentence)
 
 
 def _tell(sessions: Sessions, row: Update, tail: str | None) -> None:

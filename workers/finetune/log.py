@@ -5,16 +5,23 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.db.types import utcnow
 from workers.process import LOG_FORMAT
 
 FILE = "log.txt"
+# Of the last attempt; of each one before it fewer, the newest ones first.
 LINES = 200
 BYTES = 16 * 1024
+EARLIER_LINES = 20
+EARLIER_BYTES = 16 * 1024
+READ_BYTES = 512 * 1024
+BEGUN = "=== Attempt "
 SECONDS_BETWEEN_TAILS = 3.0
 # Of whose progress the file is told, and the terminal is not.
 OURS = logging.getLogger("workers")
@@ -25,6 +32,14 @@ class Log:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
+
+    def begin(self, attempt: int, slot: str, earlier: str | None) -> None:
+        """Head the log of an attempt. ``earlier`` is what the row has of former ones, which were logged elsewhere."""
+        here = self._path.exists()
+        with self._path.open("a", encoding="utf-8") as file:
+            if not here and earlier is not None:
+                file.write(f"{earlier}\n")
+            file.write(f"{BEGUN}{attempt} on {slot}, {utcnow():%Y-%m-%d %H:%M:%S} UTC\n")
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -83,16 +98,39 @@ class Log:
                     told = tail
 
     def tail(self) -> str | None:
-        """Return the last lines, 200 or 16 KiB of them at most; None where nothing was written."""
+        """Return the last lines of the last attempt, 200 or 16 KiB of them at most, and fewer of those before it.
+
+        None where nothing was written.
+        """
         try:
             with self._path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - BYTES))
+                file.seek(max(0, size - READ_BYTES))
                 written = file.read()
         except FileNotFoundError:
             return None
-        if size > BYTES:  # begun in the middle of a line
+        if size > READ_BYTES:  # begun in the middle of a line
             written = written.partition(b"\n")[2]
         # PostgreSQL keeps no NUL.
-        lines = written.decode(errors="replace").replace("\0", "\ufffd").splitlines()[-LINES:]
-        return "\n".join(lines) or None
+        lines = written.decode(errors="replace").replace("\0", "\ufffd").splitlines()
+        heads = [number for number, line in enumerate(lines) if line.startswith(BEGUN)]
+        bounds = [0, *(number for number in heads if number), len(lines)]
+        *earlier, last = [lines[start:end] for start, end in pairwise(bounds)]
+        kept, left = [_ending(last, LINES, BYTES)], EARLIER_BYTES
+        for attempt in reversed(earlier):
+            kept.append(_ending(attempt, EARLIER_LINES, left))
+            left -= _bytes(kept[-1])
+        return "\n".join(line for attempt in reversed(kept) for line in attempt) or None
+
+
+def _ending(lines: list[str], most: int, most_bytes: int) -> list[str]:
+    """The last lines of an attempt, after the one that heads it."""
+    head, rest = (lines[:1], lines[1:]) if lines and lines[0].startswith(BEGUN) else ([], lines)
+    kept = rest[-most:]
+    while kept and _bytes(head + kept) > most_bytes:
+        kept = kept[1:]
+    return head + kept if _bytes(head + kept) <= most_bytes else []
+
+
+def _bytes(lines: list[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)

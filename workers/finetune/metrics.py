@@ -4,7 +4,6 @@ import logging
 import math
 from typing import Any
 
-from sqlalchemy import delete
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from app.db.config import LOOKS_PER_RUN, RunConfig
@@ -85,9 +84,7 @@ class MetricsCallback(TrainerCallback):
         """Take back what was logged after the checkpoint, and look at the model before its first step."""
         self.row_every = rows_apart(state.max_steps)
         self.probe_every = self.probe.steps_apart(state.max_steps, self.tokens_per_step)
-        with self.progress.sessions.begin() as session:
-            self.progress.write(session, phase_done=state.global_step)
-            session.execute(delete(Step).where(Step.run_id == self.progress.run_id, Step.step > state.global_step))
+        self.progress.begin_training(state.global_step)
         if state.global_step == 0:
             self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measures()))
 

@@ -4,10 +4,11 @@ import logging
 import time
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Update, delete, func, select, update
 from sqlalchemy.orm import Session
 
-from app.db.models import Phase, Run, RunStatus, Step
+from app.db.attempts import end_attempts
+from app.db.models import Attempt, AttemptOutcome, Phase, Run, RunStatus, Step
 from app.db.session import Sessions
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ class Progress:
     """The row of one run that runs at ``slot``. Every write raises RunStoppedError if it no longer does.
 
     So a trainer that was taken for dead, and goes on after all, adds nothing to a run that is another worker's now.
+    Each write counts the time since the one before, by a clock that does not jump.
     """
 
     def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
@@ -30,6 +32,21 @@ class Progress:
         self.run_id = run_id
         self.slot = slot
         self._written_at = 0.0
+        self._counted_at = time.monotonic()
+        self._worked = 0.0
+
+    def begin_training(self, step: int) -> None:
+        """Say which step training goes on from, and take back what was logged after it."""
+        with self.sessions.begin() as session:
+            self.write(session, phase_done=step)
+            if step == 0:  # the result rests on the work of this attempt alone
+                self.write(session, worked_seconds=self._worked)
+            session.execute(self._attempt().values(first_step=step))
+            session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
+
+    def leave_uncounted(self) -> None:
+        """Leave the time since the last write out: another process has counted it."""
+        self._counted_at = time.monotonic()
 
     def enter(self, phase: Phase, total: int, done: int = 0) -> None:
         """Begin a phase of ``total`` units."""
@@ -54,11 +71,24 @@ class Progress:
         return (last or 0) + row_every > step
 
     def write(self, session: Session, **values: Any) -> None:
-        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
+        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing.
+
+        A final status ends the attempt too.
+        """
+        now = time.monotonic()
+        since, self._counted_at = now - self._counted_at, now
+        self._worked += since
+        values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + since} | values
         running = update(Run).where(Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot)
         if session.scalar(running.values(**values).returning(Run.id)) is None:
             raise RunStoppedError
-        self._written_at = time.monotonic()
+        session.execute(self._attempt().values(seconds=Attempt.seconds + since))
+        if (status := values.get("status")) is not None:
+            end_attempts(session, Attempt.run_id == self.run_id, AttemptOutcome(status))
+        self._written_at = now
+
+    def _attempt(self) -> Update:
+        return update(Attempt).where(Attempt.run_id == self.run_id, Attempt.ended_at.is_(None))
 
 
 class Onlooker(Progress):

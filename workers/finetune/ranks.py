@@ -18,8 +18,8 @@ from app.db.config import RunConfig
 from app.db.models import FailureCause
 from app.errors import InvalidError, IsoscopeError
 from app.settings import Settings
-from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_away
-from workers.finetune.folder import RunFolder
+from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_temporary
+from workers.finetune.folder import DamagedError, RunFolder
 from workers.finetune.memory import MemoryRanOutError
 from workers.finetune.order import Order
 from workers.finetune.progress import Onlooker, Progress, RunStoppedError
@@ -45,7 +45,7 @@ class End(IntEnum):
     OUT_OF_MEMORY = 3
     STOPPED = 4
     LOST = 5
-    """Killed, or cut off from the database: the run goes on from its checkpoint."""
+    """Killed, cut off from the database, without room on the disk: the run goes on from its checkpoint."""
 
 
 def train_together(order: Order, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
@@ -72,6 +72,7 @@ def train_together(order: Order, progress: Progress, folder: RunFolder, settings
             ranks[ours] = process
         end, failure = _end_of(ranks)
     finally:
+        progress.leave_uncounted()
         for connection, process in ranks.items():
             process.kill()
             process.join()
@@ -161,7 +162,10 @@ def _train(
     except MemoryRanOutError as error:
         logger.warning("Memory ran out in process %s.", rank, exc_info=error)
         return End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
+    except DamagedError as error:
+        logger.warning("%s", error)
+        return End.LOST, NOTHING
     except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
-        raise_if_away(error)
+        raise_if_temporary(error)
         return (End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED), failure_of(error)
     return End.DONE, NOTHING

@@ -15,7 +15,7 @@ from app.db.config import HELD_OUT_PART, Checkpoint, RunConfig, Selection
 from app.db.models import Phase
 from app.errors import InvalidError
 from workers.finetune.columns import Columns, n_rows, rows_of
-from workers.finetune.folder import RunFolder
+from workers.finetune.folder import DamagedError, RunFolder
 from workers.finetune.looking import forward
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
@@ -95,10 +95,8 @@ class SelectionCallback(TrainerCallback):
         config, step = self.task.config, state.global_step
         if not is_due(config, state):
             return
-        value = self._metric()
-        self.history.values.append((step, value))
-        best = self.history.best()
-        if config.checkpoint is Checkpoint.BEST and best is not None and best[0] == step:
+        self.history.values.append((step, self._metric()))
+        if self.kept == step:
             self.folder.keep_best(step, lambda path: save_weights(self.model, str(path)))
         if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
             self.history.stopped_early = control.should_training_stop = True
@@ -116,16 +114,22 @@ class SelectionCallback(TrainerCallback):
         self.history = History([(step, value) for step, value in told])
         self.forget_others()
 
-    def forget_others(self) -> None:
-        """Let go of all weights but the best: the last checkpoint knows of no others."""
+    @property
+    def kept(self) -> int | None:
+        """The step whose weights are kept as the best, where they are to be and there is one."""
         best = self.history.best()
-        self.folder.forget_best(but=None if best is None else best[0])
+        return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
+
+    def forget_others(self) -> None:
+        """Let go of all weights but the best, and but those that an earlier checkpoint needs."""
+        self.folder.forget_best(but=self.kept)
 
     def choose(self) -> dict[str, Any]:
         """Give the model its chosen weights, and return what has to be known of the choice for a run's results."""
-        config, best = self.task.config, self.history.best()
-        if config.checkpoint is Checkpoint.BEST and best is not None:
-            load_weights(self.model, str(self.folder.best(best[0])))
+        if self.kept is not None:
+            if not self.folder.best_is_sound(self.kept):
+                raise DamagedError(f"The weights of step {self.kept}, the best ones, were damaged on the disk.")
+            load_weights(self.model, str(self.folder.best(self.kept)))
         return self.told()
 
     def told(self) -> dict[str, Any]:

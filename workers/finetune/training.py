@@ -2,7 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
+from app.db.models import Run
 from app.db.penalty import Regularizer
 from app.settings import Settings
 from workers.device import choose_device
@@ -22,7 +23,7 @@ from workers.finetune.data import describe_rows, load_columns
 from workers.finetune.evaluation import evaluate
 from workers.finetune.export import model_card, zip_model
 from workers.finetune.finish import finish
-from workers.finetune.folder import RunFolder, step_of
+from workers.finetune.folder import Damage, RunFolder, step_of
 from workers.finetune.memory import MemoryRanOutError
 from workers.finetune.metrics import MetricsCallback, Probe, rows_apart
 from workers.finetune.model import load_model
@@ -97,8 +98,8 @@ def train(
 
     checkpoint = _checkpoint(folder, progress, place)
     if place.first:
-        step = 0 if checkpoint is None else step_of(checkpoint)
-        logger.info("%s is loaded on %s; training goes on from step %s", config.model, trainer.args.device, step)
+        going = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
+        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, going)
     if checkpoint is not None:
         restore(checkpoint, tally, penalties)
     selection, metrics = None, None
@@ -156,7 +157,9 @@ def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | N
 
 def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
     """The last one; one that is ahead of the rows of the run is of a time before it began afresh."""
-    checkpoint = folder.last_checkpoint()
+    checkpoint, damages = folder.sound_checkpoint()
+    if damages:
+        _note(damages, checkpoint, progress)
     if checkpoint is None:
         return None
     state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
@@ -164,6 +167,21 @@ def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
         return checkpoint
     folder.clear()
     return None
+
+
+def _note(damages: Sequence[Damage], checkpoint: Path | None, progress: Progress) -> None:
+    """Tell of dropped checkpoints, in the log and on the run."""
+    going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
+    notes = [
+        f"The checkpoint of step {damage.step:,} was damaged on the disk ({damage.words}) and was dropped. "
+        f"Training {going}."
+        for damage in damages
+    ]
+    for note in notes:
+        logger.warning(note)
+    with progress.sessions.begin() as session:
+        run = session.get_one(Run, progress.run_id)
+        progress.write(session, notes=[*run.notes, *notes])
 
 
 @contextmanager

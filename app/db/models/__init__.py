@@ -1,5 +1,6 @@
 """The rows that pages show. The job engine's own tables live elsewhere and are never read here."""
 
+from app.db.models.attempts import Attempt
 from app.db.models.base import Base
 from app.db.models.embeddings import (
     Embedding,
@@ -19,6 +20,7 @@ from app.db.models.states import (
     RETRIED,
     UNFINISHED,
     UNFINISHED_ENCODING,
+    AttemptOutcome,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -41,6 +43,8 @@ __all__ = [
     "RETRIED",
     "UNFINISHED",
     "UNFINISHED_ENCODING",
+    "Attempt",
+    "AttemptOutcome",
     "Base",
     "Dataset",
     "DatasetOrigin",

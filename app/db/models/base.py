@@ -8,6 +8,7 @@ from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeEngine
 
 from app.db.models.states import (
+    AttemptOutcome,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -44,6 +45,7 @@ class Base(DeclarativeBase):
         dict[str, list[float | None]]: JSON(none_as_null=True),
         list[Any]: JSON(none_as_null=True),
         list[str]: JSON(none_as_null=True),
+        AttemptOutcome: stored_by_value(AttemptOutcome),
         EmbeddingStatus: stored_by_value(EmbeddingStatus),
         EmbeddingOrigin: stored_by_value(EmbeddingOrigin),
         EncodingStatus: stored_by_value(EncodingStatus),

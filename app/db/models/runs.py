@@ -8,6 +8,7 @@ from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.db.models.attempts import Attempt
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
 from app.db.models.states import FailureCause, Phase, RunStatus, Split
@@ -64,6 +65,8 @@ class Run(Base):
     """When work on it came to rest: it ended, or was paused and has not gone on."""
     rested_seconds: Mapped[float] = mapped_column(default=0.0)
     """Between its start and its end, while it was paused or had ended and waited to be tried again."""
+    worked_seconds: Mapped[float | None]
+    """Work since it last began at step 0, by clocks that nobody sets; null where no worker of this version had it."""
     heard_at: Mapped[datetime | None]
     """Of a run of a user's own script: when that last said anything of it."""
 
@@ -95,6 +98,10 @@ class Run(Base):
 
     experiment: Mapped[Experiment] = relationship(back_populates="runs")
     steps: Mapped[list["Step"]] = relationship(cascade="all, delete-orphan", passive_deletes=True, order_by="Step.step")
+    timeline: Mapped[list[Attempt]] = relationship(
+        cascade="all, delete-orphan", passive_deletes=True, order_by=Attempt.number
+    )
+    """Its attempts, the first one first."""
 
     @property
     def experiment_name(self) -> str:
@@ -103,10 +110,18 @@ class Run(Base):
 
     @property
     def seconds(self) -> float | None:
-        """How long it was worked on, until now where it still is; None before the start or without a known end."""
-        if self.started_at is None or (self.status.final and self.finished_at is None):
+        """How long it was worked on; None before the start or without a known end.
+
+        Where no worker counted, it is the time between the start and the end, or now, as the wall clock had it.
+        """
+        if self.started_at is None:
             return None
-        return ((self.finished_at or utcnow()) - self.started_at).total_seconds() - self.rested_seconds
+        if self.worked_seconds is not None:
+            return self.worked_seconds
+        if self.status.final and self.finished_at is None:
+            return None
+        between = (self.finished_at or utcnow()) - self.started_at
+        return max(0.0, between.total_seconds() - self.rested_seconds)
 
     @property
     def setting(self) -> dict[str, Any]:

@@ -106,8 +106,25 @@ class FailureCause(StrEnum):
     NOT_A_NUMBER = "not_a_number"
     KILLED = "killed"
     DATABASE = "database"
+    DISK = "disk"
     SETTING = "setting"
     OTHER = "other"
+
+
+class AttemptOutcome(StrEnum):
+    """How one attempt at a run ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    PRUNED = "pruned"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    KILLED = "killed"
+    """Its process was ended by a signal, or ended itself without a word."""
+    WORKER_LOST = "worker_lost"
+    WORKER_STOPPED = "worker_stopped"
+    DATABASE_AWAY = "database_away"
+    DISK_FULL = "disk_full"
 
 
 class Phase(StrEnum):

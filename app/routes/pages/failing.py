@@ -50,6 +50,10 @@ ADVICE = {
         "The database was away",
         "Nothing is wrong with the run: when the database answers again, try it again as it is.",
     ),
+    FailureCause.DISK: Advice(
+        "The disk of its worker is full",
+        "Nothing is wrong with the run. Free some space on the worker’s machine, then try it again as it is.",
+    ),
     FailureCause.SETTING: Advice("A setting cannot be used", "Change the setting that the sentence names."),
     FailureCause.OTHER: Advice(
         "An unforeseen failure",

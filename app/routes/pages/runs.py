@@ -24,6 +24,7 @@ from app.figures.sweep import Sweep
 from app.regularizers import NAMES
 from app.routes.downloads import csv_of, file_of
 from app.routes.pages.answers import FileKind, figure_file
+from app.routes.pages.attempts import OUTCOMES
 from app.routes.pages.failing import advice_of
 from app.routes.pages.run_config import configuration
 from app.routes.pages.sweep_choices import LABELS
@@ -97,6 +98,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "configuration": configuration(run.config, find_baseline(context, run)),
         "advice": advice_of(run),
         "labels": LABELS,
+        "outcomes": OUTCOMES,
         "lost": worker_lost(run, list_workers(context)),
     }
     return templates.TemplateResponse(request, "run.html", shown)

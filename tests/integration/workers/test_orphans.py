@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from app.db.models import StoredFile
 from app.db.types import utcnow
@@ -59,16 +60,27 @@ def test_files_older_than_every_row_are_those_of_another_database(ledger, stored
     assert ledger.storage.exists(old)
 
 
-def test_a_worker_sweeps_when_it_starts(ledger, stored, named, tmp_path):
+@pytest.fixture
+def queue():
+    """An engine that is away: what fails there keeps no file from being swept."""
+
+    class Away:
+        def forget_ended(self, days):
+            raise OperationalError("delete", {}, ConnectionError("away"))
+
+    return Away()
+
+
+def test_a_worker_sweeps_when_it_starts(ledger, queue, stored, named, tmp_path):
     old = stored(b"old", 2 * DAY)
-    with Janitor(ledger, FileLocks(tmp_path)):
+    with Janitor(ledger, queue, FileLocks(tmp_path)):
         wait_for(lambda: not ledger.storage.exists(old))
     assert ledger.storage.exists(named)
 
 
-def test_of_two_workers_one_sweeps(ledger, stored, named, tmp_path):
+def test_of_two_workers_one_sweeps(ledger, queue, stored, named, tmp_path):
     locks = FileLocks(tmp_path)
     old = stored(b"old", 2 * DAY)
-    with locks.held("janitor"), Janitor(ledger, locks):
+    with locks.held("janitor"), Janitor(ledger, queue, locks):
         time.sleep(0.5)
     assert ledger.storage.exists(old)

@@ -49,7 +49,8 @@ def test_a_run_killed_after_a_step_ends_like_one_that_was_not(
     with pytest.raises(KilledError):
         fine_tune(killed, often, "cpu")
     assert get_run(killed).status is RunStatus.RUNNING
-    assert [path.name for path in (settings.runs / killed).glob("checkpoint-*")] == [f"checkpoint-{step}"]
+    kept = {f"checkpoint-{one}" for one in (step - 1, step) if one}
+    assert {path.name for path in (settings.runs / killed).glob("checkpoint-*")} == kept
 
     monkeypatch.undo()
     trained = watch_steps(monkeypatch)
@@ -174,21 +175,21 @@ def test_a_checkpoint_says_that_the_run_got_somewhere(often, make_run, get_run, 
 def test_only_a_checkpoint_with_its_marker_counts(settings):
     folder = RunFolder(settings, "run")
     with folder.locked():
-        assert folder.last_checkpoint() is None
+        assert folder.sound_checkpoint() == (None, [])
         for step in (2, 10):
             (folder.path / f"checkpoint-{step}").mkdir()
             (folder.path / f"checkpoint-{step}" / "weights").touch()
-        (folder.path / "checkpoint-2" / MARKER).touch()
-        assert folder.last_checkpoint().name == "checkpoint-2"
+        folder.complete(folder.path / "checkpoint-2")
+        assert folder.sound_checkpoint() == (folder.path / "checkpoint-2", [])
         assert [path.name for path in folder.path.iterdir()] == ["checkpoint-2"]
 
 
-def test_a_complete_checkpoint_replaces_the_older_one(settings):
+def test_a_complete_checkpoint_replaces_all_but_the_one_before(settings):
     folder = RunFolder(settings, "run")
-    for step in (9, 10):
+    for step in (8, 9, 10):
         (settings.runs / "run" / f"checkpoint-{step}").mkdir(parents=True)
         folder.complete(settings.runs / "run" / f"checkpoint-{step}")
-    assert [path.name for path in folder.path.iterdir()] == ["checkpoint-10"]
+    assert {path.name for path in folder.path.iterdir()} == {"checkpoint-9", "checkpoint-10"}
     folder.remove()
     folder.remove()
     assert not folder.path.exists()
@@ -241,7 +242,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     fine_tune(stopped, often, "cpu")
     monkeypatch.undo()
     assert get_run(stopped).status is state
-    assert [path.name for path in (settings.runs / stopped).glob("checkpoint-*")] == ["checkpoint-4"]
+    assert {path.name for path in (settings.runs / stopped).glob("checkpoint-*")} == {"checkpoint-3", "checkpoint-4"}
     remove_left_behind(settings, sessions)
 
     trained = watch_steps(monkeypatch)

@@ -6,7 +6,7 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
 from app.db.divergence import diverged
-from app.db.models import ExperimentOrigin, FailureCause, Phase, Run, RunStatus
+from app.db.models import AttemptOutcome, ExperimentOrigin, FailureCause, Phase, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.db.trivial import learned_nothing
 from app.routes.api.schemas.row import Row
@@ -35,7 +35,7 @@ class RunSummary(Row):
     queued_at: datetime
     started_at: datetime | None
     finished_at: datetime | None = Field(description="When work on it came to rest: at its end, or at a pause.")
-    seconds: float | None = Field(description="How long it was worked on, pauses left out.")
+    seconds: float | None = Field(description="How long it was worked on since it last began at step 0.")
 
 
 class RunOfExperiment(RunSummary):
@@ -67,6 +67,20 @@ class StepOut(Row):
     layers: dict[str, list[float | None]] | None
 
 
+class AttemptOut(Row):
+    """One process that worked on a run, and how it ended."""
+
+    number: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None = Field(description="Null while it is at work. Of a lost worker: its last heartbeat.")
+    seconds: float = Field(description="How long it worked, whatever was done to the machine's clock.")
+    outcome: AttemptOutcome | None
+    detail: str | None = Field(description="The signal, exit code or error it ended with.")
+    first_step: int | None = Field(description="Step it resumed from, 0 from the start; null if it never trained.")
+    last_step: int | None = Field(description="Last step it logged.")
+
+
 class RunOut(RunOfExperiment):
     """A run with all that is needed to repeat it and all that was logged."""
 
@@ -78,6 +92,7 @@ class RunOut(RunOfExperiment):
     error_field: str | None
     model_sha256: str | None
     environment: dict[str, Any] | None
+    attempts: list[AttemptOut] = Field(validation_alias="timeline", description="Oldest first.")
     steps: list[StepOut]
 
 

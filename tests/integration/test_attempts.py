@@ -1,0 +1,170 @@
+"""The timeline of a run's attempts: when and where each began, from which step, and how it ended."""
+
+import asyncio
+import signal
+from datetime import timedelta
+
+import pytest
+
+from app.db.attempts import begin_attempt
+from app.db.models import Attempt, Run, RunStatus, Step, Worker
+from app.db.types import utcnow
+from app.queue import Job, JobKind
+from app.services.pausing import pause_run, resume_run, retry_run
+from app.services.runs import cancel_run
+from tests.run_rows import add_experiment, run_row
+from workers.execution import Executor
+from workers.heartbeat import Heartbeat
+from workers.process import DATABASE_AWAY, DISK_FULL
+
+
+class Processes:
+    """Job processes that end as told."""
+
+    def __init__(self, *exit_codes):
+        self.exit_codes = list(exit_codes)
+
+    async def run(self, job):
+        return self.exit_codes.pop(0)
+
+    def kill_all(self):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("workers.execution.FIRST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.fixture
+def run_id(context):
+    run = run_row(status=RunStatus.QUEUED, performance=None, isoscore_star=None)
+    add_experiment(context, run)
+    return run.id
+
+
+@pytest.fixture
+def at_work(context, run_id):
+    """The run is trained at a worker, and has logged its seventh step."""
+    with context.sessions.begin() as session:
+        run = session.get_one(Run, run_id)
+        run.status, run.worker, run.started_at = RunStatus.RUNNING, "here/cpu", utcnow() - timedelta(hours=2)
+        session.add(Step(run_id=run_id, step=7, task_loss=1.0))
+        begin_attempt(session, run_id, "here/cpu")
+        session.flush()
+        session.get_one(Attempt, (run_id, 1)).first_step = 3
+    return run_id
+
+
+def executor(context, *exit_codes, slot="here/cpu"):
+    return Executor(context.sessions, Processes(*exit_codes), slot, context.settings.runs)
+
+
+def execute(context, run_id, *exit_codes, slot="here/cpu"):
+    asyncio.run(executor(context, *exit_codes, slot=slot).execute(Job(JobKind.FINETUNE, run_id)))
+
+
+def attempts(client, run_id):
+    return client.get(f"/api/runs/{run_id}").json()["attempts"]
+
+
+def endings(client, run_id):
+    return [(one["number"], one["outcome"], one["detail"]) for one in attempts(client, run_id)]
+
+
+def test_each_process_that_ended_too_early_is_an_attempt_with_its_reason(client, context, run_id):
+    execute(context, run_id, -signal.SIGKILL, DATABASE_AWAY, DISK_FULL, 1, 0)
+    assert endings(client, run_id) == [
+        (1, "killed", "signal SIGKILL"),
+        (2, "database_away", "the database not answering"),
+        (3, "disk_full", "a full disk"),
+        (4, "killed", "exit code 1"),
+        (5, None, None),
+    ]
+    assert {one["worker"] for one in attempts(client, run_id)} == {"here/cpu"}
+
+
+def test_a_run_that_is_given_up_has_no_attempt_that_goes_on(client, context, run_id):
+    execute(context, run_id, *[-signal.SIGKILL] * 5)
+    assert [outcome for _, outcome, _ in endings(client, run_id)] == ["killed"] * 5
+
+
+@pytest.mark.parametrize(("stop", "outcome"), [(pause_run, "paused"), (cancel_run, "cancelled")])
+def test_who_stops_a_run_ends_its_attempt_with_the_step_it_came_to(client, context, at_work, stop, outcome):
+    stop(context, at_work)
+    (attempt,) = attempts(client, at_work)
+    assert (attempt["outcome"], attempt["first_step"], attempt["last_step"]) == (outcome, 3, 7)
+    assert attempt["ended_at"] is not None
+
+
+def test_an_orderly_end_of_the_worker_is_told(client, context, at_work):
+    executor(context).stop()
+    assert endings(client, at_work) == [(1, "worker_stopped", None)]
+
+
+def test_a_worker_that_was_lost_was_last_there_at_its_last_heartbeat(client, context, at_work):
+    heard = utcnow() + timedelta(seconds=5)
+    with context.sessions.begin() as session:
+        session.add(Worker(slot="here/cpu", device="cpu", pid=1, heartbeat_at=heard))
+    execute(context, at_work, 0, slot="there/cpu")
+    first, second = attempts(client, at_work)
+    assert (first["outcome"], first["worker"], second["worker"]) == ("worker_lost", "here/cpu", "there/cpu")
+    with context.sessions() as session:
+        assert session.get_one(Attempt, (at_work, 1)).ended_at == heard
+
+
+def test_a_worker_that_was_killed_and_started_again_ends_what_it_left_open(client, context, at_work):
+    heard = utcnow() + timedelta(seconds=5)
+    with context.sessions.begin() as session:
+        session.add(Worker(slot="here/cpu", device="cpu", pid=1, heartbeat_at=heard))
+    with Heartbeat(context.sessions, "here/cpu", "cpu", list):
+        assert endings(client, at_work) == [(1, "worker_lost", None)]
+    with context.sessions() as session:
+        assert session.get_one(Attempt, (at_work, 1)).ended_at == heard
+
+
+def test_a_run_that_is_tried_again_does_not_keep_its_start_and_duration(client, context, at_work):
+    cancel_run(context, at_work)
+    retry_run(context, at_work)
+    found = client.get(f"/api/runs/{at_work}").json()
+    assert (found["status"], found["started_at"], found["finished_at"], found["seconds"]) == ("queued", *[None] * 3)
+    assert [one["outcome"] for one in found["attempts"]] == ["cancelled"]
+    assert "queued <time" in client.get(f"/runs/{at_work}").text
+
+
+def test_a_run_that_was_paused_keeps_its_start(client, context, at_work):
+    pause_run(context, at_work)
+    resume_run(context, at_work)
+    assert client.get(f"/api/runs/{at_work}").json()["started_at"] is not None
+
+
+def test_the_run_s_page_lists_the_attempts_the_newest_first(client, context, at_work):
+    execute(context, at_work, -signal.SIGKILL, 0)
+    page = " ".join(client.get(f"/runs/{at_work}").text.split())
+    assert "<summary>Attempts (3)</summary>" in page
+    table = page.partition('aria-label="Attempts"')[2].partition("</table>")[0]
+    rows = table.partition("<tbody>")[2].split("</tr>")[:3]
+    assert ["at work" in rows[0], "process ended <small>signal SIGKILL" in rows[1], "worker lost" in rows[2]] == [
+        True
+    ] * 3
+
+
+def test_a_run_that_never_began_has_no_attempts(client, run_id):
+    assert attempts(client, run_id) == []
+    assert "Attempts" not in client.get(f"/runs/{run_id}").text
+
+
+def test_no_step_of_the_clock_makes_a_duration_negative(context, at_work):
+    with context.sessions.begin() as session:
+        run = session.get_one(Run, at_work)
+        run.finished_at = run.started_at - timedelta(hours=3)
+        assert run.seconds == 0
+        run.worked_seconds = 12.5
+        assert run.seconds == 12.5
+
+
+def test_attempts_go_with_their_run(context, at_work):
+    with context.sessions.begin() as session:
+        session.delete(session.get_one(Run, at_work))
+    with context.sessions() as session:
+        assert session.query(Attempt).count() == 0

@@ -1,0 +1,162 @@
+"""What becomes of a job when neither rows nor engine can be written, as on a full disk."""
+
+import asyncio
+
+import pytest
+from dbos._sys_db import SystemDatabase
+from sqlalchemy.exc import OperationalError
+
+from app.db.models import FailureCause, Run, RunStatus
+from app.queue import Job, JobKind, working
+from tests.run_rows import add_experiment, run_row
+from tests.waiting import wait_for
+from workers.execution import MAX_ATTEMPTS, Executor
+from workers.process import DISK_FULL
+from workers.reconcile import retake_own
+
+FULL = OperationalError("update", {}, Exception("database or disk is full"))
+
+
+class Processes:
+    """Job processes that end as told."""
+
+    def __init__(self, *ends):
+        self.ends = list(ends)
+        self.started = 0
+
+    async def run(self, job):
+        self.started += 1
+        end = self.ends.pop(0) if self.ends else 0
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    def kill_all(self):
+        pass
+
+
+class Sessions:
+    """Sessions on a database that for a while cannot be written."""
+
+    def __init__(self, sessions, failures):
+        self.sessions = sessions
+        self.failures = failures
+
+    def begin(self):
+        if self.failures:
+            self.failures -= 1
+            raise FULL
+        return self.sessions.begin()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("workers.execution.FIRST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.fixture
+def job(context):
+    run = run_row(status=RunStatus.QUEUED, performance=None, isoscore_star=None)
+    add_experiment(context, run)
+    return Job(JobKind.FINETUNE, run.id)
+
+
+def get(context, job):
+    with context.sessions() as session:
+        return session.get_one(Run, job.row_id)
+
+
+def execute(context, job, processes, failures=0):
+    executor = Executor(Sessions(context.sessions, failures), processes, "here/cpu", context.settings.runs)
+    asyncio.run(executor.execute(job))
+    return executor
+
+
+def test_a_database_that_cannot_be_written_for_a_while_is_waited_for(context, job):
+    processes = Processes()
+    execute(context, job, processes, failures=5)
+    assert processes.started == 1
+    assert get(context, job).attempts == 1
+
+
+def test_after_minutes_in_vain_a_job_is_left_to_the_reconciler_and_the_next_one_is_taken(
+    context, job, monkeypatch, caplog
+):
+    monkeypatch.setattr("workers.execution.PATIENCE_SECONDS", 0.05)
+    executor = execute(context, job, processes := Processes(), failures=10**9)
+    assert processes.started == 0
+    assert executor.has() == set()
+    assert f"{job.workflow_id} was left to the reconciler: database or disk is full" in caplog.text
+    execute(context, job, processes)
+    assert processes.started == 1
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(context, job):
+    execute(context, job, processes := Processes(BlockingIOError("no more processes"), 0))
+    assert processes.started == 2
+
+
+def test_a_run_whose_worker_s_disk_stays_full_says_so(context, job):
+    execute(context, job, processes := Processes(*[DISK_FULL] * 9))
+    assert processes.started == MAX_ATTEMPTS
+    run = get(context, job)
+    assert (run.status, run.cause) == (RunStatus.FAILED, FailureCause.DISK)
+    assert "the worker's disk is full" in run.error
+
+
+def test_a_job_is_here_while_it_is_worked_on(context, job):
+    class Looking(Processes):
+        async def run(self, job):
+            seen.append(executor.has())
+            return 0
+
+    seen = []
+    executor = Executor(context.sessions, Looking(), "here/cpu", context.settings.runs)
+    asyncio.run(executor.execute(job))
+    assert seen == [{job.workflow_id}]
+    assert executor.has() == set()
+
+
+def test_a_job_that_the_engine_believes_at_work_and_that_is_not_is_put_back_at_the_second_look(
+    context, job, monkeypatch
+):
+    began, failed = [], []
+
+    async def execute(job):
+        began.append(job)
+        if len(began) == 1:
+            raise FULL
+
+    def fail(*_, **__):
+        failed.append(job)
+        raise FULL
+
+    queue, here = context.queue, {job.workflow_id}
+    queue.enqueue(job)
+    with working(context.settings.queue, "here/cpu", execute):
+        with monkeypatch.context() as patch:  # the engine's own files are on the full disk too
+            for method in ("record_operation_result", "update_workflow_outcome"):
+                patch.setattr(SystemDatabase, method, fail)
+            wait_for(lambda: len(failed) >= 2)
+        assert retake_own(queue, "here/cpu", lambda: here, here) == set(), "it is at work"
+        missing = retake_own(queue, "here/cpu", set, set())
+        assert missing == here
+        assert began == [job]
+        retake_own(queue, "here/cpu", set, missing)
+        wait_for(lambda: len(began) == 2)
+        wait_for(lambda: not queue.active())
+
+
+def test_what_the_engine_knows_of_jobs_is_forgotten_days_after_their_end(context, job):
+    async def execute(job):
+        pass
+
+    waiting = Job(JobKind.FINETUNE, "waiting")
+    context.queue.enqueue(job)
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: not context.queue.active())
+    context.queue.enqueue(waiting)
+    assert context.queue.forget_ended(days=7) == 0
+    assert context.queue.forget_ended(days=0) == 1
+    assert context.queue.forget_ended(days=0) == 0
+    assert context.queue.active() == {waiting.workflow_id}

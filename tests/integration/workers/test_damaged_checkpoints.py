@@ -1,0 +1,169 @@
+"""A checkpoint that the disk damaged is never trained on: the run resumes from the one before, to the same numbers."""
+
+import pytest
+
+from app.db.models import RunStatus
+from tests.integration.workers.test_resume import CONFIG, KilledError, outcome, queue_again, stop_after, watch_steps
+from workers.finetune.folder import RunFolder
+from workers.finetune.job import fine_tune
+from workers.finetune.seal import MARKER, find_damage
+from workers.finetune.selection import SelectionCallback
+
+pytestmark = pytest.mark.one_database
+CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "validation"}
+
+
+@pytest.fixture
+def often(settings, monkeypatch):
+    """Settings with a checkpoint after every step, however long saving takes."""
+    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+    return settings.model_copy(update={"checkpoint_seconds": 1e-9})
+
+
+@pytest.fixture
+def whole(trained_once, settings, make_run, get_run):
+    """What a run with these settings comes to that nobody stopped."""
+
+    def whole(config=CONFIG):
+        if (key := str(config)) not in trained_once:
+            fine_tune(run_id := make_run(**config), settings, "cpu")
+            trained_once[key] = outcome(get_run(run_id))
+        return trained_once[key]
+
+    return whole
+
+
+@pytest.fixture
+def kill(often, make_run, monkeypatch):
+    """Train a run and kill it in the step after this one."""
+
+    def kill(step, config=CONFIG):
+        run_id = make_run(**config)
+        with monkeypatch.context() as patch:
+            watch_steps(patch, kill_after=step)
+            with pytest.raises(KilledError):
+                fine_tune(run_id, often, "cpu")
+        return run_id
+
+    return kill
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1  # of the last weight: whoever reads it notices nothing
+    path.write_bytes(content)
+
+
+def remove(path):
+    path.unlink()
+
+
+DAMAGES = [
+    (truncate, "optimizer.pt", "optimizer.pt has"),
+    (flip_a_bit, "model.safetensors", "model.safetensors has changed since it was saved"),
+    (remove, "rng_state.pth", "rng_state.pth is missing"),
+    (truncate, MARKER, "complete cannot be read"),
+    (flip_a_bit, "trainer_state.json", "trainer_state.json has changed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("damage", "file", "words"), DAMAGES, ids=[f"{one.__name__}-{file}" for one, file, _ in DAMAGES]
+)
+def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one(
+    settings, kill, get_run, whole, monkeypatch, damage, file, words
+):
+    run_id = kill(7)
+    damage(settings.runs / run_id / "checkpoint-7" / file)
+    trained = watch_steps(monkeypatch)
+    fine_tune(run_id, settings, "cpu")
+    assert trained == list(range(7, 11))
+    run = get_run(run_id)
+    assert outcome(run) == whole()
+    (note,) = run.notes
+    assert note.startswith(f"The checkpoint of step 7 was damaged on the disk ({words}")
+    assert note.endswith("Training resumed from step 6.")
+    assert note in run.log
+
+
+def test_a_run_starts_again_where_both_checkpoints_are_damaged(settings, kill, get_run, whole, monkeypatch):
+    run_id = kill(7)
+    for step in (6, 7):
+        truncate(settings.runs / run_id / f"checkpoint-{step}" / "model.safetensors")
+    trained = watch_steps(monkeypatch)
+    fine_tune(run_id, settings, "cpu")
+    assert trained == list(range(1, 11))
+    run = get_run(run_id)
+    assert outcome(run) == whole()
+    assert [note.rpartition(". ")[2] for note in run.notes] == ["Training started again from step 0."] * 2
+
+
+def test_a_run_that_failed_is_tried_again_though_its_checkpoint_was_damaged(
+    settings, often, make_run, get_run, whole, sessions, monkeypatch
+):
+    run_id = make_run(**CONFIG)
+    with monkeypatch.context() as patch:
+        stop_after(patch, sessions, run_id, 4, RunStatus.FAILED)
+        fine_tune(run_id, often, "cpu")
+    truncate(settings.runs / run_id / "checkpoint-4" / "optimizer.pt")
+    queue_again(sessions, run_id)
+    trained = watch_steps(monkeypatch)
+    fine_tune(run_id, settings, "cpu")
+    assert trained == list(range(4, 11))
+    assert outcome(get_run(run_id)) == whole()
+
+
+def test_a_checkpoint_whose_best_weights_are_damaged_is_dropped(settings, kill, get_run, whole, monkeypatch):
+    run_id = kill(7, CHOOSING)
+    best = list((settings.runs / run_id).glob("best-*.safetensors"))
+    assert best
+    for path in best:
+        flip_a_bit(path)
+    trained = watch_steps(monkeypatch)
+    fine_tune(run_id, settings, "cpu")
+    assert trained == list(range(1, 11))
+    run = get_run(run_id)
+    assert outcome(run) == whole(CHOOSING)
+    assert f"{best[0].name} has changed since it was saved" in run.notes[0]
+
+
+def test_best_weights_that_are_damaged_while_it_trains_are_not_chosen(
+    settings, often, make_run, get_run, whole, monkeypatch
+):
+    choose, damaged = SelectionCallback.choose, []
+
+    def choose_damaged(self):
+        if not damaged:
+            damaged.extend(self.folder.path.glob("best-*.safetensors"))
+            for path in damaged:
+                truncate(path)
+        return choose(self)
+
+    monkeypatch.setattr(SelectionCallback, "choose", choose_damaged)
+    fine_tune(run_id := make_run(**CHOOSING), often, "cpu")
+    assert damaged
+    assert outcome(get_run(run_id)) == whole(CHOOSING)
+
+
+def test_every_file_of_a_checkpoint_is_sealed(settings, kill):
+    run_id = kill(4)
+    for checkpoint in (settings.runs / run_id).glob("checkpoint-*"):
+        assert find_damage(checkpoint) is None
+        for path in checkpoint.iterdir():
+            if path.name != MARKER:
+                content = path.read_bytes()
+                flip_a_bit(path)
+                assert find_damage(checkpoint) == f"{path.name} has changed since it was saved"
+                path.write_bytes(content)
+
+
+def test_the_last_two_checkpoints_are_kept_with_the_best_weights_that_each_needs(settings, kill):
+    run_id = kill(7, CHOOSING)
+    folder = RunFolder(settings, run_id)
+    assert [path.name for path in folder.checkpoints()] == ["checkpoint-7", "checkpoint-6"]
+    for checkpoint in folder.checkpoints():
+        assert find_damage(checkpoint) is None

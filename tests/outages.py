@@ -1,0 +1,156 @@
+"""Outages under a running dashboard: a full disk, a locked database, a frozen one. Each lasts as long as it is told."""
+
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from signal import SIGCONT, SIGSTOP
+from typing import Any
+
+import httpx2
+import psutil
+
+from tests.postgresql import PostgreSQL
+from tests.serving import Serving
+
+STEPS = 300
+PATIENCE_SECONDS = 300
+BLOCK = b"\0" * 2**16
+EXPERIMENT = {
+    "model": "tiny-bert",
+    "text_columns": ["sentence"],
+    "label_column": "label",
+    "lambdas": [1],
+    "zetas": [0.2],
+    "seeds": [0],
+    "epochs": None,
+    "max_steps": STEPS,
+}
+ENVIRONMENT = {"ISOSCOPE_CHECKPOINT_SECONDS": "0.5", "OMP_NUM_THREADS": "1"}
+
+
+class Sweep:
+    """A baseline and a run with a regularizer, on a dashboard that something happens to."""
+
+    def __init__(self, server: Serving) -> None:
+        self.server = server
+        rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
+        files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
+        self._dataset_id = server.post("/api/datasets", files=files)["id"]
+        self.id = self._launch()
+
+    def wait_until_it_trains(self) -> None:
+        """Wait until the first run has a checkpoint and trains on."""
+        self.server.wait_for(
+            lambda: self.runs()[0]["phase"] == "training" and list(self.server.data_dir.glob("runs/*/*/complete")),
+            "a checkpoint of the first run",
+        )
+
+    def runs(self, experiment_id: str = "") -> Any:
+        """The runs of the experiment, as the API has them; none while it cannot say."""
+        with suppress(httpx2.HTTPError):
+            return self.server.get(f"/api/experiments/{experiment_id or self.id}")["runs"]
+        return [{"status": "unknown", "phase": None}]
+
+    def check(self) -> list[dict[str, Any]]:
+        """Every run ends well, with the numbers of one that nothing happened to; returns them."""
+        again = self.server.wait_for(self._launched, "an answer to another launch")
+        for experiment_id in (self.id, again):
+            self.server.wait_for(
+                lambda experiment_id=experiment_id: all(
+                    run["status"] in ("finished", "failed") for run in self.runs(experiment_id)
+                ),
+                "the end of all runs",
+                PATIENCE_SECONDS,
+            )
+        struck, whole = ([self._outcome(run["id"]) for run in self.runs(one)] for one in (self.id, again))
+        for one, other in zip(struck, whole, strict=True):
+            assert one["status"] == "finished", (one["error"], one["log"])
+            assert [step["step"] for step in one["steps"]] == list(range(0, STEPS + 1, STEPS // 100))
+            for name in ("performance", "isoscore_star", "results", "steps"):
+                assert one[name] == other[name], name
+            assert [attempt["outcome"] for attempt in one["attempts"]].count("finished") == 1
+            assert all(attempt["ended_at"] for attempt in one["attempts"])
+        return struck
+
+    def _outcome(self, run_id: str) -> dict[str, Any]:
+        return self.server.get(f"/api/runs/{run_id}")
+
+    def _launched(self) -> str | None:
+        try:
+            return self._launch()
+        except (AssertionError, httpx2.HTTPError):
+            return None
+
+    def _launch(self) -> str:
+        request = EXPERIMENT | {"dataset_id": self._dataset_id}
+        return self.server.post("/api/experiments", json=request)["id"]
+
+
+@contextmanager
+def small_disk(folder: Path, size: str = "48m") -> Iterator[None]:
+    """A file system of its own for a folder; only root may mount one."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill_disk(folder: Path, seconds: float) -> None:
+    """Leave no byte on the disk of a folder for a while."""
+    ballast = folder / "ballast"
+    until = time.monotonic() + seconds
+    with ballast.open("ab", buffering=0) as file:
+        while time.monotonic() < until:  # what is freed meanwhile is taken too
+            with suppress(OSError):
+                while file.write(BLOCK):
+                    pass
+            with suppress(OSError):
+                while file.write(b"\0"):
+                    pass
+            time.sleep(0.05)
+    ballast.unlink()
+
+
+def lock_sqlite(folder: Path, seconds: float) -> None:
+    """Be the only writer of both databases for a while."""
+    with ExitStack() as stack:
+        for name in ("isoscope.sqlite", "queue.sqlite"):
+            connection = sqlite3.connect(folder / name, timeout=60, isolation_level=None)
+            stack.callback(connection.close)
+            connection.execute("BEGIN IMMEDIATE")
+        time.sleep(seconds)
+
+
+def freeze(postgresql: PostgreSQL, seconds: float) -> None:
+    """Stop every process of a server for a while, as a machine that hangs does."""
+    assert postgresql.process is not None
+    parent = psutil.Process(postgresql.process.pid)
+    tree = [parent, *parent.children(recursive=True)]
+    for process in tree:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(SIGSTOP)
+    time.sleep(seconds)
+    for process in tree:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(SIGCONT)
+
+
+def write_at_once(server: Serving, writers: int, during: Callable[[], None]) -> list[int]:
+    """Have many people write while something happens; return the status of each one's answer."""
+
+    def write(number: int) -> int:
+        view = {"name": f"view {number}", "path": "/compare/runs", "query": f"q=seed:{number}"}
+        return httpx2.post(f"{server.url}/api/views", json=view, timeout=120).status_code
+
+    with ThreadPoolExecutor(writers + 1) as pool:
+        happening = pool.submit(during)
+        time.sleep(0.2)
+        answers = list(pool.map(write, range(writers)))
+        happening.result()
+    return answers
