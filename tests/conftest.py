@@ -32,6 +32,8 @@ def pytest_configure() -> None:
     """Tiny models gain nothing from threads, which wait for one another where cores are few."""
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"
+    # Hundreds of data folders on a disk that may be nearly full; the tests of the reserve set one.
+    os.environ.setdefault("ISOSCOPE_RESERVE_BYTES", "0")
 
 
 def pytest_collection_finish() -> None:
