@@ -2,26 +2,38 @@
 
 import argparse
 import gc
+import logging
+import sys
 
 from app.lifeline import FLAG, hold_lifeline
+from app.logs import configure_logs
 from app.settings import Settings
 
 SECONDS_TO_END = 5
 
+logger = logging.getLogger("app")
 
-def main() -> None:
-    """Serve until SIGTERM or SIGINT."""
+
+def main() -> int:
+    """Serve until SIGTERM or SIGINT; 1 where it cannot."""
     # Here, because the sandbox's processes import this module too and need none of it.
     import uvicorn  # noqa: PLC0415
 
+    from app.errors import IsoscopeError  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
     parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")
     if parser.parse_args().lifeline:
         hold_lifeline()
+    configure_logs("web")
     settings = Settings()
-    app = create_app(settings)
+    try:
+        app = create_app(settings)
+        _compare_schema(settings)
+    except IsoscopeError as error:
+        logger.error("%s", error)
+        return 1
     # What was imported stays: without it a collection of garbage, for which an answer has to wait, takes a tenth of a
     # second less.
     gc.collect()
@@ -30,11 +42,27 @@ def main() -> None:
         app,
         host=settings.host,
         port=settings.port,
+        log_config=None,
         log_level="warning",
         server_header=False,
+        forwarded_allow_ips=["127.0.0.1", "::1", *settings.trusted_proxies],
         timeout_graceful_shutdown=SECONDS_TO_END,
     )
+    return 0
+
+
+def _compare_schema(settings: Settings) -> None:
+    """Raise ConflictError where the tables are those of another version; a database that is away may come back."""
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
+
+    from app.db.migration import require_schema  # noqa: PLC0415
+    from app.db.session import cause  # noqa: PLC0415
+
+    try:
+        require_schema(settings.database)
+    except SQLAlchemyError as error:
+        logger.warning("The metrics database does not answer: %s.", cause(error))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

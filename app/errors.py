@@ -31,6 +31,10 @@ class TooLargeError(IsoscopeError):
     """More bytes, rows or columns than the limit."""
 
 
+class FullDiskError(IsoscopeError):
+    """A disk has no room for what is asked."""
+
+
 class UnsupportedFormatError(IsoscopeError):
     """A kind of file that is not read here."""
 

@@ -6,17 +6,18 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp
 
 from app import VERSION, problems
 from app.context import Context
 from app.db.session import create_sessions
+from app.head import HeadAsGet
 from app.headers import SafeHeaders
 from app.queue import JobQueue
 from app.routes import api, login, pages
 from app.routes.downloads import BINARY
 from app.security import BodyLimit, Gate
+from app.session import SignedSessions
 from app.settings import Settings
 from app.static import static_files
 from app.storage import open_storage
@@ -25,15 +26,14 @@ DESCRIPTION = (
     "Measure the isotropy of embeddings, launch fine-tunes with isotropy regularizers, and read what came out. "
     "Every refusal answers with a sentence in `detail` and, where one is at fault, the `field`."
 )
-SESSION_SECONDS = 14 * 24 * 3600
 
 
 class Application(FastAPI):
     """A FastAPI whose every answer carries the safe headers, those of its own error handling included."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Put the headers outside of everything else."""
-        return SafeHeaders(super().build_middleware_stack())
+        """Put the headers outside of everything else, and HEAD next to them."""
+        return SafeHeaders(HeadAsGet(super().build_middleware_stack()))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -45,7 +45,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = create_context(settings)
-        context.storage.sweep_temporary()
+        # To open a database takes room too, without which nothing could be deleted from a full disk.
+        with context.spare.freed():
+            context.storage.sweep_temporary()
         app.state.context = context
         app.state.gate = gate
         yield
@@ -55,7 +57,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="Isoscope", version=VERSION, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url="/api/openapi.json",
     )  # fmt: skip
-    problems.install(app)
+    problems.install(app, settings)
     app.include_router(api.router)
     app.include_router(login.router)
     app.include_router(pages.router)
@@ -63,8 +65,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     # The last one added is the first to see a request.
     app.add_middleware(BaseHTTPMiddleware, dispatch=gate)
     if settings.access_token is not None:
-        secret = settings.access_token.get_secret_value()
-        app.add_middleware(SessionMiddleware, secret_key=secret, max_age=SESSION_SECONDS, same_site="strict")
+        token = settings.access_token.get_secret_value()
+        app.add_middleware(SignedSessions, settings=settings, token=token)
     # Vectors hardly shrink, and a gigabyte of them would keep a core for a minute.
     app.add_middleware(GZipMiddleware, exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, BINARY))
     app.add_middleware(BodyLimit, settings=settings)

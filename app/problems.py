@@ -1,8 +1,10 @@
 """How every refusal and failure is told: one sentence, as JSON to the API's callers and as a page to people."""
 
 import logging
+import tempfile
 from collections.abc import Sequence
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -10,12 +12,14 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 from starlette.exceptions import HTTPException
 
 from app.complaints import complaint_of
+from app.db.failures import told_by
 from app.errors import (
     ConflictError,
+    FullDiskError,
     InvalidError,
     IsoscopeError,
     NotFoundError,
@@ -23,6 +27,8 @@ from app.errors import (
     UnavailableError,
     UnsupportedFormatError,
 )
+from app.settings import Settings
+from app.storage.space import full_disk, fullest, is_full
 from app.templating import templates
 
 logger = logging.getLogger(__name__)
@@ -34,8 +40,16 @@ STATUS: dict[type[IsoscopeError], HTTPStatus] = {
     UnsupportedFormatError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     InvalidError: HTTPStatus.UNPROCESSABLE_ENTITY,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    FullDiskError: HTTPStatus.INSUFFICIENT_STORAGE,
 }
-TITLES = {404: "Not found", 405: "Not possible here", 409: "Not now", 413: "Too large", 415: "Not read here"}
+TITLES = {
+    404: "Not found",
+    405: "Not possible here",
+    409: "Not now",
+    413: "Too large",
+    415: "Not read here",
+    507: "No room on the disk",
+}
 # What FastAPI and Starlette say without help, and what is said instead.
 BARE = {
     HTTPStatus.BAD_REQUEST: "There was an error parsing the body",
@@ -68,7 +82,7 @@ def first_problem(errors: Sequence[Any]) -> Problem:
 
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
     """A problem in the form the caller reads."""
-    if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+    if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(problem.model_dump(), status)
     shown = {
         "status": status,
@@ -84,13 +98,13 @@ def _without(request: Request, field: str | None) -> str | None:
     """The path of the same page without the parameter at fault, where its address has one."""
     if request.method != "GET" or field is None or field not in request.query_params:
         return None
-    url = request.url.remove_query_params(field)
-    return f"{url.path}?{url.query}" if url.query else url.path
+    path, query = request.scope["path"], request.url.remove_query_params(field).query
+    return f"{path}?{query}" if query else path
 
 
 def _explained(request: Request, error: HTTPException) -> str:
     """The framework's word for a request that no route took, as a sentence."""
-    path, method = request.url.path, request.method
+    path, method = request.scope["path"], request.method
     if error.detail != BARE.get(HTTPStatus(error.status_code)):
         return error.detail
     match error.status_code:
@@ -102,12 +116,12 @@ def _explained(request: Request, error: HTTPException) -> str:
             return "The body cannot be read: expected JSON in UTF-8, or a form with its files."
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, settings: Settings) -> None:
     """Give the application its exception handlers."""
 
     @app.exception_handler(IsoscopeError)
     def refused(request: Request, error: IsoscopeError) -> Response:
-        return problem_response(request, status_of(error), Problem(detail=error.message, field=error.field))
+        return _told(request, error)
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> Response:
@@ -115,20 +129,14 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> Response:
+        # What FastAPI says where the temporary file of an upload cannot be written.
+        if is_full(error.__cause__):
+            return _told(request, full_disk(Path(tempfile.gettempdir())))
         response = problem_response(request, error.status_code, Problem(detail=_explained(request, error)))
         response.headers.update(error.headers or {})
         return response
 
-    @app.exception_handler(IntegrityError)
-    def overtaken(request: Request, error: IntegrityError) -> Response:
-        logger.warning("a request was overtaken: %s", error.orig)
-        detail = "Something this refers to was changed or deleted at the same moment. Load the page again."
-        return problem_response(request, 409, Problem(detail=detail))
-
-    @app.exception_handler(OperationalError)
-    def away(request: Request, error: OperationalError) -> Response:
-        logger.error("the database does not answer: %s", error.orig, exc_info=error)
-        return problem_response(request, 503, Problem(detail="The database does not answer. Try again in a moment."))
+    _install_databases_and_disks(app, settings)
 
     @app.exception_handler(Exception)
     def failed(request: Request, error: Exception) -> Response:
@@ -136,3 +144,32 @@ def install(app: FastAPI) -> None:
         logger.error("request %s failed", request_id, exc_info=error)
         message = f"Isoscope failed at this request. The server's log has the cause under {request_id}."
         return problem_response(request, 500, Problem(detail=message), request_id)
+
+
+def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
+    @app.exception_handler(IntegrityError)
+    def overtaken(request: Request, error: IntegrityError) -> Response:
+        logger.warning("a request was overtaken: %s", error.orig)
+        detail = "Something this refers to was changed or deleted at the same moment. Load the page again."
+        return problem_response(request, 409, Problem(detail=detail))
+
+    @app.exception_handler(OSError)
+    def broken(request: Request, error: OSError) -> Response:
+        if not is_full(error):
+            raise error
+        logger.error("a disk is full", exc_info=error)
+        return _told(request, full_disk(fullest(settings)))
+
+    @app.exception_handler(DatabaseError)
+    def away(request: Request, error: DatabaseError) -> Response:
+        if (told := told_by(error, settings)) is not None:
+            logger.error("%s", told.message, exc_info=error)
+            return _told(request, told)
+        if not isinstance(error, OperationalError):
+            raise error
+        logger.error("the database does not answer: %s", error.orig, exc_info=error)
+        return problem_response(request, 503, Problem(detail="The database does not answer. Try again in a moment."))
+
+
+def _told(request: Request, error: IsoscopeError) -> Response:
+    return problem_response(request, status_of(error), Problem(detail=error.message, field=error.field))

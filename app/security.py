@@ -5,8 +5,11 @@ is checked) and through forms and scripts that post to it (so the origin of ever
 loopback a secret is needed too.
 """
 
+import asyncio
 import hmac
+import re
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from urllib.parse import quote, urlsplit
 
 from fastapi import Request, Response
@@ -14,12 +17,19 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.errors import FullDiskError
 from app.problems import Problem, problem_response
 from app.settings import Settings, is_loopback
+from app.storage.space import require_room
 
+NO_HOST = re.compile(r"[/\\?#@\s]")
+"""What a name and a port never have, and what would turn them into an address of their own."""
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 OPEN_PATHS = ("/static/", "/login", "/api/health")
 SESSION_KEY = "signed_in"
+# Of a wrong access token, so that guessing takes years; each waits without a thread, and few may wait at once.
+SECONDS_SLOWED = 0.5
+MOST_SLOWED = 20
 # The form around the file: boundaries, headers, the other fields.
 FORM_OVERHEAD_BYTES = 1_000_000
 
@@ -32,12 +42,30 @@ class Gate:
     def __init__(self, settings: Settings) -> None:
         self._token = settings.access_token.get_secret_value() if settings.access_token else None
         self._hosts = {host.lower() for host in settings.allowed_hosts}
+        self._slowed = 0
         if not is_loopback(settings.host):
             self._hosts.add(settings.host)
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
         """Let the request pass, or say why not."""
-        return self._refuse(request) or await call_next(request)
+        if (refused := self._refuse(request)) is None:
+            return await call_next(request)
+        if refused.status_code == HTTPStatus.UNAUTHORIZED and "authorization" in request.headers:
+            return await self.slowed(request, refused)
+        return refused
+
+    async def slowed(self, request: Request, refused: Response) -> Response:
+        """Answer a wrong token after a while; where too many wait for that already, refuse at once."""
+        if self._slowed >= MOST_SLOWED:
+            response = _problem(request, 429, "Too many wrong access tokens at this moment. Try again in a second.")
+            response.headers["Retry-After"] = "1"
+            return response
+        self._slowed += 1
+        try:
+            await asyncio.sleep(SECONDS_SLOWED)
+        finally:
+            self._slowed -= 1
+        return refused
 
     def _refuse(self, request: Request) -> Response | None:
         # PostgreSQL keeps no NUL in a text, so it must not get as far as a query.
@@ -52,13 +80,16 @@ class Gate:
         if request.method not in SAFE_METHODS and not _same_origin(request, host):
             return _problem(request, 403, "This change was asked for by a page of another site, and is refused.")
         if self._token is not None and not self._signed_in(request):
-            if request.url.path.startswith("/api/"):
+            path = request.scope["path"]
+            if path.startswith("/api/"):
                 return _problem(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
-            wanted = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/"
+            wanted = f"{path}?{request.url.query}" if request.method == "GET" else "/"
             return RedirectResponse(f"/login?next={quote(wanted.removesuffix('?'))}", 303)
         return None
 
     def _known_host(self, host: str) -> bool:
+        if NO_HOST.search(host):
+            return False
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -67,7 +98,8 @@ class Gate:
         return is_loopback(name) or name in self._hosts or self._token is not None
 
     def _signed_in(self, request: Request) -> bool:
-        if request.url.path.startswith(OPEN_PATHS) or request.session.get(SESSION_KEY):
+        # Not request.url, whose path may begin in a forged Host.
+        if request.scope["path"].startswith(OPEN_PATHS) or request.session.get(SESSION_KEY):
             return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and self.accepts(given)
@@ -94,10 +126,12 @@ class BodyLimit:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
+        self._settings = settings
         # Both files of a data set come in one body.
         self._caps = {
             "embeddings": settings.max_upload_bytes,
             "datasets": 2 * settings.max_dataset_bytes,
+            "encodings": settings.max_dataset_bytes,
             "experiments/import": settings.max_upload_bytes,
         }
 
@@ -106,11 +140,19 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        cap = self._caps.get(scope["path"].removeprefix("/api").strip("/"), 0) + FORM_OVERHEAD_BYTES
-        declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdigit() and int(declared) > cap:
+        most = self._caps.get(scope["path"].removeprefix("/api").strip("/"), 0)
+        cap = most + FORM_OVERHEAD_BYTES
+        length = Headers(scope=scope).get("content-length", "")
+        declared = int(length) if length.isdigit() else 0
+        if declared > cap:
             await _too_large(cap, scope, receive, send)
             return
+        if most and scope["method"] == "POST":
+            try:
+                require_room(self._settings, arriving=declared)
+            except FullDiskError as error:
+                await _refused(Problem(detail=error.message, field="file"), 507, scope, receive, send)
+                return
         received, started, exceeded = 0, False, False
 
         async def counting() -> Message:
@@ -141,6 +183,11 @@ async def _too_large(cap: int, scope: Scope, receive: Receive, send: Send) -> No
         f"Expected at most {cap:,} bytes in this request, got more. Upload a part of the rows, or have "
         "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
     )
-    response = problem_response(Request(scope), 413, Problem(detail=detail, field="file"))
+    await _refused(Problem(detail=detail, field="file"), 413, scope, receive, send)
+
+
+async def _refused(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer before the body is read, which is not: so the connection ends."""
+    response = problem_response(Request(scope), status, problem)
     response.headers["Connection"] = "close"
     await response(scope, receive, send)

@@ -1,14 +1,17 @@
 """Settings, read once from environment variables that start with ``ISOSCOPE_`` and passed down."""
 
+import errno
 import re
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import TemporaryFile
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from app.errors import ConflictError
 from app.storage_url import parse_storage_url
 
 GIB = 2**30
@@ -86,11 +89,20 @@ class Settings(BaseSettings):
     allowed_hosts: list[str] = Field(
         [], description='Further names this server answers to, as a JSON list, e.g. `["lab.example.org"]`.'
     )
+    trusted_proxies: list[str] = Field(
+        [],
+        description="Reverse proxies off loopback whose `X-Forwarded-Proto` counts, by address, as a JSON list.",
+    )
     storage_url: str = Field(
         "", description="Where uploads are kept: `file:///folder` or `s3://bucket/prefix`; empty: in the data folder."
     )
     cache_bytes: int = Field(
         10 * GIB, gt=0, description="Copies of files on S3 that each machine keeps, in bytes; the last used stay."
+    )
+    reserve_bytes: int = Field(
+        512 * MIB,
+        ge=0,
+        description="Free bytes that uploads and launches must leave on the disk; 0: no reserve.",
     )
     max_upload_bytes: int = Field(2 * GIB, gt=0, description="Largest upload accepted, in bytes.")
     max_dataset_bytes: int = Field(200 * MIB, gt=0, description="Largest train or validation file, in bytes.")
@@ -186,8 +198,37 @@ class Settings(BaseSettings):
         """Folder of the checkpoints of running fine-tunes."""
         return self.root / "runs"
 
+    @property
+    def database_copies(self) -> Path:
+        """Folder of the copies of SQLite databases that are made before they are migrated."""
+        return self.root / "before-migration"
+
+    @property
+    def sqlite_files(self) -> list[Path]:
+        """Database files on this machine: the metrics database's, then the job engine's."""
+        urls = [url for url in (self.database, self.queue) if url.startswith("sqlite")]
+        return [Path(url.removeprefix("sqlite:///").partition("?")[0]).absolute() for url in urls]
+
     def create_folders(self) -> None:
-        """Make every folder that the other processes expect."""
+        """Make every folder that the other processes expect, and see that the data folder can be written to.
+
+        Raises:
+            ConflictError: one cannot be made or written to.
+
+        """
         files = self.files if self.bucket is None else self.cache
-        for folder in (self.root, self.models, self.runs, files, self.root / "locks"):
-            folder.mkdir(parents=True, exist_ok=True)
+        folder = self.root
+        try:
+            for folder in (self.root, self.models, self.runs, files, self.root / "locks"):
+                folder.mkdir(parents=True, exist_ok=True)
+            # Written to, because permission bits do not tell of a read-only file system.
+            folder = self.root
+            with TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return  # a full disk is told by what needs room; deleting does not
+            raise ConflictError(
+                f"{folder} cannot be written to: {error.strerror}. Give this user the folder, or name another one in "
+                "ISOSCOPE_DATA_DIR."
+            ) from error

@@ -14,6 +14,7 @@ from app.errors import IsoscopeError, UnavailableError
 from app.settings import Settings
 from isoscope.checks.settings import sentences
 from isoscope.commands import add_commands
+from isoscope.commands.backup import add_backup_commands
 from isoscope.doctor import doctor
 from isoscope.migration import migrate
 from isoscope.serve import say, serve
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="print one JSON document")
     command.add_argument("--worker", action="store_true", help="look only whether this machine's worker is alive")
     command.set_defaults(run=lambda given: doctor(as_json=given.json, worker_only=given.worker))
+    add_backup_commands(commands)
     add_commands(commands)
     _add_score(commands.add_parser("score", help="measure the vectors of files, without a server"))
     return parser

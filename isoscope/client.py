@@ -49,6 +49,14 @@ class Isoscope(Embeddings, Postprocessings, Encodings, Experiments, Runs, Script
         answer: Row = self.ask("GET", "/api/playground/grid")
         return answer
 
+    def space(self) -> Row:
+        """Return the free space of the server's disks, and what takes up room there.
+
+        >>> isoscope.space()["disks"][0]["free_bytes"]
+        """
+        answer: Row = self.ask("GET", "/api/space")
+        return answer
+
     def health(self) -> Row:
         """Return how many workers are alive."""
         answer: Row = self.ask("GET", "/api/health")

@@ -1,28 +1,46 @@
 """``isoscope migrate``: both databases made, or brought to what this version needs."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from app import queue
-from app.db.migration import try_insert, upgrade
+from app.db.migration import current_revision, known_revisions, try_insert, upgrade
 from app.db.session import cause, create_database_engine, require_database, shown
 from app.errors import ConflictError
 from app.settings import Settings
+from app.storage.space import explaining_full
+from isoscope.backup.sqlite import copy_database
+
+COPIES_KEPT = 3
+
+logger = logging.getLogger(__name__)
 
 
 def migrate(settings: Settings) -> None:
     """Create the data folder, and create or upgrade the metrics database and the job engine's.
 
-    Raises ConflictError where a database does not answer, or takes no row.
+    SQLite databases are copied before tables that are there are upgraded.
+
+    Raises:
+        ConflictError: a database does not answer or takes no row, or a newer version of Isoscope made it.
+        FullDiskError: there is no room for the copies.
+
     """
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_database(settings.queue, "ISOSCOPE_QUEUE_URL")
     engine = create_database_engine(settings.database)
     try:
+        current, known = current_revision(engine), known_revisions()
+        if current in known[1:]:
+            with explaining_full(settings.database_copies):
+                _copy_databases(settings, f"{current}-to-{known[0]}")
         upgrade(engine)
         with _writing(settings.database, "ISOSCOPE_DATABASE_URL"):
             try_insert(engine)
@@ -46,3 +64,27 @@ def _writing(url: str, setting: str) -> Iterator[None]:
             f"The database {shown(make_url(url))} can be read but not written: {cause(error)}. Check that its user may "
             f"write to it and that its disk has free space, or change {setting}."
         ) from error
+
+
+def _copy_databases(settings: Settings, name: str) -> None:
+    """Keep both files as they are, and those of the last few migrations."""
+    databases = [file for file in settings.sqlite_files if file.exists()]
+    if not databases:
+        return
+    folder = settings.database_copies
+    folder.mkdir(exist_ok=True)
+    made_at = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}"
+    for file in databases:
+        copy = folder / f"{made_at}-{name}-{file.name}"
+        copy_database(file, copy)
+        logger.info("the database is copied to %s before it is migrated", copy)
+    _forget_older(folder)
+
+
+def _forget_older(folder: Path) -> None:
+    copies: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()):
+        copies.setdefault(path.name.split("Z-", 1)[0], []).append(path)
+    for moment in list(copies)[:-COPIES_KEPT]:
+        for path in copies[moment]:
+            path.unlink()

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from app.db.integrity import checked_after_a_crash
+from app.errors import FullDiskError
 from app.lifeline import FLAG
 from app.main import create_context
 from app.services.sample import queue_sample
 from app.settings import Settings
+from app.storage.space import Spare
 from isoscope.checks.access import listen
 from isoscope.migration import migrate
 
@@ -108,11 +110,17 @@ def keep_alive(settings: Settings, stop: Event) -> None:
 
 def prepare(settings: Settings) -> None:
     """Create or upgrade both databases, and queue the sample experiment in an empty one."""
-    migrate(settings)
+    settings.create_folders()
+    # To open a database takes room too, without which nothing could be deleted from a full disk.
+    with Spare.of(settings).freed():
+        migrate(settings)
     if settings.sample:
         context = create_context(settings)
-        if queue_sample(context):
-            say("the database is empty: the sample experiment is queued")
+        try:
+            if queue_sample(context):
+                say("the database is empty: the sample experiment is queued")
+        except FullDiskError as error:
+            say(f"the sample experiment is not queued: {error}")
         context.close()
 
 

@@ -1,6 +1,7 @@
 """What tests share: a data folder of their own, the application on it, and the real thing as subprocesses."""
 
 import gc
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -29,6 +30,8 @@ if HAS_WORKER := find_spec("torch") is not None:
 
 
 def pytest_configure() -> None:
+    # Hundreds of data folders on a disk that may be nearly full; the tests of the reserve set one.
+    os.environ.setdefault("ISOSCOPE_RESERVE_BYTES", "0")
     if HAS_WORKER:
         limit_threads()
 

@@ -60,6 +60,11 @@ class PostgreSQL:
         """Whether it may be stopped."""
         return self._folder is not None
 
+    @property
+    def programs(self) -> Path:
+        """The folder of pg_dump and pg_restore that fit the server."""
+        return _binaries()
+
     def start(self) -> None:
         """Start the server and wait until it answers."""
         assert self._folder is not None

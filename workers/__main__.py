@@ -6,7 +6,7 @@ import signal
 import sys
 from threading import Event
 
-from app.db.models import Worker
+from app.db.migration import require_schema
 from app.db.session import require_database
 from app.errors import IsoscopeError
 from app.lifeline import FLAG, hold_lifeline
@@ -51,7 +51,8 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     if lifeline:
         hold_lifeline()
     settings.create_folders()
-    require_database(settings.database, "ISOSCOPE_DATABASE_URL", table=Worker.__tablename__)
+    require_database(settings.database, "ISOSCOPE_DATABASE_URL")
+    require_schema(settings.database)
     slot = slot_name(settings, device)
     sessions = worker_sessions(settings)
     queue = JobQueue(settings.queue)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -11,10 +12,11 @@ from sqlalchemy import Connection, Engine, insert
 
 from alembic import command
 from app.db.models import Dataset, DatasetOrigin
-from app.db.session import hold, shown
+from app.db.session import create_database_engine, hold, shown
 from app.errors import ConflictError
 
 ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
+MIGRATE = "Run: isoscope migrate"
 INSTALL_NEWER = "Install the version of Isoscope that made it, or a newer one."
 
 
@@ -23,8 +25,8 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
 
     Raises ConflictError where a newer version of Isoscope made them.
     """
-    if (found := unknown_revision(engine)) is not None:
-        raise ConflictError(f"{found} {INSTALL_NEWER}")
+    if (problem := schema_problem(engine)) is not None and problem.advice == INSTALL_NEWER:
+        raise ConflictError(str(problem))
     with altering(engine) as connection:
         command.upgrade(_config(connection=connection), revision)
 
@@ -75,12 +77,39 @@ def current_revision(engine: Engine) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
-def unknown_revision(engine: Engine) -> str | None:
-    """What is wrong where a newer version of Isoscope made the tables; null where none did."""
+class SchemaProblem(NamedTuple):
+    """Why the tables and this version do not fit, and what to do."""
+
+    found: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.found} {self.advice}"
+
+
+def schema_problem(engine: Engine) -> SchemaProblem | None:
+    """Compare the revision of the tables with that of this version; None where they are the same."""
     current, known = current_revision(engine), known_revisions()
-    if current in (None, *known):
-        return None
-    return f"{shown(engine.url)} is at revision {current}, which this version does not know; its newest is {known[0]}."
+    database, needed = shown(engine.url), known[0]
+    if current is None:
+        return SchemaProblem(f"{database} has no tables yet.", MIGRATE)
+    if current not in known:
+        found = f"{database} is at schema revision {current}, which this version does not know; its newest is {needed}."
+        return SchemaProblem(found, INSTALL_NEWER)
+    if current != needed:
+        return SchemaProblem(f"{database} is at schema revision {current}, and this version needs {needed}.", MIGRATE)
+    return None
+
+
+def require_schema(url: str) -> None:
+    """Raise ConflictError where the tables at ``url`` are those of another version, or missing."""
+    engine = create_database_engine(url)
+    try:
+        problem = schema_problem(engine)
+    finally:
+        engine.dispose()
+    if problem is not None:
+        raise ConflictError(str(problem))
 
 
 def known_revisions() -> list[str]:

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import URL, Connection, Engine, Pool, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, Pool, create_engine, event, func, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
@@ -48,13 +48,11 @@ def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | No
     return sessionmaker(create_database_engine(url, patience=patience, poolclass=poolclass), expire_on_commit=False)
 
 
-def require_database(url: str, setting: str, table: str | None = None) -> None:
-    """Raise ConflictError where the database that ``setting`` names does not answer, or lacks the table."""
+def require_database(url: str, setting: str) -> None:
+    """Raise ConflictError where the database that ``setting`` names does not answer."""
     engine = create_database_engine(url)
     try:
-        with engine.connect() as connection:
-            if table is not None and not inspect(connection).has_table(table):
-                raise ConflictError(f"The database of {setting} has no tables yet. Run: isoscope migrate")
+        engine.connect().close()
     except SQLAlchemyError as error:
         raise ConflictError(
             f"The database {shown(make_url(url))} cannot be opened: {cause(error)}. Start it, or correct {setting}."

@@ -18,7 +18,7 @@ def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 - t
 
 
 @router.post("/login")
-def create_login(
+async def create_login(
     request: Request,
     token: Annotated[str, Form()] = "",
     next: Annotated[str, Form()] = "/",  # noqa: A002
@@ -28,9 +28,18 @@ def create_login(
     if not gate.accepts(token):
         error = "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server."
         shown = {"next": next, "error": error}
-        return templates.TemplateResponse(request, "login.html", shown, status_code=401)
+        wrong = templates.TemplateResponse(request, "login.html", shown, status_code=401)
+        return await gate.slowed(request, wrong)
     request.session[SESSION_KEY] = True
     return RedirectResponse(next if _is_local(next) else "/", 303)
+
+
+@router.post("/logout")
+def delete_login(request: Request) -> Response:
+    """Forget in the cookie that the token was shown."""
+    if "session" in request.scope:  # there is none where no token is asked for
+        request.session.clear()
+    return RedirectResponse("/login", 303)
 
 
 def _is_local(target: str) -> bool:

@@ -9,11 +9,11 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
-from app.errors import ConflictError, IsoscopeError, NotFoundError
+from app.errors import ConflictError, NotFoundError
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
 from app.services.names import base_name, clean_name
-from app.storage import Stored
+from app.services.room import freeing
 
 
 def create_dataset(
@@ -32,9 +32,8 @@ def create_dataset(
     """
     settings = context.settings
     names = base_name(train_filename), base_name(validation_filename)
-    stored: list[Stored] = []
-    try:
-        stored.extend(context.ledger.store(stream, settings.max_dataset_bytes) for stream in (train, validation))
+    with context.ledger.arriving() as store:
+        stored = [store(stream, settings.max_dataset_bytes) for stream in (train, validation)]
         paths = [context.storage.local(one.sha256) for one in stored]
         description = run_in_sandbox(
             describe_pair,
@@ -55,9 +54,6 @@ def create_dataset(
                 columns=[column.model_dump(mode="json") for column in description.columns],
             )
             session.add(dataset)
-    except IsoscopeError:
-        context.ledger.release(*(one.sha256 for one in stored))
-        raise
     return dataset
 
 
@@ -101,6 +97,7 @@ def find_dataset(session: Session, dataset_id: str) -> Dataset:
     return dataset
 
 
+@freeing
 def delete_dataset(context: Context, dataset_id: str) -> None:
     """Delete a data set that no experiment uses, and its files."""
     with context.sessions.begin() as session:

@@ -13,7 +13,7 @@ from app.db.models import (
     EmbeddingStatus,
     FileRole,
 )
-from app.errors import ConflictError, IsoscopeError, NotFoundError, TooLargeError
+from app.errors import ConflictError, NotFoundError, TooLargeError
 from app.formats.inspection import Inspection
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, check_annotations, common_format
@@ -53,10 +53,10 @@ def create_embedding(
     given = [(FileRole.VECTORS, one) for one in shards]
     if annotations is not None:
         given.append((FileRole.ANNOTATIONS, Incoming(annotations.stream, base_name(annotations.filename))))
-    stored: list[Stored] = []
-    try:
+    with context.ledger.arriving() as store:
+        stored: list[Stored] = []
         for _, one in given:
-            stored.append(context.ledger.store(one.stream, context.settings.max_upload_bytes))
+            stored.append(store(one.stream, context.settings.max_upload_bytes))
             _require_room(context, stored)
         named = [
             NamedFile(context.storage.local(kept.sha256), one.filename)
@@ -78,9 +78,6 @@ def create_embedding(
                 ],
             )
             session.add(embedding)
-    except IsoscopeError:
-        context.ledger.release(*(kept.sha256 for kept in stored))
-        raise
     context.queue.enqueue(Job(JobKind.INSPECT, embedding.id))
     return get_embedding(context, embedding.id)
 

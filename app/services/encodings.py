@@ -9,7 +9,7 @@ from app.context import Context
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
-from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError
+from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.tables import TextsDescription, describe_texts
 from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
@@ -17,6 +17,7 @@ from app.services.datasets import get_dataset
 from app.services.encoding_plan import plan_encoding
 from app.services.names import base_name, clean_name
 from app.services.results import drop_embeddings
+from app.services.room import freeing
 from app.storage import Stored
 
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
@@ -31,14 +32,9 @@ def create_encoding(context: Context, texts: BinaryIO, filename: str, name: str 
     columns.
     """
     filename = base_name(filename)
-    stored: Stored | None = None
-    try:
-        stored = context.ledger.store(texts, context.settings.max_dataset_bytes)
+    with context.ledger.arriving() as store:
+        stored = store(texts, context.settings.max_dataset_bytes)
         return _create(context, stored, filename, clean_name(name, filename.rsplit(".", 1)[0]))
-    except IsoscopeError:
-        if stored is not None:
-            context.ledger.release(stored.sha256)
-        raise
 
 
 def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, name: str | None = None) -> Encoding:
@@ -78,7 +74,8 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
     """Hand a draft to the workers as ``config`` says, or again one that failed or was cancelled."""
     encoding = get_encoding(context, encoding_id)
     _require_launchable(encoding)
-    plan_encoding(context, encoding, config)
+    plan = plan_encoding(context, encoding, config)
+    context.require_room(plan.size_bytes or 0)
     waiting = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = waiting.values(
         config=config.model_dump(mode="json"),
@@ -99,6 +96,7 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
     return get_encoding(context, encoding_id)
 
 
+@freeing
 def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
     """Stop an encoding that waits or runs."""
     if not _mark_cancelled(context, encoding_id):
@@ -108,6 +106,7 @@ def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
     return get_encoding(context, encoding_id)
 
 
+@freeing
 def delete_encoding(context: Context, encoding_id: str) -> None:
     """Delete an encoding in any state, its embeddings, and the files that nobody else needs."""
     get_encoding(context, encoding_id)

@@ -10,6 +10,7 @@ from app.errors import ConflictError, NotFoundError
 from app.numerals import plural
 from app.queue import Job, JobKind
 from app.services.names import clean_name
+from app.services.room import freeing
 from app.services.runs import mark_cancelled
 from app.services.sweeps import SweepPlan, SweepRequest, plan_sweep
 
@@ -21,6 +22,7 @@ IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.
 def create_experiment(context: Context, request: SweepRequest) -> Experiment:
     """Write the experiment and its runs, then hand the runs to the workers."""
     plan = plan_sweep(context, request)
+    context.require_room()
     with context.sessions.begin() as session:
         experiment = Experiment(
             name=clean_name(request.name, f"{_models(plan)} on {plan.dataset.name}"),
@@ -75,6 +77,7 @@ def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
         return _only(session.scalar(alone.where(Experiment.id == experiment_id)), experiment_id)
 
 
+@freeing
 def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     """Cancel every run that has not ended; none left is no error."""
     with context.sessions.begin() as session:
@@ -88,6 +91,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
     return get_experiment(context, experiment_id)
 
 
+@freeing
 def delete_experiment(context: Context, experiment_id: str) -> None:
     """Delete an experiment whose runs have all ended, and the models that they kept."""
     with context.sessions.begin() as session:

@@ -8,6 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
 from app.context import Context
+from app.db.encoding import FLOAT_BYTES
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
 from app.db.postprocess import IN_USE, is_of, key_of
 from app.errors import ConflictError, NotFoundError
@@ -16,6 +17,7 @@ from app.services.embeddings import get_embedding, require_measured
 from app.services.names import clean_name, file_stem
 from app.services.positions import Position, described, position_of
 from app.services.results import repeat_failed
+from app.services.room import freeing
 
 KEPT = 200
 """Results of an embedding that are kept; the oldest go."""
@@ -92,6 +94,7 @@ def request_postprocessing(
     return asked
 
 
+@freeing
 def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
     """Drop a trial in any state with its fitted map, unless an embedding is being made by it."""
     get_postprocessing(context, embedding_id, postprocessing_id)
@@ -117,6 +120,7 @@ def create_postprocessed(
         raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
     if not is_of(trial, source):
         raise ConflictError(f"Other vectors were chosen of {source.name} since; try the method on them first.")
+    context.require_room((source.n or 0) * (source.d or 0) * FLOAT_BYTES)
     title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
     made = Embedding(
         name=title,

@@ -65,6 +65,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
 def create_study(context: Context, request: StudyRequest) -> Experiment:
     """Write the experiment with its baseline, and hand that to the workers, who ask for everything else."""
     plan = plan_study(context, request)
+    context.require_room()
     baseline = [run for run in plan.runs if run.regularizer is Regularizer.NONE]
     with context.sessions.begin() as session:
         experiment = Experiment(

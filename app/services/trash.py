@@ -14,6 +14,7 @@ from app.errors import NotFoundError
 from app.services.embeddings import find_embedding, get_embedding
 from app.services.library import PAGE_ROWS
 from app.services.results import drop_embeddings
+from app.services.room import freeing
 from app.storage.ledger import references
 
 TRASHED = Embedding.trashed_at.is_not(None)
@@ -43,6 +44,7 @@ class Purged(NamedTuple):
     freed_bytes: int
 
 
+@freeing
 def trash_embedding(context: Context, embedding_id: str) -> Embedding:
     """Put an embedding in any state into the trash, where it stays until it is restored or purged."""
     with context.sessions.begin() as session:
@@ -79,6 +81,7 @@ def get_trashed(context: Context, embedding_id: str) -> Trashed:
     return rows[0]
 
 
+@freeing
 def purge_embedding(context: Context, embedding_id: str) -> Purged:
     """Delete an embedding that is in the trash for good: its rows, its jobs, and the files that nobody else needs."""
     purged = _purge(context, Embedding.id == embedding_id)
@@ -87,6 +90,7 @@ def purge_embedding(context: Context, embedding_id: str) -> Purged:
     return purged
 
 
+@freeing
 def empty_trash(context: Context) -> Purged:
     """Delete everything in the trash for good, so many at a time."""
     embeddings = freed_bytes = 0

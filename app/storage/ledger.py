@@ -1,13 +1,14 @@
 """Stored bytes and the rows that refer to them, for whoever adds files or lets them go."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, BinaryIO
 
 from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, select, union_all
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.db.models import Dataset, EmbeddingFile, Encoding, PostProcessing, Run, StoredFile
@@ -17,6 +18,9 @@ from app.errors import ConflictError, UnavailableError
 from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
 
 logger = logging.getLogger(__name__)
+
+Store = Callable[[BinaryIO, int], Stored]
+"""Keeps the bytes of a stream, of which there may be so many."""
 
 # The columns that refer to stored bytes, and the embedding that a row of theirs goes with, where it does.
 REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] | None], ...] = (
@@ -39,6 +43,25 @@ class Ledger:
     def store(self, stream: BinaryIO, max_bytes: int) -> Stored:
         """Keep the bytes of ``stream``; they stay without a row until ``recording`` or ``release``."""
         return self.storage.write(stream, max_bytes)
+
+    @contextmanager
+    def arriving(self) -> Iterator[Store]:
+        """Store files to be recorded before the end; whatever breaks that off, those that no row needs are let go."""
+        stored: list[Stored] = []
+
+        def store(stream: BinaryIO, max_bytes: int) -> Stored:
+            stored.append(self.store(stream, max_bytes))
+            return stored[-1]
+
+        try:
+            yield store
+        except BaseException:
+            try:
+                self.release(*(one.sha256 for one in stored))
+            except SQLAlchemyError:
+                # What broke it off is the database itself. A worker's janitor removes them a day later.
+                logger.warning("%s stored files stay without a row", len(stored), exc_info=True)
+            raise
 
     @contextmanager
     def recording(self, *stored: Stored) -> Iterator[Session]:

@@ -14,6 +14,7 @@ from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
 from app.errors import InvalidError, NotFoundError, TooLargeError
+from app.storage.space import explaining_full
 
 BLOCK_BYTES = 2**20
 TEMPORARY_PREFIX = "arriving-"
@@ -42,6 +43,7 @@ class Storage(ABC):
         Raises:
             TooLargeError: the stream has more than ``max_bytes``; no more than one block beyond them is read.
             InvalidError: the stream is empty.
+            FullDiskError: the disk has no room for it.
             UnavailableError: the storage cannot be reached, or refuses this server.
 
         """
@@ -110,7 +112,10 @@ def arriving(blocks: Iterable[bytes], folder: Path) -> Iterator[tuple[Path, Stor
     digest = hashlib.sha256()
     size_bytes = 0
     # In the folder they stay in, because a rename is atomic only within one file system.
-    with NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary:
+    with (
+        explaining_full(folder),
+        NamedTemporaryFile(dir=folder, prefix=TEMPORARY_PREFIX, delete=False) as temporary,
+    ):
         path = Path(temporary.name)
         try:
             for block in blocks:

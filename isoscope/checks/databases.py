@@ -7,13 +7,12 @@ from pathlib import Path
 from sqlalchemy import URL, Engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.db.migration import INSTALL_NEWER, current_revision, known_revisions, try_insert, unknown_revision
+from app.db.migration import MIGRATE, known_revisions, schema_problem, try_insert
 from app.db.session import cause, create_database_engine, shown
 from app.queue import JobQueue
 from app.settings import Settings
 from isoscope.finding import Finding, ok, problem
 
-MIGRATE = "Run: isoscope migrate"
 WRITABLE = "Check that its user may write to it and that its disk has free space."
 
 
@@ -30,16 +29,11 @@ def metrics_database(settings: Settings) -> Iterator[Finding]:
     check = "metrics database"
     try:
         with reached(check, "ISOSCOPE_DATABASE_URL", settings.database) as engine:
-            current, known = current_revision(engine), known_revisions()
-            at = f"{shown(engine.url)} is at revision {current}"
-            if current is None:
-                yield problem(check, f"{shown(engine.url)} answers, and has none of Isoscope's tables.", MIGRATE)
-            elif current == known[0]:
-                yield _written(check, shown(engine.url), lambda: try_insert(engine)) or ok(check, f"{at}, the newest.")
-            elif (newer := unknown_revision(engine)) is not None:
-                yield problem(check, newer, INSTALL_NEWER)
+            if (wrong := schema_problem(engine)) is None:
+                fine = ok(check, f"{shown(engine.url)} is at schema revision {known_revisions()[0]}, the newest.")
+                yield _written(check, shown(engine.url), lambda: try_insert(engine)) or fine
             else:
-                yield problem(check, f"{at}, and this version needs {known[0]}.", MIGRATE)
+                yield problem(check, wrong.found, wrong.advice)
     except UnusableError as error:
         yield error.finding
     except SQLAlchemyError as error:

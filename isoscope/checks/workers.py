@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.db.migration import MIGRATE
 from app.db.models import Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
 from app.numerals import ago, plural
 from app.services.workers import LOST_AFTER
 from app.settings import Settings
-from isoscope.checks.databases import MIGRATE, UnusableError, reached
+from isoscope.checks.databases import UnusableError, reached
 from isoscope.finding import Finding, ok, problem, warning
 from workers.reconcile import wanted
 from workers.slot import slot_name

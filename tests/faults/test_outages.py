@@ -1,4 +1,4 @@
-"""A full disk, a locked database, a frozen one, a damaged checkpoint: for seconds here, at full length in tests/long."""
+"""A full disk, a locked or frozen database, a damaged checkpoint: for seconds here, at full length in tests/long."""
 
 import os
 import time

@@ -23,6 +23,7 @@ from app.routes.api import (
     queue,
     run_list,
     runs,
+    space,
     studies,
     tags,
     trash,
@@ -41,6 +42,7 @@ PROBLEMS = {
     422: "A value, or what a file holds, cannot be used; `field` names which.",
     500: "Isoscope failed; `detail` has the number under which its log tells why.",
     503: "What keeps the files or rows cannot be reached at the moment.",
+    507: "A disk is full, or would be left with less than its reserve.",
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description} for status, description in PROBLEMS.items()
@@ -67,6 +69,7 @@ MODULES = (
     measures,
     playground,
     views,
+    space,
     health,
 )
 

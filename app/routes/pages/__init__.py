@@ -22,6 +22,7 @@ from app.routes.pages import (
     report,
     runs,
     shrinkage,
+    space,
     study_form,
     sweep,
     sweep_file,
@@ -54,6 +55,7 @@ MODULES = (
     playground,
     queue,
     views,
+    space,
 )
 
 router = APIRouter(include_in_schema=False)

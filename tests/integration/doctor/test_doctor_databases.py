@@ -34,7 +34,7 @@ def test_an_old_revision_is_a_problem_that_migrate_mends(context, tmp_path, monk
     (tmp_path / "alembic" / "versions" / "next.py").write_text(f"revision, down_revision = 'next', '{head}'")
     [finding] = metrics_database(context.settings)
     assert finding.level is Level.PROBLEM
-    assert finding.found.endswith(f"is at revision {head}, and this version needs next.")
+    assert finding.found.endswith(f"is at schema revision {head}, and this version needs next.")
     assert finding.advice == "Run: isoscope migrate"
 
 
@@ -43,7 +43,7 @@ def test_a_revision_of_a_newer_isoscope_is_a_problem(context):
         session.execute(text("update alembic_version set version_num = 'from-the-future'"))
     [finding] = metrics_database(context.settings)
     assert finding.level is Level.PROBLEM
-    assert "is at revision from-the-future, which this version does not know; its newest is " in finding.found
+    assert "is at schema revision from-the-future, which this version does not know; its newest is " in finding.found
     assert finding.advice == "Install the version of Isoscope that made it, or a newer one."
 
 
@@ -53,7 +53,7 @@ def test_databases_without_tables_are_problems_that_migrate_mends(tmp_path):
     settings = Settings(data_dir=tmp_path)
     [rows] = metrics_database(settings)
     [jobs] = queue_database(settings)
-    assert rows.found == f"sqlite:///{tmp_path}/isoscope.sqlite answers, and has none of Isoscope's tables."
+    assert rows.found == f"sqlite:///{tmp_path}/isoscope.sqlite has no tables yet."
     assert jobs.found == f"sqlite:///{tmp_path}/queue.sqlite answers, and lacks tables of the job engine."
     assert [(one.level, one.advice) for one in (rows, jobs)] == [(Level.PROBLEM, "Run: isoscope migrate")] * 2
 

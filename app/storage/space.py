@@ -1,0 +1,161 @@
+"""Free space on the disks that Isoscope writes to, and a spare file that is freed so that deleting works."""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from app.errors import FullDiskError
+from app.numerals import size
+from app.settings import MIB, Settings
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+SPARE_BYTES = 32 * MIB
+"""More than SQLite writes ahead to delete an experiment."""
+BLOCK = bytes(MIB)
+
+
+class Disk(NamedTuple):
+    """A file system, by the first of the folders on it that Isoscope writes to."""
+
+    folder: Path
+    free_bytes: int
+    total_bytes: int
+    holds_data: bool
+    """Whether data stay on it, not temporary files alone."""
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error of the operating system says that a disk or a quota is full."""
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def full_disk(folder: Path) -> FullDiskError:
+    """Return the error of a folder whose disk is full."""
+    with suppress(OSError):
+        free = size(shutil.disk_usage(folder).free)
+        return FullDiskError(
+            f"The disk that holds {folder} is full: {free} free. Delete something or make room there, then try again."
+        )
+    return FullDiskError(f"The disk that holds {folder} is full. Make room there, then try again.")
+
+
+@contextmanager
+def explaining_full(folder: Path) -> Iterator[None]:
+    """Raise FullDiskError where the disk of a folder turns out to be full."""
+    try:
+        yield
+    except OSError as error:
+        if is_full(error):
+            raise full_disk(folder) from error
+        raise
+
+
+def data_folders(settings: Settings) -> list[Path]:
+    """Return the folders of this machine in which data stay."""
+    folders = [settings.root, settings.files if settings.bucket is None else settings.cache]
+    return folders + [file.parent for file in settings.sqlite_files]
+
+
+def disks(settings: Settings) -> list[Disk]:
+    """Return every disk that is written to, once, those with data first."""
+    found: dict[int, Disk] = {}
+    for folder, holds_data in _folders(settings):
+        with suppress(OSError):  # no folder there yet
+            device = folder.stat().st_dev
+            if device not in found:
+                usage = shutil.disk_usage(folder)
+                found[device] = Disk(folder, usage.free, usage.total, holds_data)
+    return list(found.values())
+
+
+def fullest(settings: Settings) -> Path:
+    """Return the folder with the least free space, which is the likeliest where an error does not name one."""
+    return min((disk.free_bytes, disk.folder) for disk in disks(settings))[1]
+
+
+def require_room(settings: Settings, *, arriving: int = 0, staying: int = 0) -> None:
+    """Refuse what would leave less than the reserve on a disk.
+
+    Bytes that are ``arriving`` are received as a temporary file first and then stored; those ``staying`` are only
+    stored. Raises FullDiskError, which names the folder, the bytes free and the bytes needed.
+    """
+    wanted: dict[int, int] = {}
+    for folder, size_bytes in (
+        (settings.files if settings.bucket is None else settings.cache, arriving + staying),
+        (Path(tempfile.gettempdir()), arriving),
+    ):
+        with suppress(OSError):
+            device = folder.stat().st_dev
+            wanted[device] = wanted.get(device, 0) + size_bytes
+    for disk in disks(settings):
+        reserve = settings.reserve_bytes if disk.holds_data else 0
+        needed = wanted.get(disk.folder.stat().st_dev, 0) + reserve
+        if disk.free_bytes < needed:
+            raise FullDiskError(_too_little(disk, needed, reserve))
+
+
+def _too_little(disk: Disk, needed: int, reserve: int) -> str:
+    kept = f", {size(reserve)} of them as a reserve (ISOSCOPE_RESERVE_BYTES)" if reserve else ""
+    return (
+        f"The disk that holds {disk.folder} has {size(disk.free_bytes)} free; this needs {size(needed)}{kept}. "
+        "Delete something or make room there, then try again."
+    )
+
+
+def _folders(settings: Settings) -> Iterable[tuple[Path, bool]]:
+    yield from ((folder, True) for folder in data_folders(settings))
+    with suppress(OSError):  # no folder for temporary files can be written to
+        yield Path(tempfile.gettempdir()), False
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A file that takes up room until something has to be deleted from a full disk: that needs room too."""
+
+    path: Path
+    size_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Spare":
+        """Return the spare file of the data folder, which is a part of the reserve."""
+        return cls(settings.root / "reserve", min(SPARE_BYTES, settings.reserve_bytes))
+
+    def make(self) -> None:
+        """Make the file where it is missing and there is room for twice its size."""
+        if not self.size_bytes or self.path.exists():
+            return
+        with suppress(OSError):
+            if shutil.disk_usage(self.path.parent).free < 2 * self.size_bytes:
+                return
+            unfinished = self.path.with_suffix(f".{os.getpid()}")
+            try:
+                _fill(unfinished, self.size_bytes)
+                unfinished.replace(self.path)
+            finally:
+                unfinished.unlink(missing_ok=True)
+
+    @contextmanager
+    def freed(self) -> Iterator[None]:
+        """Free the file while something is deleted, if the disk is nearly full; make it again when there is room."""
+        with suppress(OSError):
+            if shutil.disk_usage(self.path.parent).free < self.size_bytes:
+                self.path.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            self.make()
+
+
+def _fill(path: Path, size_bytes: int) -> None:
+    with path.open("wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size_bytes)
+            return
+        for _ in range(0, size_bytes, len(BLOCK)):
+            file.write(BLOCK)

@@ -1,0 +1,163 @@
+"""A full disk is told as such, and something can be deleted from it."""
+
+import tempfile
+
+import numpy as np
+import psycopg
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy.exc import OperationalError
+
+from app.db.failures import told_by
+from app.db.models import Embedding, StoredFile
+from app.settings import MIB, Settings
+from tests.disks import fill, small_disk
+from tests.run_rows import add_experiment
+from tests.uploads.good import npy
+
+HTML = {"Accept": "text/html"}
+BOUNDARY = {"Content-Type": "multipart/form-data; boundary=x"}
+
+
+def changed(settings, **changes):
+    return Settings(**settings.model_dump() | changes)
+
+
+def undeclared(size_bytes):
+    """An upload that does not say how large it is."""
+    yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.npy"\r\n\r\n'
+    for _ in range(size_bytes // 2**16):
+        yield bytes(2**16)
+    yield b"\r\n--x--\r\n"
+
+
+class TestSmallDisk:
+    @pytest.fixture
+    def settings(self, tmp_path, database):
+        with small_disk(tmp_path / "disk", 12 * MIB) as disk:
+            yield Settings(data_dir=disk / "data", sample=False, **database)
+
+    def test_an_upload_that_fills_the_disk_is_told_with_folder_and_bytes_and_leaves_none(self, client, context):
+        for path, headers in (("/api/embeddings", {}), ("/embeddings", HTML)):
+            answer = client.post(path, content=undeclared(16 * MIB), headers=BOUNDARY | headers)
+            assert answer.status_code == 507
+            assert f"The disk that holds {context.settings.files} is full: " in answer.text
+            assert " free. Delete something or make room there" in answer.text
+            assert not list(context.settings.files.iterdir())
+        assert client.get("/api/health").status_code == 200
+
+    def test_an_upload_that_declares_more_than_fits_is_refused_unread(self, client, context):
+        answer = client.post("/api/embeddings", content=b"", headers={"Content-Length": str(16 * MIB)})
+        assert answer.status_code == 507
+        assert answer.json()["field"] == "file"
+        assert f"The disk that holds {context.settings.root} has " in answer.json()["detail"]
+        assert "this needs 16.8 MB." in answer.json()["detail"]
+
+    @pytest.mark.one_database
+    def test_a_database_on_a_full_disk_is_not_said_to_be_away(self, client, context):
+        client.get("/api/health")
+        filler = fill(context.settings.root)
+        answers = [client.post("/api/datasets/hub", json={"name": "cola"}).status_code for _ in range(100)]
+        assert set(answers) <= {201, 507}
+        refused = client.post("/api/datasets/hub", json={"name": "cola"})
+        assert refused.status_code == 507
+        assert f"The disk that holds {context.settings.root} is full: " in refused.json()["detail"]
+        assert client.post("/datasets/hub", data={"hub_name": "cola"}, headers=HTML).status_code == 507
+        assert client.get("/experiments").status_code == 200
+        filler.unlink()
+        assert client.post("/api/datasets/hub", json={"name": "cola"}).status_code == 201
+
+    @pytest.mark.one_database
+    def test_on_a_full_disk_everything_can_be_deleted_thanks_to_the_spare_file(self, context, make_app):
+        settings = changed(context.settings, reserve_bytes=2 * MIB)
+        spare = settings.root / "reserve"
+        with TestClient(make_app(settings), base_url="http://localhost", follow_redirects=False) as client:
+            assert spare.stat().st_blocks * 512 >= 2 * MIB
+            created = client.post("/api/embeddings", files={"file": ("a.npy", npy(np.eye(300)))}).json()
+            experiment = add_experiment(context)
+            filler = fill(settings.root)
+            assert client.post("/api/datasets/hub", json={"name": "cola"}).status_code == 507
+            assert client.delete(f"/api/experiments/{experiment}").status_code == 204
+            assert not spare.exists(), "there is no room for it"
+            assert client.delete(f"/api/embeddings/{created['id']}").status_code == 204
+            assert client.delete("/api/trash").json()["embeddings"] == 1
+            filler.unlink()
+            client.delete("/api/trash")
+            assert spare.exists(), "there is room for it again"
+
+
+def test_where_the_temporary_file_of_an_upload_fills_its_disk_that_folder_is_told(client, tmp_path, monkeypatch):
+    with small_disk(tmp_path / "tmp", 2 * MIB) as disk:
+        monkeypatch.setattr(tempfile, "tempdir", str(disk))
+        answer = client.post("/api/embeddings", content=undeclared(4 * MIB), headers=BOUNDARY)
+        declared = client.post("/api/embeddings", files={"file": ("a.npy", bytes(4 * MIB))})
+    assert answer.status_code == 507
+    assert f"The disk that holds {disk} is full: " in answer.json()["detail"]
+    assert declared.status_code == 507
+    assert f"The disk that holds {disk} has 2.10 MB free; this needs 4.19 MB. " in declared.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/embeddings", {"files": {"file": ("a.npy", npy(np.eye(3)))}}),
+        ("/api/experiments", {"json": {"dataset_id": "%s", "model": "m", "text_columns": ["a"], "label_column": "b"}}),
+    ],
+    ids=["upload", "launch"],
+)
+def test_below_the_reserve_nothing_is_begun_and_the_sentence_has_both_numbers(context, make_app, path, body):
+    reserve = 10**18
+    settings = changed(context.settings, reserve_bytes=reserve)
+    with TestClient(make_app(settings), base_url="http://localhost") as client:
+        dataset = client.post("/api/datasets/hub", json={"name": "sst2"}).json()
+        if "json" in body:
+            body = {"json": {"dataset_id": dataset["id"], "model": "all-MiniLM-L6-v2",
+                             "text_columns": ["sentence"], "label_column": "label"}}  # fmt: skip
+        answer = client.post(path, **body)
+    assert answer.status_code == 507
+    assert f"The disk that holds {settings.root} has " in answer.json()["detail"]
+    assert "B free; this needs 1,000,000 TB, 1,000,000 TB of them as a reserve" in answer.json()["detail"]
+    with context.sessions() as session:
+        assert session.query(Embedding).count() == 0
+    assert not list(settings.files.iterdir())
+
+
+def test_whatever_breaks_an_upload_off_its_files_are_let_go(client, context, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("app.services.datasets.run_in_sandbox", fail)
+    monkeypatch.setattr("app.services.encodings.run_in_sandbox", fail)
+    monkeypatch.setattr("app.services.embeddings.common_format", fail)
+    for path, files in (
+        ("/api/datasets", {"train": ("a.tsv", b"a\tb\n"), "validation": ("b.tsv", b"a\tc\n")}),
+        ("/api/encodings", {"file": ("a.tsv", b"a\tb\n")}),
+        ("/api/embeddings", {"file": ("a.npy", npy(np.eye(3)))}),
+    ):
+        with pytest.raises(RuntimeError, match="unforeseen"):
+            client.post(path, files=files)
+        assert not list(context.settings.files.iterdir()), path
+    with context.sessions() as session:
+        assert session.query(StoredFile).count() == 0
+
+
+def test_a_full_disk_of_the_postgresql_server_is_told_as_such(settings):
+    told = told_by(OperationalError("insert", {}, psycopg.errors.DiskFull("no room")), settings)
+    assert told.message == "The disk of the PostgreSQL server is full. Make room there, then try again."
+
+
+def test_free_and_used_space_are_on_a_page_and_in_the_api(client, context):
+    content = npy(np.eye(100))
+    client.post("/api/embeddings", files={"file": ("a.npy", content)})
+    (context.settings.runs / "one").mkdir()
+    (context.settings.runs / "one" / "weights").write_bytes(bytes(5000))
+    found = client.get("/api/space").json()
+    assert found["disks"][0]["folder"] == str(context.settings.root)
+    assert 0 < found["disks"][0]["free_bytes"] <= found["disks"][0]["total_bytes"]
+    uses = {one["kind"]: one["size_bytes"] for one in found["uses"]}
+    assert (uses["files"], uses["run folders"]) == (len(content), 5000)
+    assert uses["database"] > 0
+    page = client.get("/space")
+    assert page.status_code == 200
+    assert str(context.settings.runs) in page.text
+    assert 'href="/space"' in client.get("/").text

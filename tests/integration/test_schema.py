@@ -1,0 +1,104 @@
+"""Code and tables of different versions: said at start and to requests, never taken for a database that is away."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from sqlalchemy import text
+
+from app.db.migration import downgrade, known_revisions
+from isoscope.__main__ import main
+from tests.ports import free_port
+
+NEWEST, FORMER = known_revisions()[:2]
+
+
+def start(settings, *words):
+    known = os.environ | {
+        "ISOSCOPE_DATA_DIR": str(settings.data_dir), "ISOSCOPE_DATABASE_URL": settings.database_url,
+        "ISOSCOPE_PORT": str(free_port()),
+    }  # fmt: skip
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
+
+
+def engine_of(context):
+    return context.sessions.kw["bind"]
+
+
+@pytest.fixture
+def behind(context):
+    """A database one revision behind."""
+    downgrade(engine_of(context), FORMER)
+
+
+@pytest.fixture
+def ahead(context):
+    """A database of a newer version."""
+    with engine_of(context).begin() as connection:
+        connection.execute(text("update alembic_version set version_num = '9999'"))
+
+
+@pytest.mark.parametrize("words", [("app",), ("workers", "--device", "cpu")], ids=["web", "worker"])
+@pytest.mark.usefixtures("behind")
+def test_with_tables_one_revision_behind_nothing_starts_and_both_revisions_and_the_command_are_named(context, words):
+    ended = start(context.settings, *words)
+    assert ended.returncode == 1
+    told = f"is at schema revision {FORMER}, and this version needs {NEWEST}. Run: isoscope migrate\n"
+    assert ended.stderr.endswith(told)
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("app",), ("workers", "--device", "cpu"), ("isoscope", "serve")])
+@pytest.mark.usefixtures("ahead")
+def test_with_tables_of_a_newer_version_nothing_starts_and_that_is_said(context, words):
+    ended = start(context.settings, *words)
+    assert ended.returncode == 1
+    assert f"is at schema revision 9999, which this version does not know; its newest is {NEWEST}. " in ended.stderr
+    assert "Install the version of Isoscope that made it, or a newer one." in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_request_that_misses_columns_tells_the_reason_and_what_to_do(client, context, caplog):
+    assert client.get("/api/experiments").status_code == 200
+    downgrade(engine_of(context), "0001")
+    for headers in ({}, {"Accept": "text/html"}):
+        answer = client.get("/experiments", headers=headers)
+        assert answer.status_code == 503
+        assert f"is at schema revision 0001, and this version needs {NEWEST}. Run: isoscope migrate" in answer.text
+        assert "database does not answer" not in answer.text
+    assert "is at schema revision 0001" in caplog.text
+
+
+class TestCopies:
+    """SQLite files are copied before they are migrated."""
+
+    pytestmark = pytest.mark.one_database
+
+    def migrate(self, settings, monkeypatch):
+        monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(settings.data_dir))
+        monkeypatch.setattr(sys, "argv", ["isoscope", "migrate"])
+        assert main() == 0
+
+    def copies(self, settings):
+        return sorted(path.name for path in settings.database_copies.glob("*"))
+
+    def test_both_are_copied_and_named_by_time_and_revisions(self, context, behind, monkeypatch):
+        self.migrate(context.settings, monkeypatch)
+        names = self.copies(context.settings)
+        assert [name.split("Z-", 1)[1] for name in names] == [
+            f"{FORMER}-to-{NEWEST}-isoscope.sqlite",
+            f"{FORMER}-to-{NEWEST}-queue.sqlite",
+        ]
+        self.migrate(context.settings, monkeypatch)
+        assert self.copies(context.settings) == names, "there was nothing to migrate"
+
+    def test_those_of_the_last_three_migrations_are_kept(self, context, behind, monkeypatch):
+        folder = context.settings.database_copies
+        folder.mkdir()
+        for day in range(1, 5):
+            (folder / f"2026-01-0{day}T00-00-00Z-0001-to-0002-isoscope.sqlite").touch()
+        self.migrate(context.settings, monkeypatch)
+        assert [name[:10] for name in self.copies(context.settings)][:2] == ["2026-01-03", "2026-01-04"]
+        assert len(self.copies(context.settings)) == 4
