@@ -14,6 +14,7 @@ def main() -> None:
     # Here, because the sandbox's processes import this module too and need none of it.
     import uvicorn  # noqa: PLC0415
 
+    from app.connections import connection_settings  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
@@ -33,6 +34,7 @@ def main() -> None:
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=SECONDS_TO_END,
+        **connection_settings(),
     )
 
 

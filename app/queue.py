@@ -49,6 +49,9 @@ class JobKind(StrEnum):
     ENCODE = "encode"
     DRY_RUN = "dry_run"
     FINETUNE = "finetune"
+    IMPORT = "import"
+    DISCARD = "discard"
+    """Remove the rows of an import that failed or was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,12 @@ class Job:
 
     @property
     def queue(self) -> str:
-        """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it."""
+        """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it.
+
+        Imports may take minutes and gain nothing from running side by side, so they keep out of both.
+        """
+        if self.kind in IMPORT_KINDS:
+            return "imports"
         return "gpu" if self.kind in MODEL_KINDS else "measure"
 
     @property
@@ -85,6 +93,7 @@ class Job:
 
 
 MODEL_KINDS = (JobKind.FINETUNE, JobKind.ENCODE, JobKind.DRY_RUN)
+IMPORT_KINDS = (JobKind.IMPORT, JobKind.DISCARD)
 WAITED_FOR_KINDS = (JobKind.POSTPROCESS, JobKind.DRY_RUN)
 
 
@@ -229,7 +238,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2) -> Iterator[None]:
-    """Take jobs of both queues and run them with ``execute`` for as long as the context is open.
+    """Take jobs of all queues and run them with ``execute`` for as long as the context is open.
 
     ``slot`` names this worker for the engine: stable, so that it gets its interrupted jobs back at the next
     start, and held by a lock, because two workers of one name would run the same job twice. ``execute`` is
@@ -257,7 +266,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
         )
     )
     try:
-        DBOS.listen_queues(["gpu", "measure"])
+        DBOS.listen_queues(["gpu", "measure", "imports"])
         DBOS.launch()
         DBOS.register_queue("gpu", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
         DBOS.register_queue(
@@ -266,6 +275,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
             polling_interval_sec=0.25,
             on_conflict="always_update",
         )
+        DBOS.register_queue("imports", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
         yield
     finally:
         DBOS.destroy(workflow_completion_timeout_sec=0, destroy_registry=True)

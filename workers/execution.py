@@ -12,12 +12,15 @@ from sqlalchemy import update
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
     DryRun,
     Embedding,
     EmbeddingStatus,
     Encoding,
     EncodingStatus,
     FailureCause,
+    Import,
+    ImportStatus,
     PostProcessing,
     ResultStatus,
     Run,
@@ -48,6 +51,8 @@ ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
     JobKind.ENCODE: (Encoding, UNFINISHED_ENCODING, EncodingStatus.FAILED),
     JobKind.DRY_RUN: (DryRun, (ResultStatus.QUEUED,), ResultStatus.FAILED),
     JobKind.FINETUNE: (Run, UNFINISHED, RunStatus.FAILED),
+    JobKind.IMPORT: (Import, UNFINISHED_IMPORT, ImportStatus.REMOVING),  # what it wrote has to go before it has failed
+    JobKind.DISCARD: (Import, (ImportStatus.REMOVING,), ImportStatus.FAILED),
 }
 
 
@@ -115,17 +120,23 @@ class Executor:
             row.attempts += 1
             if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
                 row.status = failed
-                if isinstance(row, Run | Encoding):
-                    row.finished_at = utcnow()
-                if isinstance(row, Run):
-                    row.cause = FailureCause.DATABASE if row.error == AWAY else FailureCause.KILLED
-                    row.log = Log(self._runs / row.id).tail()
-                row.error = _given_up(job.kind, row.attempts - 1, row.error)
+                self._give_up(job.kind, row)
                 return 0
             if isinstance(row, Run):
                 row.worker = self._slot
             attempt: int = row.attempts
         return attempt
+
+    def _give_up(self, kind: JobKind, row: Any) -> None:
+        """Write into a row that has failed why that is."""
+        if isinstance(row, Run | Encoding):
+            row.finished_at = utcnow()
+        if isinstance(row, Run):
+            row.cause = FailureCause.DATABASE if row.error == AWAY else FailureCause.KILLED
+            row.log = Log(self._runs / row.id).tail()
+        row.error = _given_up(kind, row.attempts - 1, row.error)
+        if kind is JobKind.IMPORT:  # to remove what it wrote is another job, with attempts of its own
+            row.attempts = 0
 
 
 def _cause(exit_code: int) -> str:

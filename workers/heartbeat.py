@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.db.models import Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
-from workers.resident import machine_memory
+from app.machine import machine_memory
 
 logger = logging.getLogger(__name__)
 

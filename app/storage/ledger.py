@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.db.models import Dataset, EmbeddingFile, Encoding, PostProcessing, Run, StoredFile
+from app.db.models import Dataset, EmbeddingFile, Encoding, Import, PostProcessing, Run, StoredFile
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
 from app.errors import ConflictError, UnavailableError
@@ -25,6 +25,7 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
     (Dataset.train_sha256, None),
     (Dataset.validation_sha256, None),
     (Encoding.file_sha256, None),
+    (Import.file_sha256, None),
     (Run.model_sha256, None),
 )
 

@@ -13,12 +13,14 @@ from app.db.models.embeddings import (
 )
 from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment, overall
+from app.db.models.imports import Import
 from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, Step, Worker
 from app.db.models.states import (
     FINAL,
     RETRIED,
     UNFINISHED,
     UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -26,6 +28,7 @@ from app.db.models.states import (
     ExperimentOrigin,
     FailureCause,
     FileRole,
+    ImportStatus,
     MeasurementStatus,
     Phase,
     Pooling,
@@ -40,6 +43,7 @@ __all__ = [
     "RETRIED",
     "UNFINISHED",
     "UNFINISHED_ENCODING",
+    "UNFINISHED_IMPORT",
     "Base",
     "Dataset",
     "DatasetOrigin",
@@ -56,6 +60,8 @@ __all__ = [
     "FailureCause",
     "FigureData",
     "FileRole",
+    "Import",
+    "ImportStatus",
     "Measurement",
     "MeasurementStatus",
     "Phase",
