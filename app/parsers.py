@@ -28,7 +28,8 @@ class Parsers:
 
     def __init__(self, slots: int) -> None:
         self._limiter = CapacityLimiter(slots)
-        self._most_waiting = WAITING_PER_SLOT * slots
+        self._most = slots * (1 + WAITING_PER_SLOT)
+        self._here = 0
 
     async def run(self, request: Request, work: Callable[[], T]) -> T:
         """Return what ``work`` does on a thread of its own once a slot is free.
@@ -40,7 +41,7 @@ class Parsers:
             AbandonedError: the client is gone.
 
         """
-        if self._limiter.statistics().tasks_waiting >= self._most_waiting:
+        if self._here >= self._most:
             raise BusyError(
                 f"Too many uploads at once. Try again in {RETRY_SECONDS} seconds.", retry_seconds=RETRY_SECONDS
             )
@@ -50,6 +51,7 @@ class Parsers:
             begun.set()
             return work()
 
+        self._here += 1
         # The context is copied as the task is made, and by anyio into the thread.
         token = ABANDONED.set(gone)
         working = asyncio.create_task(to_thread.run_sync(begin, limiter=self._limiter))
@@ -67,6 +69,7 @@ class Parsers:
             if not begun.is_set():  # on its thread it ends by itself, as its sandbox does
                 working.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
+            self._here -= 1
 
 
 def parser_slots(settings: Settings) -> int:

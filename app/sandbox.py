@@ -27,6 +27,8 @@ GRACE_SECONDS = 5
 """Between SIGXCPU, by which the parent knows the reason, and SIGKILL."""
 
 LOOK_SECONDS = 0.2
+NICENESS = 10
+"""Whoever answers requests, or trains, goes first where cores are few."""
 
 ABANDONED: ContextVar[Event | None] = ContextVar("abandoned", default=None)
 """Set once nobody waits any more for what the sandboxes of this context read."""
@@ -122,6 +124,7 @@ def _call(
     """Run in the child: call the function and send what came of it."""
     outcome: Any
     try:
+        os.nice(NICENESS)
         limit_resources(memory_bytes, seconds)
         outcome = function(*args)
     except IsoscopeError as error:
