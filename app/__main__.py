@@ -19,6 +19,7 @@ def main() -> int:
     # Here, because the sandbox's processes import this module too and need none of it.
     import uvicorn  # noqa: PLC0415
 
+    from app.connections import connection_settings  # noqa: PLC0415
     from app.errors import IsoscopeError  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
 
@@ -47,6 +48,7 @@ def main() -> int:
         server_header=False,
         forwarded_allow_ips=["127.0.0.1", "::1", *settings.trusted_proxies],
         timeout_graceful_shutdown=SECONDS_TO_END,
+        **connection_settings(),
     )
     return 0
 

@@ -7,8 +7,8 @@ from fastapi import Depends, Request
 from app.context import Context
 
 
-def get_context(request: Request) -> Context:
-    """The context made at start."""
+async def get_context(request: Request) -> Context:
+    """The context made at start. A coroutine, as a plain function would wait for a thread."""
     context: Context = request.app.state.context
     return context
 

@@ -45,3 +45,14 @@ class InvalidError(IsoscopeError):
 
 class UnavailableError(IsoscopeError):
     """Something this server depends on does not answer, or refuses it; the same may work later."""
+
+
+@dataclasses.dataclass
+class BusyError(IsoscopeError):
+    """Too many ask for the same at once; the same works after ``retry_seconds``."""
+
+    retry_seconds: int = dataclasses.field(default=5, kw_only=True)
+
+
+class AbandonedError(IsoscopeError):
+    """Nobody waits for the answer any more."""

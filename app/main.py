@@ -13,6 +13,7 @@ from app.context import Context
 from app.db.session import create_sessions
 from app.head import HeadAsGet
 from app.headers import SafeHeaders
+from app.parsers import Parsers, parser_slots
 from app.queue import JobQueue
 from app.routes import api, login, pages
 from app.routes.downloads import BINARY
@@ -21,6 +22,7 @@ from app.session import SignedSessions
 from app.settings import Settings
 from app.static import static_files
 from app.storage import open_storage
+from app.vitals import Vitals
 
 DESCRIPTION = (
     "Measure the isotropy of embeddings, launch fine-tunes with isotropy regularizers, and read what came out. "
@@ -50,6 +52,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             context.storage.sweep_temporary()
         app.state.context = context
         app.state.gate = gate
+        app.state.parsers = Parsers(parser_slots(settings))
+        app.state.vitals = Vitals(context)
         yield
         context.close()
 

@@ -13,11 +13,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from app.complaints import complaint_of
 from app.db.failures import told_by
 from app.errors import (
+    AbandonedError,
+    BusyError,
     ConflictError,
     FullDiskError,
     InvalidError,
@@ -41,6 +45,8 @@ STATUS: dict[type[IsoscopeError], HTTPStatus] = {
     InvalidError: HTTPStatus.UNPROCESSABLE_ENTITY,
     UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     FullDiskError: HTTPStatus.INSUFFICIENT_STORAGE,
+    BusyError: HTTPStatus.TOO_MANY_REQUESTS,
+    AbandonedError: HTTPStatus.REQUEST_TIMEOUT,
 }
 TITLES = {
     404: "Not found",
@@ -49,6 +55,8 @@ TITLES = {
     413: "Too large",
     415: "Not read here",
     507: "No room on the disk",
+    429: "Busy",
+    503: "Not now",
 }
 # What FastAPI and Starlette say without help, and what is said instead.
 BARE = {
@@ -65,6 +73,12 @@ class Problem(BaseModel):
 
     detail: str
     field: str | None = None
+
+
+RETRY_SECONDS = 5
+BUSY = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
+LOCKED = "database is locked"
+"""What SQLite says to whoever waited in vain for its one writer."""
 
 
 def status_of(error: IsoscopeError) -> HTTPStatus:
@@ -94,6 +108,12 @@ def problem_response(request: Request, status: int, problem: Problem, request_id
     return templates.TemplateResponse(request, "error.html", shown, status_code=status)
 
 
+def _later(request: Request, sentence: str) -> Response:
+    response = problem_response(request, HTTPStatus.SERVICE_UNAVAILABLE, Problem(detail=sentence))
+    response.headers["Retry-After"] = str(RETRY_SECONDS)
+    return response
+
+
 def _without(request: Request, field: str | None) -> str | None:
     """The path of the same page without the parameter at fault, where its address has one."""
     if request.method != "GET" or field is None or field not in request.query_params:
@@ -119,16 +139,17 @@ def _explained(request: Request, error: HTTPException) -> str:
 def install(app: FastAPI, settings: Settings) -> None:
     """Give the application its exception handlers."""
 
+    # Coroutines, as plain functions would wait for a thread, of which there may be none when these are needed.
     @app.exception_handler(IsoscopeError)
-    def refused(request: Request, error: IsoscopeError) -> Response:
+    async def refused(request: Request, error: IsoscopeError) -> Response:
         return _told(request, error)
 
     @app.exception_handler(RequestValidationError)
-    def malformed(request: Request, error: RequestValidationError) -> Response:
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
         return problem_response(request, 422, first_problem(error.errors()))
 
     @app.exception_handler(HTTPException)
-    def http(request: Request, error: HTTPException) -> Response:
+    async def http(request: Request, error: HTTPException) -> Response:
         # What FastAPI says where the temporary file of an upload cannot be written.
         if is_full(error.__cause__):
             return _told(request, full_disk(Path(tempfile.gettempdir())))
@@ -139,7 +160,7 @@ def install(app: FastAPI, settings: Settings) -> None:
     _install_databases_and_disks(app, settings)
 
     @app.exception_handler(Exception)
-    def failed(request: Request, error: Exception) -> Response:
+    async def failed(request: Request, error: Exception) -> Response:
         request_id = uuid4().hex[:12]
         logger.error("request %s failed", request_id, exc_info=error)
         message = f"Isoscope failed at this request. The server's log has the cause under {request_id}."
@@ -148,28 +169,38 @@ def install(app: FastAPI, settings: Settings) -> None:
 
 def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
     @app.exception_handler(IntegrityError)
-    def overtaken(request: Request, error: IntegrityError) -> Response:
+    async def overtaken(request: Request, error: IntegrityError) -> Response:
         logger.warning("a request was overtaken: %s", error.orig)
         detail = "Something this refers to was changed or deleted at the same moment. Load the page again."
         return problem_response(request, 409, Problem(detail=detail))
 
     @app.exception_handler(OSError)
-    def broken(request: Request, error: OSError) -> Response:
+    async def broken(request: Request, error: OSError) -> Response:
         if not is_full(error):
             raise error
         logger.error("a disk is full", exc_info=error)
         return _told(request, full_disk(fullest(settings)))
 
+    @app.exception_handler(PoolTimeoutError)
+    async def crowded(request: Request, error: PoolTimeoutError) -> Response:
+        return _later(request, BUSY)
+
     @app.exception_handler(DatabaseError)
-    def away(request: Request, error: DatabaseError) -> Response:
-        if (told := told_by(error, settings)) is not None:
+    async def away(request: Request, error: DatabaseError) -> Response:
+        if LOCKED in str(error.orig):
+            return _later(request, BUSY)
+        # In a thread, as it may ask the database for its schema.
+        if (told := await run_in_threadpool(told_by, error, settings)) is not None:
             logger.error("%s", told.message, exc_info=error)
             return _told(request, told)
         if not isinstance(error, OperationalError):
             raise error
         logger.error("the database does not answer: %s", error.orig, exc_info=error)
-        return problem_response(request, 503, Problem(detail="The database does not answer. Try again in a moment."))
+        return _later(request, "The database does not answer. Try again in a moment.")
 
 
 def _told(request: Request, error: IsoscopeError) -> Response:
-    return problem_response(request, status_of(error), Problem(detail=error.message, field=error.field))
+    response = problem_response(request, status_of(error), Problem(detail=error.message, field=error.field))
+    if isinstance(error, BusyError):
+        response.headers["Retry-After"] = str(error.retry_seconds)
+    return response

@@ -55,6 +55,9 @@ class JobKind(StrEnum):
     ENCODE = "encode"
     DRY_RUN = "dry_run"
     FINETUNE = "finetune"
+    IMPORT = "import"
+    DISCARD = "discard"
+    """Remove the rows of an import that failed or was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,13 @@ class Job:
     def queue(self) -> str:
         """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it.
 
-        A trial of the lab has a third, as somebody looks at the page: it waits for no measuring either.
+        A trial of the lab has a third, as somebody looks at the page: it waits for no measuring either. Imports may
+        take minutes and gain nothing from running side by side, so they keep out of all of these.
         """
         if self.kind in MODEL_KINDS:
             return "gpu"
+        if self.kind in IMPORT_KINDS:
+            return "imports"
         return "lab" if self.kind is JobKind.POSTPROCESS else "measure"
 
     @property
@@ -96,6 +102,7 @@ class Job:
 
 
 MODEL_KINDS = (JobKind.FINETUNE, JobKind.ENCODE, JobKind.DRY_RUN)
+IMPORT_KINDS = (JobKind.IMPORT, JobKind.DISCARD)
 WAITED_FOR_KINDS = (JobKind.POSTPROCESS, JobKind.DRY_RUN)
 
 
@@ -294,7 +301,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
         )
     )
     try:
-        DBOS.listen_queues(["gpu", "measure", "lab"])
+        DBOS.listen_queues(["gpu", "measure", "lab", "imports"])
         DBOS.launch()
         DBOS.register_queue("gpu", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
         DBOS.register_queue(
@@ -304,6 +311,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
             on_conflict="always_update",
         )
         DBOS.register_queue("lab", worker_concurrency=1, polling_interval_sec=0.25, on_conflict="always_update")
+        DBOS.register_queue("imports", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
         yield
     finally:
         DBOS.destroy(workflow_completion_timeout_sec=0, destroy_registry=True)

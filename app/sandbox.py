@@ -7,14 +7,17 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar, TypeVarTuple, cast
 
-from app.errors import InvalidError, IsoscopeError
+from app.errors import AbandonedError, InvalidError, IsoscopeError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -22,6 +25,13 @@ Ts = TypeVarTuple("Ts")
 GIB = 2**30
 GRACE_SECONDS = 5
 """Between SIGXCPU, by which the parent knows the reason, and SIGKILL."""
+
+LOOK_SECONDS = 0.2
+NICENESS = 10
+"""Whoever answers requests, or trains, goes first where cores are few."""
+
+ABANDONED: ContextVar[Event | None] = ContextVar("abandoned", default=None)
+"""Set once nobody waits any more for what the sandboxes of this context read."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +73,7 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     Raises:
         IsoscopeError: what the function raised.
         InvalidError: it needed too much memory or time, or its process ended in any other way.
+        AbandonedError: nobody waits for it any more.
 
     """
     context = multiprocessing.get_context("spawn")
@@ -76,7 +87,7 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     child.start()
     sender.close()
     try:
-        if not receiver.poll(seconds):
+        if not _answers(receiver, seconds):
             raise _too_slow(seconds)
         outcome = receiver.recv()
     except EOFError:
@@ -93,12 +104,27 @@ def run_in_sandbox(function: Callable[[*Ts], T], *args: *Ts, memory_bytes: int, 
     return cast("T", outcome)
 
 
+def _answers(receiver: Connection, seconds: float) -> bool:
+    """Wait for an answer, and return whether it came in time."""
+    abandoned = ABANDONED.get()
+    if abandoned is None:
+        return receiver.poll(seconds)
+    end = time.monotonic() + seconds
+    while not receiver.poll(LOOK_SECONDS):
+        if abandoned.is_set():
+            raise AbandonedError("Nobody waits for this file any more.")
+        if time.monotonic() >= end:
+            return False
+    return True
+
+
 def _call(
     sender: Connection, memory_bytes: int, seconds: float, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> None:
     """Run in the child: call the function and send what came of it."""
     outcome: Any
     try:
+        os.nice(NICENESS)
         limit_resources(memory_bytes, seconds)
         outcome = function(*args)
     except IsoscopeError as error:

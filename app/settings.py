@@ -110,6 +110,11 @@ class Settings(BaseSettings):
         4 * GIB, gt=0, description="Memory the process that parses an upload may use, in bytes."
     )
     parse_seconds: int = Field(300, gt=0, description="Time the process that parses an upload may take.")
+    parse_at_once: int | None = Field(
+        None,
+        ge=1,
+        description="Uploads of rows and texts parsed at once; empty: one per core, in half of the memory together.",
+    )
     device: str = Field("auto", description="Device of the worker that `serve` starts: `auto`, `cpu`, `cuda:0`, ...")
     worker_name: str = Field(
         "",

@@ -9,8 +9,8 @@
 from isoscope.remote.connection import RefusedError, Row
 from isoscope.remote.embeddings import Embeddings
 from isoscope.remote.encodings import Encodings
-from isoscope.remote.experiments import Experiments
 from isoscope.remote.figures import Figures
+from isoscope.remote.imports import Imports
 from isoscope.remote.postprocessings import Postprocessings
 from isoscope.remote.queue import Queue
 from isoscope.remote.runs import Runs
@@ -20,7 +20,7 @@ from isoscope.remote.views import Views
 __all__ = ["Isoscope", "RefusedError"]
 
 
-class Isoscope(Embeddings, Postprocessings, Encodings, Experiments, Runs, ScriptRuns, Queue, Figures, Views):
+class Isoscope(Embeddings, Postprocessings, Encodings, Imports, Runs, ScriptRuns, Queue, Figures, Views):
     """A dashboard at ``url`` that asks for ``token``, from ``ISOSCOPE_URL`` and ``ISOSCOPE_ACCESS_TOKEN`` by default.
 
     It raises RefusedError, which says the server's sentence, where the server refuses, UnavailableError where none

@@ -10,6 +10,10 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, Ru
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
+from app.queue import IMPORT_KINDS
+from app.services.exports import export_experiment
+from workers.jobs import WORK
+from workers.reconcile import wanted
 
 LABELS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}
@@ -105,6 +109,18 @@ def exported(client, experiment):
     return answer.content
 
 
+def large_archive(context, experiment, path, steps):
+    """Write an export of an experiment whose runs have logged so many steps together."""
+    with export_experiment(context, experiment, lambda _: ()).file as file:
+        file.seek(0)
+        files = members(file.read())
+    ids = [json.loads(line)["id"] for line in files["runs.jsonl"].splitlines()]
+    line = '{"run":"%s","step":%d,"task_loss":0.125,"penalty":null,"layers":null}\n'
+    files["steps.jsonl"] = "".join(line % (run, at) for run in ids for at in range(steps // len(ids))).encode()
+    path.write_bytes(packed(files))
+    return path
+
+
 def members(content):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -127,4 +143,34 @@ def packed(files, *, manifest=True, compression=zipfile.ZIP_DEFLATED):
 
 
 def sent(client, content, path="/api/experiments/import"):
-    return client.post(path, files={"file": ("sweep.zip", content)})
+    """What answers to a file that is imported, once the import has ended; its refusal as if it were the request's."""
+    answer = client.post(path, files={"file": ("sweep.zip", content)})
+    if answer.status_code not in {202, 303}:
+        return answer
+    place = answer.headers["location"]
+    finish_imports(client.app.state.context)
+    row = client.get(f"/api/imports/{place.rpartition('/')[2]}").json()
+    if path.startswith("/api/"):
+        return Ended(row, client.get(f"/api/experiments/{row['experiment_id']}").json())
+    return client.get(place)
+
+
+def finish_imports(context):
+    """Do the jobs that imports wait for, in this process."""
+    while jobs := [job for job in wanted(context.sessions) if job.kind in IMPORT_KINDS]:
+        for job in jobs:
+            WORK[job.kind](job.row_id, context.settings, "cpu")
+
+
+class Ended:
+    """The end of an import."""
+
+    def __init__(self, row, experiment):
+        self.is_success = row["status"] == "finished"
+        self.status = row["status"]
+        self.detail, self.page = row["error"], row["page"]
+        self._experiment = experiment
+
+    def json(self):
+        assert self.is_success, self.detail
+        return self._experiment

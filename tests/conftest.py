@@ -103,6 +103,16 @@ def context(settings: Settings, empty_databases: list[Path]) -> Iterator[Context
     context.close()
 
 
+@pytest.fixture
+def empty_dashboard(tmp_path, empty_databases):
+    """The settings of an empty dashboard on SQLite."""
+    settings = Settings(data_dir=tmp_path / "alone", sample=False)
+    settings.create_folders()
+    for file in empty_databases:
+        shutil.copy(file, settings.root)
+    return settings
+
+
 @pytest.fixture(scope="session")
 def make_app(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Settings], FastAPI]:
     """Make an application on the routes of the others: they are the same, and take a third of a second to make."""

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from app.db.attempts import begin_attempt, end_attempts, end_lost
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
     Attempt,
     AttemptOutcome,
     DryRun,
@@ -24,6 +26,8 @@ from app.db.models import (
     Encoding,
     EncodingStatus,
     FailureCause,
+    Import,
+    ImportStatus,
     PostProcessing,
     ResultStatus,
     Run,
@@ -64,6 +68,8 @@ ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
     JobKind.ENCODE: (Encoding, UNFINISHED_ENCODING, EncodingStatus.FAILED),
     JobKind.DRY_RUN: (DryRun, (ResultStatus.QUEUED,), ResultStatus.FAILED),
     JobKind.FINETUNE: (Run, UNFINISHED, RunStatus.FAILED),
+    JobKind.IMPORT: (Import, UNFINISHED_IMPORT, ImportStatus.REMOVING),  # what it wrote has to go before it has failed
+    JobKind.DISCARD: (Import, (ImportStatus.REMOVING,), ImportStatus.FAILED),
 }
 
 
@@ -187,19 +193,25 @@ class Executor:
             row.attempts += 1
             if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
                 row.status = failed
-                if isinstance(row, Run | Encoding):
-                    row.finished_at = utcnow()
-                if isinstance(row, Run):
-                    row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)
-                    row.log = Log(self._runs / row.id).tail() or row.log
-                    end_lost(session, Attempt.run_id == row.id)
-                row.error = _given_up(job.kind, row.attempts - 1, row.error)
+                self._give_up(session, job.kind, row)
                 return 0
             if isinstance(row, Run):
                 row.worker = self._slot
                 begin_attempt(session, row.id, self._slot)
             attempt: int = row.attempts
         return attempt
+
+    def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
+        """Write into a row that has failed why that is."""
+        if isinstance(row, Run | Encoding):
+            row.finished_at = utcnow()
+        if isinstance(row, Run):
+            row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)
+            row.log = Log(self._runs / row.id).tail() or row.log
+            end_lost(session, Attempt.run_id == row.id)
+        row.error = _given_up(kind, row.attempts - 1, row.error)
+        if kind is JobKind.IMPORT:  # to remove what it wrote is another job, with attempts of its own
+            row.attempts = 0
 
 
 def _ended(exit_code: int) -> Ended:

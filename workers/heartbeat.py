@@ -12,7 +12,7 @@ from app.db.attempts import end_lost
 from app.db.models import Attempt, Worker
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
-from workers.resident import machine_memory
+from app.machine import machine_memory
 
 logger = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from workers.curve import compute_curve
 from workers.encode.job import encode_texts
 from workers.finetune.dry_run import dry_run
 from workers.finetune.job import fine_tune
+from workers.importing.job import discard_import, import_experiment
 from workers.inspection import inspect_embedding
 from workers.make import make_embedding
 from workers.measure import measure_embedding
@@ -23,4 +24,6 @@ WORK: dict[JobKind, Callable[[str, Settings, str], Sequence[Job]]] = {
     JobKind.ENCODE: encode_texts,
     JobKind.DRY_RUN: dry_run,
     JobKind.FINETUNE: fine_tune,
+    JobKind.IMPORT: import_experiment,
+    JobKind.DISCARD: discard_import,
 }

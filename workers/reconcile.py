@@ -19,11 +19,14 @@ from sqlalchemy.orm import Session
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
     DryRun,
     Embedding,
     EmbeddingStatus,
     Encoding,
     Experiment,
+    Import,
+    ImportStatus,
     PostProcessing,
     ResultStatus,
     Run,
@@ -164,6 +167,8 @@ def wanted(sessions: Sessions) -> list[Job]:
             *_jobs(session, JobKind.MAKE, Embedding, EmbeddingStatus.MAKING),
             *_jobs(session, JobKind.ENCODE, Encoding, *UNFINISHED_ENCODING),
             *_jobs(session, JobKind.DRY_RUN, DryRun, ResultStatus.QUEUED),
+            *_jobs(session, JobKind.IMPORT, Import, *UNFINISHED_IMPORT),
+            *_jobs(session, JobKind.DISCARD, Import, ImportStatus.REMOVING),
             *_runs(session),
         ]
 

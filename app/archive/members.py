@@ -40,7 +40,7 @@ MAX_STEPS = 10_000_000
 TOLD = """An experiment of Isoscope {version}, format {format}, exported at {exported_at}.
 
 Another Isoscope reads this file whole: Experiments, Import; or
-  curl -F file=@this.zip http://127.0.0.1:8000/api/experiments/import
+  isoscope import this.zip
 
 manifest.json      format, version, time, and the SHA-256 and size of every other file
 experiment.json    name, settings that all runs share, values that they differ in, data set with its files' hashes

@@ -53,7 +53,8 @@ class Found(NamedTuple):
     experiment: ExperimentRecord
     content: str
     """A hash of all rows: the same for two exports of the same experiment, unless it has changed between them."""
-    steps: int
+    total: int
+    """Rows of all members that an import reads."""
 
 
 class Archive:
@@ -73,14 +74,13 @@ class Archive:
                 pass
         experiment = self.experiment()
         runs = self._check_runs(experiment)
-        steps = self._check_steps(runs)
-        self._check_run_figures(runs)
-        self._check_predictions(experiment, runs)
+        total = len(runs) + self._check_steps(runs) + self._check_run_figures(runs)
+        total += self._check_predictions(experiment, runs)
         members = self.manifest.members
         # Empty is as good as missing: what an earlier version exported is the same experiment.
         told = [*ROWS, *(name for name in LATER_ROWS if name in members and members[name].bytes)]
         hashes = "".join(members[name].sha256 for name in told)
-        return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), steps)
+        return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), total)
 
     def experiment(self) -> ExperimentRecord:
         """What the runs share."""
@@ -171,20 +171,24 @@ class Archive:
                     raise InvalidError(f"{STEPS} has measures of more layers of a run than others. {ADVICE}")
         return n
 
-    def _check_run_figures(self, runs: dict[str, int]) -> None:
+    def _check_run_figures(self, runs: dict[str, int]) -> int:
+        """Return how many there are."""
         seen: set[tuple[str, str]] = set()
         for figure in self.run_figures():
             key = (_run_of(figure.run, runs, RUN_FIGURES), figure.slug)
             if key in seen:
                 raise InvalidError(f"{RUN_FIGURES} has a figure of a run twice. {ADVICE}")
             seen.add(key)
+        return len(seen)
 
-    def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> None:
+    def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
+        """Return of how many runs there are predictions."""
         seen: set[str] = set()
         for run, _ in self.predictions(experiment.config.task):
             if _run_of(run, runs, PREDICTIONS) in seen:
                 raise InvalidError(f"{PREDICTIONS} has the predictions of a run twice. {ADVICE}")
             seen.add(run)
+        return len(seen)
 
     def _lines(self, name: str) -> Iterator[bytes]:
         rest = b""

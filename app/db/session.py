@@ -12,11 +12,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from app.db.arriving import hide_arriving
 from app.errors import ConflictError
 from app.settings import BUSY_SECONDS
 
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5
+
+# As many as the web process has threads, since a connection of SQLite is but an open file; PostgreSQL has few to give.
+SQLITE_POOL, POSTGRESQL_POOL = 40, 15
+POOL_SECONDS = 10
+"""How long a request waits for a connection before it is told to try again."""
 
 # PostgreSQL refuses NaN in JSON and browsers cannot read it, so it must fail here, where it was made.
 strict_json = partial(json.dumps, allow_nan=False)
@@ -32,20 +38,31 @@ def create_database_engine(url: str, *, patience: float = 0, poolclass: type[Poo
     """
     if url.startswith("sqlite"):
         waiting = {} if "timeout" in make_url(url).query else {"timeout": BUSY_SECONDS}
-        engine = create_engine(url, json_serializer=strict_json, poolclass=poolclass, connect_args=waiting)
+        engine = create_engine(
+            url, json_serializer=strict_json, poolclass=poolclass, connect_args=waiting,
+            **_pooled(poolclass, SQLITE_POOL),
+        )  # fmt: skip
         event.listen(engine, "connect", _configure_sqlite)
         return engine
     connecting = {"connect_timeout": CONNECT_SECONDS}
     engine = create_engine(
-        url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=True, connect_args=connecting
-    )
+        url, json_serializer=strict_json, poolclass=poolclass, pool_pre_ping=True, connect_args=connecting,
+        **_pooled(poolclass, POSTGRESQL_POOL),
+    )  # fmt: skip
     event.listen(engine, "do_connect", partial(_connect, patience))
     return engine
 
 
+def _pooled(poolclass: type[Pool] | None, most: int) -> dict[str, Any]:
+    return {"pool_size": 5, "max_overflow": most - 5, "pool_timeout": POOL_SECONDS} if poolclass is None else {}
+
+
 def create_sessions(url: str, *, patience: float = 0, poolclass: type[Pool] | None = None) -> Sessions:
     """A factory of sessions on the database at ``url``; ``with sessions.begin() as session`` commits."""
-    return sessionmaker(create_database_engine(url, patience=patience, poolclass=poolclass), expire_on_commit=False)
+    engine = create_database_engine(url, patience=patience, poolclass=poolclass)
+    sessions = sessionmaker(engine, expire_on_commit=False)
+    hide_arriving(sessions)
+    return sessions
 
 
 def require_database(url: str, setting: str) -> None:

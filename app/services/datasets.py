@@ -7,6 +7,7 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db.arriving import SEEING_ARRIVING
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.errors import ConflictError, NotFoundError
@@ -102,7 +103,8 @@ def delete_dataset(context: Context, dataset_id: str) -> None:
     """Delete a data set that no experiment uses, and its files."""
     with context.sessions.begin() as session:
         dataset = find_dataset(session, dataset_id)
-        if session.scalar(select(exists().where(Experiment.dataset_id == dataset_id))):
+        used = select(exists().where(Experiment.dataset_id == dataset_id))
+        if session.scalar(used, execution_options={SEEING_ARRIVING: True}):
             raise ConflictError(
                 f"{dataset.name} is used by an experiment, whose runs could not be repeated without it. "
                 "Delete the experiment first."

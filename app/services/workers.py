@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from app.context import Context
 from app.db.models import Run, RunStatus, Worker
+from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job, JobKind
 
@@ -34,6 +35,13 @@ class WorkerState(NamedTuple):
     started_at: datetime
     memory_bytes: int | None
     jobs: list[WorkerJob]
+
+
+def count_alive(sessions: Sessions) -> int:
+    """How many workers have beaten of late."""
+    alive = Worker.heartbeat_at > utcnow() - LOST_AFTER
+    with sessions() as session:
+        return session.scalars(select(func.count()).select_from(Worker).where(alive)).one()
 
 
 def list_workers(context: Context) -> list[WorkerState]:

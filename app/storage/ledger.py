@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, exists, func, null, or_, s
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.db.models import Dataset, EmbeddingFile, Encoding, PostProcessing, Run, StoredFile
+from app.db.models import Dataset, EmbeddingFile, Encoding, Import, PostProcessing, Run, StoredFile
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
 from app.errors import ConflictError, UnavailableError
@@ -29,6 +29,7 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
     (Dataset.train_sha256, None),
     (Dataset.validation_sha256, None),
     (Encoding.file_sha256, None),
+    (Import.file_sha256, None),
     (Run.model_sha256, None),
 )
 

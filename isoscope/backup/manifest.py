@@ -3,7 +3,7 @@
 import hashlib
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,7 +12,7 @@ from app.storage.storage import BLOCK_BYTES
 
 MANIFEST = "manifest.json"
 FILES, RUNS = "files", "runs"
-FORMAT = 1
+FORMAT: Final = 1
 DAMAGED_SHOWN = 5
 
 Engine = Literal["sqlite", "postgresql"]

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from workers.finetune.folder import MARKER
 from workers.finetune.log import FILE
+from workers.finetune.seal import MARKER
 
 TRIES = 10
 

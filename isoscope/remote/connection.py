@@ -1,8 +1,11 @@
 """Requests to a dashboard, whose refusals are exceptions that say its sentence."""
 
+import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -16,6 +19,8 @@ from isoscope.address import TOKEN, URL, is_away, open_client, own_words, read_a
 # The server describes a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)
 NOT_SIGNED_IN = 401
+BUSY_SECONDS = 600.0
+"""How long a request is sent again while the server answers that too many came at once."""
 LONGEST_PAGE = 500
 
 Row = dict[str, Any]
@@ -112,10 +117,19 @@ class Connection:
             offset += LONGEST_PAGE
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
-        try:
-            return self._client.request(method, path, **arguments)
-        except httpx2.TransportError as error:
-            raise self._away(str(error) or type(error).__name__) from error
+        """Return the answer; where the server is too busy to take a request, that of a later try."""
+        until = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                answer = self._client.request(method, path, **arguments)
+            except httpx2.TransportError as error:
+                raise self._away(str(error) or type(error).__name__) from error
+            wait = _seconds_to_wait(answer)
+            if wait is None or time.monotonic() + wait > until:
+                return answer
+            time.sleep(wait)
+            for _, (_, file) in arguments.get("files", ()):
+                file.seek(0)
 
     def _read(self, answer: httpx2.Response) -> Any:
         if not answer.is_success:
@@ -154,6 +168,15 @@ def path_of(*parts: Known | int) -> str:
 def id_of(known: Known | int) -> str:
     """Return the id of something, given as such or as the server told of it."""
     return str(known["id"]) if isinstance(known, Mapping) else str(known)
+
+
+def _seconds_to_wait(answer: httpx2.Response) -> float | None:
+    """How long a server that did not take a request asks to be left alone; None where it took it."""
+    if answer.status_code != HTTPStatus.TOO_MANY_REQUESTS:
+        return None
+    told = answer.headers.get("Retry-After", "")
+    # Not all at the same moment, or those who were sent away together come back together.
+    return random.uniform(1, 1.5) * (float(told) if told.isdecimal() else 5.0)  # noqa: S311 - no secret
 
 
 def _open(file: str | Path, progress: Progress | None) -> IO[bytes]:

@@ -167,18 +167,6 @@ class Experiments(Datasets):
         """Delete an experiment whose runs have all ended."""
         self.ask("DELETE", path_of("experiments", experiment))
 
-    def export_experiment(self, experiment: Known, target: str | Path) -> Path:
-        """Write an experiment as a zip file that another dashboard takes.
-
-        >>> there.import_experiment(here.export_experiment(experiment, "cola.zip"))
-        """
-        return self.download(path_of("experiments", experiment, "export"), target)
-
-    def import_experiment(self, file: str | Path) -> Row:
-        """Take in an experiment that was exported."""
-        answer: Row = self.send_files("/api/experiments/import", [("file", file)], {})
-        return answer
-
     def settings_of(self, request: Request, dataset: str | None = None) -> Row:
         """Return a sweep's settings, read from the file if it is one, of the data set that is named."""
         settings = dict(request) if isinstance(request, Mapping) else read_yaml(_text(Path(request)))

@@ -3,9 +3,9 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.services import imports
 from app.services.script_runs import MEASURES
 from tests.archives import exported, sent
+from workers.importing import job
 
 PLAIN = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
@@ -66,7 +66,7 @@ def told(client, path, wished, plain):
 @given(begun=st.lists(BEGUN, min_size=1, max_size=2), steps=st.lists(STEPS, max_size=2), ended=ENDED)
 def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, monkeypatch, begun, steps, ended):
     # A process of its own would take most of the time.
-    monkeypatch.setattr(imports, "run_in_sandbox", lambda check, path, **limits: check(path))
+    monkeypatch.setattr(job, "run_in_sandbox", lambda check, path, **limits: check(path))
     here = there = None
     try:
         for wished in begun:
@@ -76,7 +76,7 @@ def test_what_a_script_may_log_another_isoscope_imports(client, elsewhere, monke
                 told(client, f"/api/runs/{run['id']}/steps", {"steps": [step]}, {"steps": []})
             told(client, f"/api/runs/{run['id']}/finish", ended, {})
         answer = sent(elsewhere, exported(client, here))
-        assert answer.status_code == 201, answer.text
+        assert answer.is_success, answer.detail
         there = answer.json()["id"]
         runs, copies = (one.get(f"/api/experiments/{row}").json() for one, row in ((client, here), (elsewhere, there)))
         assert copies["grid"] == runs["grid"]

@@ -14,12 +14,14 @@ from app.db.models.embeddings import (
 )
 from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment, overall
+from app.db.models.imports import Import
 from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, RunPredictions, Step, Worker
 from app.db.models.states import (
     FINAL,
     RETRIED,
     UNFINISHED,
     UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
     AttemptOutcome,
     DatasetOrigin,
     EmbeddingOrigin,
@@ -28,6 +30,7 @@ from app.db.models.states import (
     ExperimentOrigin,
     FailureCause,
     FileRole,
+    ImportStatus,
     MeasurementStatus,
     Phase,
     Pooling,
@@ -43,6 +46,7 @@ __all__ = [
     "RETRIED",
     "UNFINISHED",
     "UNFINISHED_ENCODING",
+    "UNFINISHED_IMPORT",
     "Attempt",
     "AttemptOutcome",
     "Base",
@@ -61,6 +65,8 @@ __all__ = [
     "FailureCause",
     "FigureData",
     "FileRole",
+    "Import",
+    "ImportStatus",
     "Measurement",
     "MeasurementStatus",
     "Phase",

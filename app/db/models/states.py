@@ -60,6 +60,24 @@ UNFINISHED_ENCODING = (EncodingStatus.QUEUED, EncodingStatus.RUNNING)
 """States of an encoding that still waits for a worker, or is at one."""
 
 
+class ImportStatus(StrEnum):
+    """An import's way. One that failed or was cancelled is removing until the rows that it wrote are gone.
+
+    The last three are final.
+    """
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    REMOVING = "removing"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+UNFINISHED_IMPORT = (ImportStatus.QUEUED, ImportStatus.RUNNING)
+"""States of an import that still waits for a worker, or is at one."""
+
+
 class MeasurementStatus(StrEnum):
     """Whether a measure has a value here. Where it has none, the reason is stored instead of NaN."""
 

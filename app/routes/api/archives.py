@@ -1,31 +1,57 @@
 """Experiments as files over the API."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, File, UploadFile
+from fastapi import APIRouter, File, Response, UploadFile
 from fastapi.responses import StreamingResponse
 
-from app.db.models import Experiment
+from app.db.models import Import
 from app.dependencies import ContextDep
-from app.routes.api.schemas.experiments import ExperimentOut
+from app.routes.api.schemas.imports import ImportOut
 from app.routes.downloads import DOCUMENTED, export_of
 from app.routes.sweep_query import SweepDep
+from app.services import imports
 from app.services.exports import export_experiment
-from app.services.imports import import_experiment
 from app.services.sweep_figures import all_figures
 
-router = APIRouter(prefix="/experiments", tags=["experiments"])
+router = APIRouter(tags=["experiments"])
 
 
-@router.post("/import", status_code=201, response_model=ExperimentOut)
+@router.post("/experiments/import", status_code=202, response_model=ImportOut)
 def import_file(
-    context: ContextDep, file: Annotated[UploadFile, File(description="What `export` of another Isoscope wrote.")]
-) -> Experiment:
-    """Add an experiment that was exported elsewhere, with all its rows, under a new id; the same twice is refused."""
-    return import_experiment(context, file.file, file.filename or "")
+    context: ContextDep,
+    response: Response,
+    file: Annotated[UploadFile, File(description="What `export` of another Isoscope wrote.")],
+) -> Import:
+    """Import an experiment that was exported elsewhere. A worker checks and writes it; `Location` says how far it is.
+
+    The experiment appears under a new id once all its rows are written. Importing the same one twice fails.
+    """
+    row = imports.create_import(context, file.file, file.filename or "")
+    response.headers["Location"] = f"/api/imports/{row.id}"
+    return row
 
 
-@router.get("/{experiment_id}/export", **DOCUMENTED)
+@router.get("/experiments/{experiment_id}/export", **DOCUMENTED)
 def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
     """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
     return export_of(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
+
+
+@router.get("/imports", response_model=list[ImportOut])
+def list_imports(context: ContextDep) -> Sequence[Import]:
+    """List the 20 latest imports, newest first."""
+    return imports.list_imports(context)
+
+
+@router.get("/imports/{import_id}", response_model=ImportOut)
+def show_import(context: ContextDep, import_id: str) -> Import:
+    """Show how far an import is, or why it failed."""
+    return imports.get_import(context, import_id)
+
+
+@router.post("/imports/{import_id}/cancel", response_model=ImportOut)
+def cancel_import(context: ContextDep, import_id: str) -> Import:
+    """Cancel a queued or running import and remove what it has written."""
+    return imports.cancel_import(context, import_id)

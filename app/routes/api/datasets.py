@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, File, Form, UploadFile
+from fastapi import APIRouter, File, Form, Request, UploadFile
 
 from app.db.models import Dataset
 from app.dependencies import ContextDep
+from app.parsers import parsing
 from app.routes.api.schemas.datasets import DatasetOut, HubRequest
 from app.services import datasets
 
@@ -20,7 +21,9 @@ def list_datasets(context: ContextDep) -> Sequence[Dataset]:
 
 
 @router.post("", status_code=201, response_model=DatasetOut)
+@parsing
 def create_dataset(
+    request: Request,
     context: ContextDep,
     train: Annotated[UploadFile, File(description=".tsv, .csv or .jsonl, gzipped or not, or .parquet")],
     validation: Annotated[UploadFile, File(description="The same columns, other rows.")],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, File, Form, UploadFile
+from fastapi import APIRouter, File, Form, Request, UploadFile
 
 from app.db.encoding import EncodingConfig
 from app.db.models import Embedding, Encoding
@@ -11,6 +11,7 @@ from app.db.types import RowId
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.formats.detect import TEXTS_FORMATS, listed
+from app.parsers import parsing
 from app.routes.api.schemas.encodings import EncodingOut, EncodingPlanOut, LayerOut
 from app.services import encoding_plan, encodings, layers
 from app.services.encoding_plan import EncodingPlan
@@ -26,7 +27,9 @@ def list_encodings(context: ContextDep) -> Sequence[Encoding]:
 
 
 @router.post("", status_code=201, response_model=EncodingOut)
+@parsing
 def create_encoding(
+    request: Request,
     context: ContextDep,
     file: Annotated[
         UploadFile | None, File(description=f"Texts: {listed(TEXTS_FORMATS)}; a text a line in .txt.")

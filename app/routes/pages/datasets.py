@@ -8,6 +8,7 @@ from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
+from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import see
 from app.services.datasets import (
@@ -30,6 +31,7 @@ def list_all(request: Request, context: ContextDep) -> Response:
 
 
 @router.post("")
+@parsing
 def upload_dataset(
     request: Request,
     context: ContextDep,

@@ -11,6 +11,7 @@ from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
 from app.figures.layers import POOLING_TITLES
 from app.formats.detect import TEXTS_FORMATS, suffixes
+from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.encoding_form import Values, defaults, parse, read_values
@@ -43,6 +44,7 @@ def list_all(request: Request, context: ContextDep) -> Response:
 
 
 @router.post("")
+@parsing
 def upload_texts(
     request: Request,
     context: ContextDep,
@@ -61,6 +63,7 @@ def upload_texts(
 
 
 @router.post("/of-dataset")
+@parsing
 def take_dataset(
     request: Request, context: ContextDep, dataset_id: Annotated[str, Form()], split: Annotated[Split, Form()]
 ) -> Response:

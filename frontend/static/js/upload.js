@@ -61,15 +61,27 @@ function send(form) {
     cancel.hidden = isSent; // what the server has it may keep
     sent.textContent = isSent ? `All ${size(total)} sent. The server is storing them.` : `${size(loaded)} of ${size(total)} sent`;
   });
+  let again;
   request.addEventListener("load", () => {
-    if (request.status < 400) location.assign(request.responseURL);
+    const seconds = Number(request.getResponseHeader("Retry-After"));
+    if (request.status === 429 && seconds) {
+      sent.textContent = "The server is busy with other uploads. This one is sent again in a moment.";
+      cancel.hidden = false;
+      cancel.onclick = () => {
+        clearTimeout(again);
+        show(form, false);
+        fail(form, "Cancelled: nothing was kept.");
+      };
+      // Not all at the same moment, or those who were sent away together come back together.
+      again = setTimeout(() => send(form), 1000 * seconds * (1 + Math.random() / 2));
+    } else if (request.status < 400) location.assign(request.responseURL);
     else if (request.response?.querySelector("main")) refuse(request.response);
     else fail(form, `The server answered with status ${request.status}. Try again.`);
   });
   request.addEventListener("error", () => fail(form, "The connection was lost, or the server stopped reading. Try again."));
   request.addEventListener("abort", () => fail(form, "Cancelled: nothing was kept."));
   request.addEventListener("loadend", () => {
-    if (request.status > 0 && request.status < 400) return;
+    if ((request.status > 0 && request.status < 400) || request.status === 429) return;
     show(form, false);
     form.querySelector("button:not([type=button])")?.focus();
   });

@@ -2,7 +2,8 @@ import os
 import subprocess
 import sys
 
-from workers.resident import group_memory, machine_memory
+from app.machine import machine_memory
+from workers.resident import group_memory
 
 
 def test_the_machine_has_as_much_memory_as_the_kernel_says_or_less_in_a_container():

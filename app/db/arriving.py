@@ -1,0 +1,36 @@
+"""Rows of an import are hidden from every query until all of them are there.
+
+The filter is added to each query as it runs, so that a list, a count or a figure that is written later cannot forget
+it. An import's own writes need no query of hidden rows; what has to see them says so with ``SEEING_ARRIVING``.
+"""
+
+from typing import Any
+
+from sqlalchemy import Select, event, select
+from sqlalchemy.orm import ORMExecuteState, with_loader_criteria
+
+from app.db.models import Dataset, Experiment, Import, ImportStatus, Run
+
+SEEING_ARRIVING = "arriving"
+"""The execution option of a query that sees hidden rows too."""
+
+_UNFINISHED = Import.status != ImportStatus.FINISHED
+_EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
+_DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
+_HIDING = (
+    with_loader_criteria(Experiment, Experiment.id.not_in(_EXPERIMENTS)),
+    with_loader_criteria(Run, Run.experiment_id.not_in(_EXPERIMENTS)),
+    with_loader_criteria(Dataset, Dataset.id.not_in(_DATASETS)),
+)
+
+
+def hide_arriving(sessions: Any) -> None:
+    """Have the sessions of a factory hide what is on its way in."""
+    event.listen(sessions, "do_orm_execute", _hide)
+
+
+def _hide(state: ORMExecuteState) -> None:
+    if not isinstance(state.statement, Select) or state.is_column_load:
+        return
+    if not state.execution_options.get(SEEING_ARRIVING, False):
+        state.statement = state.statement.options(*_HIDING)

@@ -1,0 +1,88 @@
+"""Many who use a dashboard at once, and how long the slowest of them waits."""
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+
+from app.machine import machine_cores
+from app.main import create_context
+from tests.archives import add_experiment, large_archive
+
+WRITERS = 15
+ANSWERED_SECONDS = 2.0
+
+
+def patience():
+    """How much slower everything is on a machine that others keep busy."""
+    return max(1.0, os.getloadavg()[0] / machine_cores())
+
+
+def slowest_health(url, until):
+    """Ask for health again and again until the event, and return the longest it took."""
+    longest = 0.0
+    with httpx2.Client(base_url=url, timeout=30) as client:
+        while not until.wait(0.1):
+            for path in ("/api/health", "/static/app.css"):
+                begun = time.monotonic()
+                assert client.get(path).status_code == 200
+                longest = max(longest, time.monotonic() - begun)
+    return longest
+
+
+def import_among_writers(server, elsewhere, tmp_path, *, steps, kill, figures=None):
+    """Import an experiment of so many steps while others write, and look at it, its writers and the heartbeat."""
+    context = create_context(elsewhere)
+    path = large_archive(context, add_experiment(context), tmp_path / "large.zip", steps)
+    context.close()
+    runs = [server.post("/api/runs", json=_script_run(number))["id"] for number in range(WRITERS)]
+    done = threading.Event()
+    with ThreadPoolExecutor(WRITERS + 1) as others:
+        health = others.submit(slowest_health, server.url, done)
+        writers = [others.submit(_write_until, server.url, run, done) for run in runs]
+        try:
+            with path.open("rb") as file:
+                sent = server.post("/api/experiments/import", files={"file": file})
+            place = f"/api/imports/{sent['id']}"
+            server.wait_for(lambda: server.get(place)["done"] > steps / 10, "the first rows")
+            if kill:
+                server.child("multiprocessing.forkserver").send_signal(signal.SIGKILL)
+            while (told := server.get(place))["status"] == "running":
+                visible = [one["name"] for one in server.get("/api/experiments")]
+                assert visible == ["mine"] or server.get(place)["status"] == "finished"
+                time.sleep(0.3)
+        finally:
+            done.set()
+        written, longest = zip(*(one.result() for one in writers), strict=True)
+    assert (told["status"], told["done"]) == ("finished", told["total"])
+    assert min(written) > 0
+    assert max(longest) < 3 * patience()
+    assert health.result() < ANSWERED_SECONDS * patience()
+    experiment = server.get(f"/api/experiments/{told['experiment_id']}")
+    logged = [len(server.get(f"/api/runs/{run['id']}")["steps"]) for run in experiment["runs"][:2]]
+    assert sum(logged) == 2 * (steps // len(experiment["runs"]))
+    assert "heartbeat could not be written" not in server.log()
+    if figures is not None:
+        figures.append(f"import of {steps:,} steps: slowest write of {WRITERS} others {max(longest):.2f} s, "
+                       f"slowest health and static file {health.result():.2f} s")  # fmt: skip
+
+
+def _script_run(number):
+    return {"experiment": "mine", "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy",
+            "seed": number}  # fmt: skip
+
+
+def _write_until(url, run, done):
+    """Log a step again and again until the event; return how many there were, and the longest that one took."""
+    step, longest = 0, 0.0
+    with httpx2.Client(base_url=url, timeout=60) as client:
+        while not done.wait(0.2):
+            step += 1
+            begun = time.monotonic()
+            answer = client.post(f"/api/runs/{run}/steps", json={"steps": [{"step": step, "task_loss": 1.0}]})
+            assert answer.is_success, answer.text
+            longest = max(longest, time.monotonic() - begun)
+    return step, longest

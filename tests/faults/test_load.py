@@ -1,0 +1,66 @@
+"""Crowds and large imports: the site answers meanwhile, and what is killed half-way is never half visible."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import psutil
+import pytest
+
+from tests.crowd import ANSWERED_SECONDS, import_among_writers, patience, slowest_health
+from tests.serving import served
+
+UPLOADS, UPLOAD_BYTES = 44, 233_000
+STEPS = 60_000
+
+
+def test_a_crowd_of_uploads_is_taken_in_turn_while_health_is_answered(tmp_path, empty_dashboard):
+    rows = "sentence\tlabel\n" + "the keys to the cabinet are here\t1\n" * (UPLOAD_BYTES // 35)
+    files = {name: (f"{name}.tsv", rows) for name in ("train", "validation")}
+    done = threading.Event()
+    limits = httpx2.Limits(max_connections=UPLOADS)
+    with (
+        served(empty_dashboard) as url,
+        ThreadPoolExecutor(UPLOADS + 1) as crowd,
+        httpx2.Client(base_url=url, timeout=120, limits=limits) as client,
+    ):
+
+        def upload(number):
+            return client.post("/api/datasets", files=files, data={"name": str(number)})
+
+        health = crowd.submit(slowest_health, url, done)
+        answers = list(crowd.map(upload, range(UPLOADS)))
+        done.set()
+        assert health.result() < ANSWERED_SECONDS * patience()
+        taken, refused = ([one for one in answers if one.status_code == status] for status in (201, 429))
+        assert (len(taken) + len(refused), len(taken) > 0, len(refused) > 0) == (UPLOADS, True, True)
+        assert {one.headers["retry-after"] for one in refused} == {"5"}
+        assert len(httpx2.get(f"{url}/api/datasets").json()) == len(taken)
+
+
+def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dashboard, monkeypatch):
+    monkeypatch.setenv("ISOSCOPE_PARSE_AT_ONCE", "1")
+    rows = "\n".join(json.dumps({"text": f"{i} " + "word " * 40}) for i in range(400_000))
+    with served(empty_dashboard) as url:
+
+        def parsing():
+            children = psutil.Process().children(recursive=True)
+            return [one for one in children if "spawn_main" in " ".join(one.cmdline())]
+
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(f"{url}/api/encodings", files={"file": ("t.jsonl", rows)}, timeout=httpx2.Timeout(30, read=1.5))
+        end = time.monotonic() + 10 * patience()
+        while parsing() and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not parsing()
+        taken = httpx2.post(f"{url}/api/encodings", files={"file": ("t.txt", "a\nb\n")}, timeout=60)
+        assert (taken.status_code, len(httpx2.get(f"{url}/api/encodings").json())) == (201, 1)
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["undisturbed", "killed in the middle"])
+def test_others_write_while_an_experiment_is_imported_and_a_kill_leaves_nothing_half_visible(
+    serving, tmp_path, empty_dashboard, kill
+):
+    import_among_writers(serving(), empty_dashboard, tmp_path, steps=STEPS, kill=kill)

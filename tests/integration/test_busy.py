@@ -1,0 +1,102 @@
+"""What a busy database or a crowd of uploads is told: a sentence, when to come back, and nothing else waits."""
+
+import sqlite3
+
+import httpx2
+import pytest
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from app.errors import BusyError
+from app.parsers import Parsers
+from app.services import datasets
+from isoscope.client import Isoscope
+from isoscope.remote import connection
+
+LOCKED = OperationalError("update", {}, sqlite3.OperationalError("database is locked"))
+CROWDED = PoolTimeoutError("QueuePool limit of size 5 overflow 10 reached")
+
+
+@pytest.mark.parametrize("error", [LOCKED, CROWDED], ids=["locked", "no connection"])
+@pytest.mark.one_database
+def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(client, monkeypatch, error):
+    def busy(*_):
+        raise error
+
+    monkeypatch.setattr(datasets, "list_datasets", busy)
+    monkeypatch.setattr("app.routes.pages.datasets.list_datasets", busy)
+    for path in ("/api/datasets", "/datasets"):
+        answer = client.get(path, headers={"accept": "application/json" if "api" in path else "text/html"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        assert "The database is busy. Try again in 5 seconds." in answer.text
+
+
+def test_health_and_static_files_are_answered_while_no_connection_of_the_pool_is_free(client, context):
+    pool = client.app.state.context.sessions.kw["bind"].pool
+    held = [pool.connect() for _ in range(pool.size() + pool._max_overflow)]
+    try:
+        assert client.get("/api/health").json() == {"status": "ok", "workers_alive": 0}
+        assert client.get("/static/app.css").status_code == 200
+    finally:
+        for one in held:
+            one.close()
+
+
+@pytest.mark.one_database
+def test_health_gives_up_on_a_database_that_does_not_answer(client, monkeypatch):
+    monkeypatch.setattr("app.vitals.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("app.vitals.count_alive", lambda _: __import__("time").sleep(2))
+    answer = client.get("/api/health")
+    assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
+
+
+@pytest.mark.one_database
+def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
+    first = client.get("/static/app.css")
+    assert (first.status_code, first.headers["content-type"]) == (200, "text/css; charset=utf-8")
+    again = client.get("/static/app.css", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for path in ("/static/js", "/static/nothing.css", "/static/%2e%2e/templates/base.html", "/static/" + "a" * 300):
+        assert client.get(path).status_code == 404, path
+    assert client.post("/static/app.css").status_code == 405
+
+
+@pytest.mark.one_database
+def test_an_upload_beyond_the_queue_is_told_to_come_back(client, monkeypatch):
+    async def crowded(self, request, work):
+        raise BusyError("Too many uploads at once. Try again in 7 seconds.", retry_seconds=7)
+
+    monkeypatch.setattr(Parsers, "run", crowded)
+    rows = ("rows.tsv", b"sentence\tlabel\na\t1\n")
+    for path, files in (
+        ("/api/datasets", {"train": rows, "validation": rows}),
+        ("/api/encodings", {"file": rows}),
+        ("/datasets", {"train": rows, "validation": rows}),
+        ("/encodings", {"file": rows}),
+    ):
+        answer = client.post(path, files=files, headers={"accept": "text/html"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+        assert "Too many uploads at once. Try again in 7 seconds." in answer.text
+
+
+def test_the_client_sends_an_upload_again_when_it_is_told_to(tmp_path, monkeypatch):
+    seen = []
+
+    def answer(request):
+        seen.append(request.read())
+        if len(seen) < 3:
+            problem = {"detail": "Too many uploads at once.", "field": None}
+            return httpx2.Response(429, headers={"Retry-After": "0"}, json=problem)
+        return httpx2.Response(201, json={"id": "1"})
+
+    (tmp_path / "texts.txt").write_text("some text")
+    with Isoscope("http://127.0.0.1:1") as isoscope:
+        monkeypatch.setattr(isoscope, "_client", httpx2.Client(
+            base_url="http://127.0.0.1:1", transport=httpx2.MockTransport(answer)
+        ))  # fmt: skip
+        assert isoscope.upload_texts(tmp_path / "texts.txt") == {"id": "1"}
+        assert [b"some text" in one for one in seen] == [True, True, True]
+        seen.clear()
+        monkeypatch.setattr(connection, "BUSY_SECONDS", -1.0)
+        with pytest.raises(connection.RefusedError, match="Too many uploads at once"):
+            isoscope.upload_texts(tmp_path / "texts.txt")

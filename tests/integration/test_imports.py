@@ -1,0 +1,218 @@
+"""Imports are written in short transactions, hidden until whole, and end whole or not at all."""
+
+import pytest
+from sqlalchemy import func, select, update
+
+from app.archive.reading import open_archive
+from app.db.arriving import SEEING_ARRIVING
+from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
+from app.queue import Job, JobKind
+from tests.archives import add_experiment, exported, finish_imports, members
+from workers.execution import Executor
+from workers.importing import job, removal, tables
+from workers.importing.progress import ImportStoppedError, Progress
+from workers.importing.tables import TABLES, Target
+from workers.reconcile import wanted
+
+ROWS = 19 + 57 + 17
+PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/queue", "/api/experiments", "/api/runs",
+         "/api/datasets", "/api/queue")  # fmt: skip
+
+
+class StoppedHere(BaseException):
+    """As if the process were killed: nothing below a worker catches it."""
+
+
+@pytest.fixture
+def archive(client, context, tmp_path):
+    path = tmp_path / "sweep.zip"
+    path.write_bytes(exported(client, add_experiment(context)))
+    with context.sessions.begin() as session:
+        for experiment in session.scalars(select(Experiment)):
+            session.delete(experiment)
+        session.flush()
+        session.query(Dataset).delete()
+    return path
+
+
+@pytest.fixture
+def sent(client, archive):
+    """The id of an import that waits for a worker."""
+    answer = client.post("/api/experiments/import", files={"file": ("sweep.zip", archive.read_bytes())})
+    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+    assert answer.headers["location"] == f"/api/imports/{answer.json()['id']}"
+    return answer.json()["id"]
+
+
+@pytest.fixture
+def few_at_once(monkeypatch):
+    """Small batches, so that a small experiment takes many of them."""
+    few = tuple(table._replace(at_once=5) for table in TABLES)
+    monkeypatch.setattr(job, "TABLES", few)
+    monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
+
+
+def killed_after(batches, context, sent, monkeypatch):
+    """Work on the import until so many batches are written."""
+    write, left = Progress.write, batches
+
+    def counting(progress, session, **values):
+        nonlocal left
+        if "written" in values:
+            left -= 1
+        if left < 0:
+            raise StoppedHere
+        write(progress, session, **values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Progress, "write", counting)
+        with pytest.raises(StoppedHere):
+            job.import_experiment(sent, context.settings, "cpu")
+
+
+def count(context, *, hidden):
+    with context.sessions() as session:
+        return [
+            session.execute(
+                select(func.count()).select_from(table), execution_options={SEEING_ARRIVING: hidden}
+            ).scalar()
+            for table in (Experiment, Dataset, Run)
+        ]
+
+
+def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, context, sent, few_at_once, monkeypatch):
+    before = {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES}
+    killed_after(8, context, sent, monkeypatch)
+    assert (count(context, hidden=True), count(context, hidden=False)) == ([1, 1, 19], [0, 0, 0])
+    told = client.get(f"/api/imports/{sent}").json()
+    assert (told["status"], told["done"], told["total"]) == ("running", 19 + 4 * 5, ROWS)
+    with context.sessions() as session:
+        run_id = session.scalar(select(Run.id), execution_options={SEEING_ARRIVING: True})
+        assert session.get(Run, run_id) is None
+    for path in (f"experiments/{told['experiment_id']}", f"runs/{run_id}"):
+        assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
+    assert {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES} == before
+
+    again = []
+    sandboxed = job.run_in_sandbox
+    monkeypatch.setattr(job, "run_in_sandbox", lambda *_, **__: again.append(sandboxed))
+    assert wanted(context.sessions) == [Job(JobKind.IMPORT, sent)]
+    finish_imports(context)
+    told = client.get(f"/api/imports/{sent}").json()
+    assert (told["status"], told["done"], told["error"], again) == ("finished", ROWS, None, [])
+    assert count(context, hidden=False) == [1, 1, 19]
+    with context.sessions() as session:
+        assert session.scalar(select(func.count()).select_from(Step)) == 57
+        assert session.scalar(select(func.count()).select_from(RunFigure)) == 17
+    assert list(context.storage.listed()) == []
+
+
+def test_a_cancelled_import_leaves_nothing(client, context, sent, few_at_once, monkeypatch):
+    killed_after(8, context, sent, monkeypatch)
+    answer = client.post(f"/api/imports/{sent}/cancel")
+    assert (answer.status_code, answer.json()["status"]) == (200, "removing")
+    assert wanted(context.sessions) == [Job(JobKind.DISCARD, sent)]
+    finish_imports(context)
+    assert client.get(f"/api/imports/{sent}").json()["status"] == "cancelled"
+    assert count(context, hidden=True) == [0, 0, 0]
+    assert list(context.storage.listed()) == []
+    refused = client.post(f"/api/imports/{sent}/cancel")
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == "Only a queued or running import can be cancelled. This one is cancelled."
+
+
+def test_an_import_that_is_cancelled_or_begun_again_writes_no_more(context, client, sent, few_at_once, monkeypatch):
+    with context.sessions() as session:
+        row = session.get_one(Import, sent)
+    killed_after(1, context, sent, monkeypatch)
+    progress = Progress(context.sessions, sent, row.created_at)  # of an attempt that is no longer the last
+    with context.sessions.begin() as session, pytest.raises(ImportStoppedError):
+        progress.write(session, content="x")
+
+
+def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, few_at_once, monkeypatch):
+    killed_after(8, context, sent, monkeypatch)
+    with context.sessions.begin() as session:
+        session.execute(update(Import).values(attempts=5, error="signal SIGKILL"))
+    assert (
+        Executor(context.sessions, None, "slot", context.settings.runs)._begin(Job(JobKind.IMPORT, sent), None, 0) == 0
+    )
+    assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
+    finish_imports(context)
+    told = client.get(f"/api/imports/{sent}").json()
+    assert (told["status"], "ended 5 times without getting further" in told["error"]) == ("failed", True)
+    assert count(context, hidden=True) == [0, 0, 0]
+
+
+def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, archive, few_at_once, monkeypatch):
+    killed_after(8, context, sent, monkeypatch)
+    second = client.post("/api/experiments/import", files={"file": ("again.zip", archive.read_bytes())}).json()["id"]
+    job.import_experiment(second, context.settings, "cpu")
+    told = client.get(f"/api/imports/{second}").json()
+    assert (told["status"], told["error"]) == ("failed", "It is being imported already.")
+    assert told["page"] == f"/imports/{sent}"
+    finish_imports(context)
+    assert client.get(f"/api/imports/{sent}").json()["status"] == "finished"
+
+
+def test_a_data_set_that_came_meanwhile_is_taken(client, context, sent, few_at_once, monkeypatch):
+    killed_after(8, context, sent, monkeypatch)
+    with context.sessions.begin() as session:
+        hidden = session.scalar(select(Experiment), execution_options={SEEING_ARRIVING: True})
+        known = Dataset(name="x", origin="named", columns=[])
+        session.add(Experiment(name="y", dataset=known, config={}, origin="imported", source=hidden.source))
+    assert client.delete(f"/api/datasets/{hidden.dataset_id}").status_code == 404
+    finish_imports(context)
+    datasets = [one["id"] for one in client.get("/api/datasets").json()]
+    assert datasets == [known.id]
+    assert client.get(f"/api/experiments/{hidden.id}").json()["dataset_id"] == known.id
+
+
+def test_a_data_set_that_a_hidden_experiment_uses_is_not_deleted(client, context, sent, few_at_once, monkeypatch):
+    with context.sessions.begin() as session:
+        known = Dataset(name="x", origin="named", columns=[])
+        session.add(known)
+    killed_after(8, context, sent, monkeypatch)
+    with context.sessions.begin() as session:
+        session.execute(update(Experiment).values(dataset_id=known.id))
+    assert client.delete(f"/api/datasets/{known.id}").status_code == 409
+
+
+def test_the_page_follows_an_import_and_leads_to_its_experiment(client, context, sent, few_at_once, monkeypatch):
+    page = client.get(f"/imports/{sent}").text
+    assert "No worker is running. The import goes on when one is back." in page
+    assert f'href="/imports/{sent}"' in client.get("/experiments/import").text
+    killed_after(8, context, sent, monkeypatch)
+    assert 'max="93"' in client.get(f"/imports/{sent}").text
+    finish_imports(context)
+    experiment = client.get(f"/api/imports/{sent}").json()["experiment_id"]
+    assert client.get(f"/imports/{sent}").headers["location"] == f"/experiments/{experiment}"
+    renewed = client.get(f"/imports/{sent}", headers={"HX-Request": "true"})
+    assert renewed.headers["hx-redirect"] == f"/experiments/{experiment}"
+    assert client.get("/api/imports/nothing").json()["detail"].startswith("There is no import 'nothing'.")
+
+
+def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_rows(client, context, archive):
+    with context.sessions.begin() as session:
+        dataset = Dataset(name="x", origin="named", columns=[])
+        left = Experiment(name="y", dataset=dataset, config={})
+        session.add(left)
+        session.flush()
+        ended = {"finished_at": left.created_at.replace(year=2025), "filename": "x"}
+        session.add(Import(id="hiding", status=ImportStatus.FAILED, experiment_id=left.id, **ended))
+        session.add(Import(id="over", status=ImportStatus.CANCELLED, **ended))
+    client.post("/api/experiments/import", files={"file": ("sweep.zip", archive.read_bytes())})
+    assert {one["id"] for one in client.get("/api/imports").json()} & {"hiding", "over"} == {"hiding"}
+    assert client.get("/api/experiments").json() == []
+
+
+def test_rows_are_written_in_batches_of_so_many_bytes_of_their_lines(archive, monkeypatch):
+    runs, target = TABLES[0]._replace(at_once=5), Target("import", "experiment")
+    with open_archive(archive) as opened:
+        whole = [len(batch) for batch in runs.batches(opened, target)]
+        longest = max(map(len, members(archive.read_bytes())["runs.jsonl"].splitlines()))
+        monkeypatch.setattr(tables, "MAX_BATCH_BYTES", 2 * longest)
+        bounded = [len(batch) for batch in runs.batches(opened, target)]
+        rest = [len(batch) for batch in runs.batches(opened, target, skip=17)]
+    assert (whole, sum(bounded), rest) == ([5, 5, 5, 4], 19, [2])
+    assert max(bounded) <= 3

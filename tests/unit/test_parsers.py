@@ -1,0 +1,87 @@
+"""Uploads are parsed in slots: a few at once, a few in a queue, none for a client that is gone."""
+
+import asyncio
+import threading
+import time
+
+import psutil
+import pytest
+import sandboxed
+
+from app import parsers
+from app.errors import AbandonedError, BusyError
+from app.parsers import Parsers, parser_slots
+from app.sandbox import run_in_sandbox
+from app.settings import GIB, Settings
+
+
+class Client:
+    """The request of a client that stays until it leaves."""
+
+    gone = False
+
+    async def is_disconnected(self):
+        return self.gone
+
+
+async def ended(tasks):
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_no_more_are_parsed_at_once_than_there_are_slots_and_those_beyond_the_queue_are_sent_away():
+    at_once = most = 0
+    free, lock = threading.Event(), threading.Lock()
+
+    def work():
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        free.wait(20)
+        with lock:
+            at_once -= 1
+        return "read"
+
+    async def upload_all():
+        slots = Parsers(2)
+        tasks = [asyncio.create_task(slots.run(Client(), work)) for _ in range(15)]
+        await asyncio.sleep(0.3)
+        free.set()
+        return await ended(tasks)
+
+    found = asyncio.run(upload_all())
+    refused = [one for one in found if isinstance(one, BusyError)]
+    assert (found.count("read"), len(refused), most) == (2 + 2 * 4, 5, 2)
+    assert (str(refused[0]), refused[0].retry_seconds) == ("Too many uploads at once. Try again in 5 seconds.", 5)
+
+
+def test_the_sandbox_of_a_client_that_leaves_ends_and_its_place_is_free():
+    client = Client()
+
+    def work():
+        return run_in_sandbox(sandboxed.sleep, 60, memory_bytes=GIB, seconds=60)
+
+    async def leave():
+        slots = Parsers(1)
+        reading = asyncio.create_task(slots.run(client, work))
+        waiting = asyncio.create_task(slots.run(client, work))
+        await asyncio.sleep(1)
+        client.gone = True
+        found = await ended([reading, waiting])
+        return [*found, await slots.run(Client(), lambda: "read")]
+
+    started = time.monotonic()
+    first, second, third = asyncio.run(leave())
+    assert (type(first), type(second), third) == (AbandonedError, AbandonedError, "read")
+    assert time.monotonic() - started < 20
+    assert not [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "slots"), [(2, 64 * GIB, 2), (16, 32 * GIB, 4), (4, 4 * GIB, 1), (3, None, 3)]
+)
+def test_slots_go_by_cores_and_memory_unless_they_are_set(monkeypatch, tmp_path, cores, memory, slots):
+    monkeypatch.setattr(parsers, "machine_cores", lambda: cores)
+    monkeypatch.setattr(parsers, "machine_memory", lambda: memory)
+    assert parser_slots(Settings(data_dir=tmp_path)) == slots
+    assert parser_slots(Settings(data_dir=tmp_path, parse_at_once=7)) == 7

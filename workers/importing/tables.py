@@ -1,0 +1,108 @@
+"""Which member of an archive becomes rows of which table. A member that is added to archives is one more entry."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from app.archive.logged_records import LoggedConfig
+from app.archive.members import PREDICTIONS, RUN_FIGURES, RUNS, STEPS
+from app.archive.reading import Archive
+from app.archive.records import RunRecord
+from app.db.models import Run, RunFigure, RunPredictions, RunStatus, Split, Step
+from app.db.predictions import Predictions
+from app.db.trivial import learning_of
+
+MAX_BATCH_BYTES = 2**21
+"""Of lines: as objects and as rows they take some twenty times as much memory."""
+
+
+class Target(NamedTuple):
+    """Where the rows of an archive go."""
+
+    import_id: str
+    experiment_id: str
+
+    def run_id(self, exported_id: str) -> str:
+        """Return the id of a run here: the same at every attempt, and in no other import."""
+        return hashlib.sha256(f"{self.import_id} {exported_id}".encode()).hexdigest()[:32]
+
+
+class Table(NamedTuple):
+    """A member of an archive, the rows that its records become, and how many are written in one transaction."""
+
+    member: str
+    records: Callable[[Archive], Iterator[Any]]
+    rows: type[Any]
+    columns: Callable[[Any, Target], dict[str, Any]]
+    at_once: int
+
+    def batches(self, archive: Archive, target: Target, skip: int = 0) -> Iterator[list[dict[str, Any]]]:
+        """Yield the rows after the first ``skip``, few enough at a time to be written in less than a second.
+
+        A batch ends beyond ``MAX_BATCH_BYTES`` of the member's lines.
+        """
+        batch: list[dict[str, Any]] = []
+        records = self.records(archive)
+        for _ in islice(records, skip):
+            pass
+        begun = archive.passed
+        for record in records:
+            batch.append(self.columns(record, target))
+            if len(batch) == self.at_once or archive.passed - begun >= MAX_BATCH_BYTES:
+                yield batch
+                batch, begun = [], archive.passed
+        if batch:
+            yield batch
+
+
+def run_columns(run: RunRecord, target: Target) -> dict[str, Any]:
+    """Return the columns of a run; one that had not ended is cancelled here, and says so."""
+    columns = {name: getattr(run, name) for name in RunRecord.model_fields}
+    columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
+    columns["config"] = stated(run.config)
+    columns["model"] = run.config.model
+    columns["results"] = run.results.model_dump(mode="json", exclude_unset=True) if run.results else None
+    columns["learning"] = learning_of(columns["results"])
+    if not run.status.final:
+        columns["status"] = RunStatus.CANCELLED
+        columns["notes"] = [*run.notes, f"It was {run.status} when it was exported, and does not go on here."]
+    return columns
+
+
+def columns_of_run(record: BaseModel, target: Target) -> dict[str, Any]:
+    """Return the columns of what belongs to a run."""
+    columns = record.model_dump()
+    return {"run_id": target.run_id(columns.pop("run")), **columns}
+
+
+def stated(config: BaseModel) -> dict[str, Any]:
+    """Return a configuration as its row has it: of a script's only what was given."""
+    return config.model_dump(mode="json", exclude_unset=isinstance(config, LoggedConfig))
+
+
+def predictions_of(archive: Archive) -> Iterator[tuple[str, Predictions]]:
+    """Yield the id of each run that has predictions, and these."""
+    return archive.predictions(archive.experiment().config.task)
+
+
+def prediction_columns(predicted: tuple[str, Predictions], target: Target) -> dict[str, Any]:
+    """Return the columns of a run's predictions on the validation split."""
+    run_id, predictions = predicted
+    return {
+        "run_id": target.run_id(run_id),
+        "split": Split.VALIDATION,
+        "n": len(predictions),
+        "data": predictions.pack(),
+    }
+
+
+TABLES = (
+    Table(RUNS, Archive.runs, Run, run_columns, 50),
+    Table(STEPS, Archive.steps, Step, columns_of_run, 5000),
+    Table(RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
+    Table(PREDICTIONS, predictions_of, RunPredictions, prediction_columns, 50),
+)
+"""In the order in which they are written: what belongs to a run comes after it."""
