@@ -4,6 +4,7 @@ import argparse
 import gc
 import logging
 import sys
+from asyncio import CancelledError
 
 from app.lifeline import FLAG, hold_lifeline
 from app.logs import configure_logs
@@ -27,6 +28,7 @@ def main() -> int:
     if parser.parse_args().lifeline:
         hold_lifeline()
     configure_logs("web")
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     settings = Settings()
     try:
         app = create_app(settings)
@@ -49,6 +51,11 @@ def main() -> int:
         timeout_graceful_shutdown=SECONDS_TO_END,
     )
     return 0
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Leave out of the log that requests still under way were cancelled at the end, which one line says before."""
+    return not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
 
 
 def _compare_schema(settings: Settings) -> None:

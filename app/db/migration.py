@@ -1,5 +1,6 @@
 """Bring the metrics database to the newest schema."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from sqlalchemy import Connection, Engine
 from alembic import command
 from app.db.session import create_database_engine, hold, shown
 from app.errors import ConflictError
+
+# That it looks at a database, and at which kind, is no news.
+logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
 ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
 MIGRATE = "Run: isoscope migrate"
