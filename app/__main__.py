@@ -4,6 +4,7 @@ import argparse
 import gc
 import logging
 import sys
+from asyncio import CancelledError
 
 from app.lifeline import FLAG, hold_lifeline
 from app.logs import configure_logs
@@ -28,6 +29,7 @@ def main() -> int:
     if parser.parse_args().lifeline:
         hold_lifeline()
     configure_logs("web")
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     settings = Settings()
     try:
         app = create_app(settings)
@@ -51,6 +53,11 @@ def main() -> int:
         **connection_settings(),
     )
     return 0
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Leave out of the log that requests still under way were cancelled at the end, which one line says before."""
+    return not (record.exc_info and isinstance(record.exc_info[1], CancelledError))
 
 
 def _compare_schema(settings: Settings) -> None:

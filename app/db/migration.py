@@ -1,5 +1,6 @@
 """Bring the metrics database to the newest schema."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,9 @@ from alembic import command
 from app.db.models import Dataset, DatasetOrigin
 from app.db.session import create_database_engine, hold, shown
 from app.errors import ConflictError
+
+# That it looks at a database, and at which kind, is no news.
+logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
 ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
 MIGRATE = "Run: isoscope migrate"

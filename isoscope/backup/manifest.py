@@ -3,7 +3,7 @@
 import hashlib
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,7 +12,6 @@ from app.storage.storage import BLOCK_BYTES
 
 MANIFEST = "manifest.json"
 FILES, RUNS = "files", "runs"
-FORMAT: Final = 1
 DAMAGED_SHOWN = 5
 
 Engine = Literal["sqlite", "postgresql"]
@@ -29,7 +28,7 @@ class Entry(BaseModel, frozen=True):
 class Manifest(BaseModel, frozen=True):
     """All that is in a backup."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     isoscope: str
     created_at: datetime
     schema_revision: str

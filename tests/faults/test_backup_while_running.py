@@ -2,31 +2,23 @@
 
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.faults.test_kill import EXPERIMENT
+from app.settings import Settings
+from isoscope.backup.making import make_backup
+from isoscope.backup.restoring import restore_backup
+from tests.faults.test_kill import EXPERIMENT, STEPS
 from tests.ports import free_port
 from tests.serving import Serving
 
 TOLD = ("performance", "isoscore_star", "metrics", "validation_loss", "results")
 
 
-def isoscope(data_dir, url, *words, path):
-    environment = os.environ | {
-        "ISOSCOPE_DATA_DIR": str(data_dir), "ISOSCOPE_DATABASE_URL": url, "ISOSCOPE_PORT": str(free_port()),
-        "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
-    }  # fmt: skip
-    command = [sys.executable, "-m", "isoscope", *map(str, words)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(serving, models_dir, postgresql, tmp_path, kind):
+def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(
+    serving, models_dir, postgresql, tmp_path, monkeypatch, kind
+):
     databases = ["", ""]
     if kind == "postgresql":
         databases = [postgresql.url(postgresql.create_database(empty=True)) for _ in range(2)]
@@ -35,7 +27,7 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(serving, models_di
     rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
     files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
     dataset = server.post("/api/datasets", files=files)
-    experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"], "max_steps": 400})
+    experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"]})
     address = f"/api/experiments/{experiment['id']}"
 
     def saved():
@@ -47,12 +39,21 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(serving, models_di
         )
 
     server.wait_for(saved, "a checkpoint")
-    isoscope(server.data_dir, databases[0], "backup", tmp_path / "backups", path=postgresql.programs)
+    monkeypatch.setenv("PATH", f"{postgresql.programs}{os.pathsep}{os.environ['PATH']}")
+    backed_up = Settings(data_dir=server.data_dir, database_url=databases[0])
+
+    def has_checkpoint():
+        """Whether a backup had one in it; the run may have ended between the look and the copy."""
+        made = make_backup(backed_up, tmp_path / "backups")
+        return any(entry.path.endswith("complete") for entry in made.manifest.runs)
+
+    server.wait_for(has_checkpoint, "a backup with a checkpoint")
     uninterrupted = server.wait_for(ended(server), "the end of the sweep")
     server.stop()
 
     elsewhere = tmp_path / "elsewhere"
-    isoscope(elsewhere, databases[1], "restore", tmp_path / "backups", path=postgresql.programs)
+    settings = Settings(data_dir=elsewhere, database_url=databases[1], port=free_port())
+    restore_backup(settings, tmp_path / "backups", replace=False)
     assert any(elsewhere.glob("runs/*/checkpoint-*/complete"))
     restored = Serving(elsewhere, free_port(), environment | {"ISOSCOPE_DATABASE_URL": databases[1]})
     try:
@@ -61,7 +62,7 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(serving, models_di
             assert [before[name] for name in TOLD if name in before] == [after[name] for name in TOLD if name in after]
             steps = [step["step"] for step in restored.get(f"/api/runs/{after['id']}")["steps"]]
             assert steps == sorted(set(steps))
-            assert steps[-1] == 400
+            assert steps[-1] == STEPS
         logs = [restored.get(f"/api/runs/{run['id']}")["log"] or "" for run in again]
         assert any(re.search(r"training goes on from step [1-9]", log) for log in logs), logs
     finally:

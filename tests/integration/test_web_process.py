@@ -1,0 +1,57 @@
+"""The web process by itself: what it says where it cannot serve, its log, its end."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from tests.ports import free_port
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.one_database
+LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR  ) web  ")
+COMMANDS = [("app",), ("isoscope", "serve"), ("isoscope", "migrate")]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=["web", "serve", "migrate"])
+def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path, words):
+    (tmp_path / "file").touch()
+    known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "file" / "data"), "ISOSCOPE_PORT": str(free_port())}
+    ended = subprocess.run(
+        [sys.executable, "-m", *words], env=known, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.returncode == 1
+    assert f"{tmp_path / 'file' / 'data'} cannot be written to: Not a directory. Give this user" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
+    port = free_port()
+    known = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}
+    process = subprocess.Popen([sys.executable, "-X", "dev", "-m", "app"], env=known, stderr=subprocess.PIPE, text=True)
+    url = f"http://127.0.0.1:{port}"
+
+    def answers():
+        try:
+            return httpx2.head(f"{url}/api/health").is_success
+        except httpx2.TransportError:
+            return False
+
+    wait_for(answers, 60)
+    with httpx2.Client() as kept, ThreadPoolExecutor(4) as threads:
+        kept.get(f"{url}/static/app.css")
+        list(threads.map(lambda _: httpx2.get(url).status_code, range(8)))
+        stuck = socket.create_connection(("127.0.0.1", port))
+        stuck.send(b"POST /api/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n--x\r\n")
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        stuck.close()
+    assert "Task was destroyed" not in told
+    assert "Traceback" not in told
+    assert all(LINE.match(line) for line in told.splitlines()), told
