@@ -14,6 +14,11 @@ FROM build AS build-worker
 ARG PIP_EXTRA_INDEX_URL
 RUN pip --python /venv/bin/python install -c requirements.lock ".[s3,worker]"
 
+FROM python:3.11-slim-trixie AS code
+WORKDIR /srv/isoscope
+COPY . .
+RUN python -m compileall -q .
+
 FROM python:3.11-slim-trixie AS base
 LABEL org.opencontainers.image.title="Isoscope" \
       org.opencontainers.image.description="A dashboard for isotropy of embeddings" \
@@ -24,8 +29,6 @@ RUN groupadd --gid 10001 isoscope \
  && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin isoscope \
  && install --directory --owner=10001 --group=10001 /data /data/tmp /models
 WORKDIR /srv/isoscope
-COPY . .
-RUN python -m compileall -q .
 # Uploads are received in TMPDIR, so it needs as much room as the data.
 ENV PATH=/venv/bin:$PATH \
     PYTHONPATH=/srv/isoscope \
@@ -38,8 +41,10 @@ ENV PATH=/venv/bin:$PATH \
 VOLUME /data
 USER 10001:10001
 
+# The environment before the code: a change of code makes one small layer, and no copy of the environment.
 FROM base AS web
 COPY --from=build /venv /venv
+COPY --from=code /srv/isoscope /srv/isoscope
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30s \
   CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/api/health', timeout=8)"]
@@ -47,6 +52,7 @@ CMD ["python", "-m", "app"]
 
 FROM base AS worker
 COPY --from=build-worker /venv /venv
+COPY --from=code /srv/isoscope /srv/isoscope
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 HEALTHCHECK --interval=60s --timeout=30s --start-period=120s --retries=2 \

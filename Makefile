@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test processors pythons faults lint format bench screenshots clean
+.PHONY: help run test processors pythons images services faults lint format bench screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,7 +33,22 @@ processors: $(VENV)/.test ## Run the numeric tests with the kernels of other pro
 pythons: $(VENV)/.test ## Start Isoscope and run the contract tests on every Python from 3.11 on that is here
 	@$(BIN)/python -m tests.pythons
 
-faults: $(VENV)/.test ## Run the long tests: fuzzers, machines that die at random, the images' build steps
+ENGINE = $(or $(ISOSCOPE_ENGINE),$(shell command -v docker || command -v podman))
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+images: ## Build both container images, with docker, podman, or the engine that ISOSCOPE_ENGINE names
+	@test -n "$(ENGINE)" || { \
+	  echo "There is no docker and no podman here. Name an engine: make images ISOSCOPE_ENGINE=/path/to/one" >&2; \
+	  exit 1; }
+	@for target in web worker; do \
+	  echo "== Building isoscope-$$target:$(VERSION) with $(ENGINE)"; \
+	  "$(ENGINE)" build --target "$$target" --tag "isoscope-$$target:$(VERSION)" . || exit 1; \
+	done
+
+services: $(VENV)/.test ## Build the images, start docker-compose.yml's services, lose a worker, take all down
+	@$(BIN)/python -m pytest tests/long/test_services.py
+
+faults: $(VENV)/.test ## Run the long tests: fuzzers, machines that die at random, the images and their services
 	@echo "== Running the long tests, half an hour or more"
 	@$(BIN)/python -m pytest tests/long
 

@@ -55,6 +55,11 @@ def last(stage: list[Instruction], name: str) -> str:
     return next(one.argument for one in reversed(stage) if one.name == name)
 
 
+def copied_from(stage: list[Instruction]) -> list[str]:
+    """The stages that a stage copies from, in order."""
+    return [match[1] for one in stage if one.name == "COPY" and (match := re.match(r"--from=(\S+) ", one.argument))]
+
+
 def command(argument: str) -> list[str]:
     """The words of an instruction in exec form, such as CMD or the CMD of a HEALTHCHECK."""
     words = json.loads(argument[argument.index("[") :])

@@ -82,6 +82,23 @@ def test_every_service_runs_with_as_few_rights_as_it_can(name):
     assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
 
 
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_can_fill_the_disk_with_its_log_or_the_machine_with_processes(name):
+    service = SERVICES[name]
+    assert service["logging"] == {"driver": "json-file", "options": {"max-size": "10m", "max-file": "5"}}
+    assert service["pids_limit"] == (4096 if name == "worker" else 1024)
+    assert "mem_limit" in service
+
+
+@pytest.mark.parametrize("stage", ["web", "worker"])
+def test_the_environment_lies_below_the_code_and_holds_none_of_it(stage):
+    copied = images.copied_from(STAGES[stage])
+    assert copied[-1] == "code"
+    assert [one.argument for one in STAGES[stage] if one.name == "COPY"][-1].endswith("/srv/isoscope /srv/isoscope")
+    sources = {word for one in STAGES[copied[0]] if one.name == "COPY" for word in one.argument.split()[:-1]}
+    assert sources == {"pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
+
+
 @pytest.mark.parametrize("stage", ["web", "worker"])
 def test_our_images_run_as_a_user_with_a_fixed_number(stage):
     assert images.last(STAGES[stage], "USER") == "10001:10001"

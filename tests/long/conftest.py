@@ -19,7 +19,7 @@ def pytest_terminal_summary(terminalreporter, config):
             terminalreporter.line(line)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def figures(request):
     """Lines to print when all is done."""
     return request.config.stash[_FIGURES]

@@ -6,7 +6,6 @@ from where pip is told to look. The database is the tests' own PostgreSQL.
 """
 
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -42,9 +41,10 @@ class Image:
         self._environment = own | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         for folder in ("data/tmp", "models"):
             (root / folder).mkdir(parents=True)
-        built_by = re.match(r"--from=(\S+) /venv /venv$", images.last(self._stage, "COPY"))
-        assert built_by is not None
-        for step in STAGES[built_by[1]] + self._stage:
+        for name in images.copied_from(self._stage):
+            for step in STAGES[name]:
+                self._take(step)
+        for step in self._stage:
             self._take(step)
 
     def run(self, words: list[str], settings: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,138 @@
+"""A container engine, and services of a compose file started by it: their options are read from the file.
+
+All services share the network of the first, which has no other: nothing listens outside, and none is needed. What
+compose does beside, publishing ports and giving each service an address, is not tried.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests import images
+
+OPTIONS = {"user": "--user", "mem_limit": "--memory", "pids_limit": "--pids-limit", "restart": "--restart"}
+LISTS = {"cap_drop": "--cap-drop", "security_opt": "--security-opt", "tmpfs": "--tmpfs"}
+FLAGS = {"read_only": "--read-only", "init": "--init"}
+OTHERWISE = {"image", "command", "environment", "volumes", "logging", "healthcheck", "hostname"}
+NOT_TRIED = {"build", "ports", "depends_on", "deploy", "stop_grace_period"}
+"""The images are built before; the test takes the order and the times to stop from the file itself."""
+
+
+class Engine:
+    """The command of docker, podman or what behaves like them."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    @classmethod
+    def find(cls) -> "Engine | None":
+        """Return the one that ISOSCOPE_ENGINE names, else docker or podman, if it works."""
+        names = [os.environ["ISOSCOPE_ENGINE"]] if "ISOSCOPE_ENGINE" in os.environ else ["docker", "podman"]
+        engines = (cls(path) for name in names if (path := shutil.which(name)) is not None)
+        return next((engine for engine in engines if engine.does("info")), None)
+
+    def __call__(self, *words: str | Path, seconds: float = 300, given: str | None = None) -> str:
+        """Return what a command prints; raises with what it complains of where it fails."""
+        ended = subprocess.run(
+            [self.command, *words], capture_output=True, text=True, timeout=seconds, input=given, check=False
+        )
+        assert ended.returncode == 0, f"{' '.join(map(str, words))}: {ended.stdout[-3000:]}{ended.stderr[-3000:]}"
+        return ended.stdout
+
+    def does(self, *words: str | Path, seconds: float = 300) -> bool:
+        """Whether a command succeeds."""
+        try:
+            return (
+                subprocess.run([self.command, *words], capture_output=True, timeout=seconds, check=False).returncode
+                == 0
+            )
+        except subprocess.TimeoutExpired:
+            return False
+
+
+class Services:
+    """Containers of the services of docker-compose.yml, which find each other by name at 127.0.0.1."""
+
+    def __init__(self, engine: Engine, folder: Path, given: dict[str, str], images_for: dict[str, str]) -> None:
+        self._engine = engine
+        self._prefix = f"isoscope-test-{os.getpid()}"
+        self._given = given
+        self._images = images_for
+        self._file = images.compose()
+        self._started: list[str] = []
+        self._hosts = folder / "hosts"
+        self._hosts.write_text(f"127.0.0.1 localhost {' '.join(self._file['services'])}\n")
+
+    def run(self, name: str, *, called: str = "", **environment: str) -> str:
+        """Start a service, or a second one of its kind ``called`` otherwise; return the container's name."""
+        service = self._file["services"][name]
+        unknown = set(service) - {*OPTIONS, *LISTS, *FLAGS} - OTHERWISE - NOT_TRIED
+        assert not unknown, f"{name} has settings that this does not know: {unknown}"
+        container = self.container(called or name)
+        # The engine refuses a host name of its own to who shares another's network.
+        named = {"ISOSCOPE_WORKER_NAME": called or service["hostname"]} if "hostname" in service else {}
+        words = [*self._options(service), *self._network(), "--detach", "--name", container]
+        for key, value in (service.get("environment", {}) | named | environment).items():
+            words += ["--env", f"{key}={images.interpolated(str(value), self._given)}"]
+        image = self._images.get(service["image"], service["image"])
+        self._started.append(container)
+        self._engine("run", *words, image, *service.get("command", []))
+        return container
+
+    def container(self, name: str) -> str:
+        """Return the name of a service's container."""
+        return f"{self._prefix}-{name}"
+
+    def is_healthy(self, name: str) -> bool:
+        """Whether a service's health check, of the file or else of its image, succeeds inside the container."""
+        own = self._file["services"][name].get("healthcheck", {}).get("test")
+        words = own[1:] if own else images.command(images.last(images.dockerfile()[name], "HEALTHCHECK"))
+        return self._engine.does("exec", self.container(name), *words, seconds=60)
+
+    def python(self, name: str, code: str) -> str:
+        """Return what a script prints inside a service's container."""
+        return self._engine("exec", "--interactive", self.container(name), "python", "-", given=code)
+
+    def logs(self) -> str:
+        """Return the end of what each container has written."""
+        return "\n".join(f"== {name}\n{self._log(name)[-1500:]}" for name in self._started)
+
+    def take_down(self) -> None:
+        """Remove all containers and volumes."""
+        for container in reversed(self._started):
+            self._engine.does("rm", "--force", "--volumes", container)
+        for volume in self._file["volumes"]:
+            self._engine.does("volume", "rm", "--force", f"{self._prefix}-{volume}")
+
+    def _log(self, container: str) -> str:
+        shown = subprocess.run([self._engine.command, "logs", container], capture_output=True, text=True, check=False)
+        return shown.stdout + shown.stderr
+
+    def _network(self) -> list[str]:
+        network = f"container:{self._started[0]}" if self._started else "none"
+        return ["--network", network, "--volume", f"{self._hosts}:/etc/hosts:ro"]
+
+    def _options(self, service: dict[str, Any]) -> list[str]:
+        words = []
+        for key, option in OPTIONS.items():
+            value = images.interpolated(str(service.get(key, "")), self._given)
+            words += [option, value] if value not in ("", "0") else []
+        for key, option in LISTS.items():
+            words += [word for value in service.get(key, []) for word in (option, value)]
+        words += [option for key, option in FLAGS.items() if service.get(key)]
+        words += ["--log-driver", service["logging"]["driver"]]
+        for key, value in service["logging"]["options"].items():
+            words += ["--log-opt", f"{key}={value}"]
+        if service.get("healthcheck", {}).get("disable"):
+            words.append("--no-healthcheck")
+        for volume in service.get("volumes", []):
+            words += ["--volume", self._mounted(volume)]
+        return words
+
+    def _mounted(self, volume: str | dict[str, Any]) -> str:
+        if isinstance(volume, str):
+            return f"{self._prefix}-{volume}"
+        source = images.interpolated(volume["source"], self._given)
+        return f"{source}:{volume['target']}{':ro' if volume.get('read_only') else ''}"

@@ -1,0 +1,125 @@
+"""The services of docker-compose.yml in containers: they start, measure, train, lose a worker for good, and end.
+
+It takes a container engine: the one that ISOSCOPE_ENGINE names, else docker or podman. Where the image of PostgreSQL
+cannot be had, one made from Debian's packages stands in for it, and the output says so.
+"""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import images
+from tests.engine import Engine, Services
+
+TOKEN = "a-secret-of-some-length"
+STANDIN = Path(__file__).parent / "postgres"
+POSTGRES = images.compose()["services"]["postgres"]["image"]
+SECONDS = 600
+
+ASK = """
+import json
+from isoscope.client import Isoscope
+isoscope = Isoscope("http://127.0.0.1:8000")
+print(json.dumps({}))
+"""
+
+UPLOAD = """
+import json
+import numpy as np
+from isoscope.client import Isoscope
+np.save("/data/tmp/cloud.npy", np.random.default_rng(0).normal(size=(200, 8)))
+print(json.dumps(Isoscope("http://127.0.0.1:8000").upload("/data/tmp/cloud.npy")))
+"""
+
+TRAIN = """
+import json
+from isoscope.client import Isoscope
+isoscope = Isoscope("http://127.0.0.1:8000")
+rows = "/srv/isoscope/samples/agreement/"
+dataset = isoscope.upload_dataset(rows + "train.tsv", rows + "validation.tsv", name="agreement")
+print(json.dumps(isoscope.sweep({
+    "name": "four steps", "model": "all-MiniLM-L6-v2", "dataset_id": dataset["id"], "text_columns": ["sentence"],
+    "label_column": "label", "lambdas": [1.0], "seeds": [0], "epochs": None, "max_steps": 4, "max_length": 32,
+    "shrinkage_points": 5000,
+})))
+"""
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    found = Engine.find()
+    if found is None:
+        pytest.skip("no container engine works here: install docker or podman, or name one in ISOSCOPE_ENGINE")
+    environment = os.environ | {"ISOSCOPE_ENGINE": found.command}
+    subprocess.run(["make", "images"], cwd=images.ROOT, env=environment, check=True)
+    return found
+
+
+@pytest.fixture(scope="module")
+def postgres(engine: Engine, figures: list[str]) -> str:
+    """The image of PostgreSQL, or what stands in for it."""
+    if engine.does("image", "inspect", POSTGRES) or engine.does("pull", POSTGRES, seconds=120):
+        return POSTGRES
+    figures.append(f"{POSTGRES} cannot be had here: a STAND-IN made from Debian's packages takes its place")
+    engine("build", "--tag", "isoscope-postgres-standin", STANDIN, seconds=900)
+    return "isoscope-postgres-standin"
+
+
+@pytest.fixture
+def services(engine: Engine, postgres: str, tmp_path: Path) -> Iterator[Services]:
+    (tmp_path / "models").mkdir()
+    given = {
+        "POSTGRES_PASSWORD": TOKEN, "ISOSCOPE_ACCESS_TOKEN": TOKEN, "ISOSCOPE_MODELS_DIR": str(tmp_path / "models"),
+    }  # fmt: skip
+    started = Services(engine, tmp_path, given, {POSTGRES: postgres})
+    yield started
+    started.take_down()
+
+
+def test_the_services_measure_and_train_and_a_worker_that_is_lost_for_good_is_replaced(engine, services, figures):
+    def ask(expression: str) -> dict:
+        return json.loads(services.python("web", ASK.format(expression)))
+
+    def until(look: Callable[[], bool]) -> None:
+        end = time.monotonic() + SECONDS
+        while not look():
+            assert time.monotonic() < end, f"waited {SECONDS} s in vain:\n{services.logs()}"
+            time.sleep(2)
+
+    def healthy(name: str) -> None:
+        until(lambda: services.is_healthy(name))
+
+    services.run("postgres")
+    healthy("postgres")
+    migrating = services.run("migrate")
+    assert engine("wait", migrating, seconds=SECONDS).strip() == "0", services.logs()
+    services.run("web")
+    healthy("web")
+    services.run("worker", OMP_NUM_THREADS="1")
+    healthy("worker")
+
+    embedding = json.loads(services.python("web", UPLOAD))
+    until(lambda: ask(f"isoscope.embedding({embedding['id']!r})")["status"] == "ready")
+    score = ask(f"isoscope.score({embedding['id']!r})")["isoscore"]["value"]
+    assert score == pytest.approx(0.95, abs=0.05)
+
+    experiment = json.loads(services.python("web", TRAIN))
+    run = experiment["runs"][0]["id"]
+    until(lambda: ask(f"isoscope.run({run!r})")["status"] != "queued")
+    assert ask(f"isoscope.run({run!r})")["status"] == "running"
+    engine("rm", "--force", services.container("worker"))
+    services.run("worker", called="other-worker", OMP_NUM_THREADS="1")
+    until(lambda: ask(f"isoscope.run({run!r})")["status"] in ("finished", "failed"))
+    ended = ask(f"isoscope.run({run!r})")
+    assert (ended["status"], max(step["step"] for step in ended["steps"])) == ("finished", 4), ended
+
+    for name in ("web", "other-worker", "postgres"):
+        service = "worker" if name == "other-worker" else name
+        engine("stop", "--time", images.compose()["services"][service]["stop_grace_period"].removesuffix("s"),
+               services.container(name))  # fmt: skip
+    figures.append("the services of docker-compose.yml: measured, trained four steps, lost a worker, ended")
