@@ -11,9 +11,20 @@ from sqlalchemy.orm import Session
 
 from app.archive.logged_records import LoggedConfig
 from app.archive.reading import Archive, Found, check_archive, open_archive
-from app.archive.records import DatasetRecord, RunRecord
+from app.archive.records import AttemptRecord, DatasetRecord, RunRecord
 from app.context import Context
-from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunFigure, RunStatus, Step
+from app.db.models import (
+    Attempt,
+    AttemptOutcome,
+    Dataset,
+    DatasetOrigin,
+    Experiment,
+    ExperimentOrigin,
+    Run,
+    RunFigure,
+    RunStatus,
+    Step,
+)
 from app.db.session import hold
 from app.db.study import Search
 from app.db.types import new_id, utcnow
@@ -115,6 +126,8 @@ def _write(session: Session, archive: Archive, found: Found) -> str:
     for runs in _batches(archive, archive.runs(), RUNS_AT_ONCE):
         ids |= {run.id: new_id() for run in runs}
         session.execute(insert(Run), [_run(run) | {"id": ids[run.id], "experiment_id": experiment.id} for run in runs])
+        if attempts := [_attempt(attempt) | {"run_id": ids[run.id]} for run in runs for attempt in run.timeline]:
+            session.execute(insert(Attempt), attempts)
     for steps in _batches(archive, archive.steps(), STEPS_AT_ONCE):
         session.execute(insert(Step), [_of_run(step.model_dump(), ids) for step in steps])
     for figures in _batches(archive, archive.run_figures(), RUNS_AT_ONCE):
@@ -165,7 +178,7 @@ def _study(search: Search | None) -> dict[str, Any] | None:
 
 def _run(run: RunRecord) -> dict[str, Any]:
     """The columns of a run; one that had not ended has ended here, and says so."""
-    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name != "id"}
+    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name not in ("id", "timeline")}
     columns["config"] = _said(run.config)
     columns["model"] = run.config.model
     columns["results"] = run.results.model_dump(mode="json", exclude_unset=True) if run.results else None
@@ -173,6 +186,14 @@ def _run(run: RunRecord) -> dict[str, Any]:
         columns["status"] = RunStatus.CANCELLED
         columns["notes"] = [*run.notes, f"It was {run.status} when it was exported, and does not go on here."]
     return columns
+
+
+def _attempt(attempt: AttemptRecord) -> dict[str, Any]:
+    """The columns of an attempt; one that had not ended goes on elsewhere, and ended for this Isoscope."""
+    told = attempt.model_dump()
+    if attempt.ended_at is None:
+        told |= {"ended_at": attempt.started_at, "outcome": AttemptOutcome.CANCELLED}
+    return told
 
 
 def _said(config: BaseModel) -> dict[str, Any]:
