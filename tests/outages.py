@@ -16,24 +16,24 @@ import psutil
 from tests.postgresql import PostgreSQL
 from tests.serving import Serving
 
-STEPS = 300
+STEPS = 200
 PATIENCE_SECONDS = 300
 BLOCK = b"\0" * 2**16
 EXPERIMENT = {
     "model": "tiny-bert",
     "text_columns": ["sentence"],
     "label_column": "label",
-    "lambdas": [1],
-    "zetas": [0.2],
+    "regularizers": [],
     "seeds": [0],
     "epochs": None,
     "max_steps": STEPS,
+    "probe_every": STEPS,
 }
 ENVIRONMENT = {"ISOSCOPE_CHECKPOINT_SECONDS": "0.5", "OMP_NUM_THREADS": "1"}
 
 
 class Sweep:
-    """A baseline and a run with a regularizer, on a dashboard that something happens to."""
+    """A run on a dashboard that something happens to."""
 
     def __init__(self, server: Serving) -> None:
         self.server = server

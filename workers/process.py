@@ -85,12 +85,17 @@ class JobProcesses:
             _signal(process, signal.SIGKILL)
 
 
-async def _ended(process: ForkServerProcess) -> None:
+async def _ended(process: ForkServerProcess, seconds: float | None = None) -> None:
+    """Wait for the end of a process; raise TimeoutError where it takes longer.
+
+    Without a task of its own: who waits may be cancelled twice, and nobody would wait for that task then.
+    """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_reader(process.sentinel, ended.set)
     try:
-        await ended.wait()
+        async with asyncio.timeout(seconds):
+            await ended.wait()
     finally:
         loop.remove_reader(process.sentinel)
     process.join()
@@ -102,10 +107,12 @@ async def _end(process: ForkServerProcess) -> None:
         return
     _signal(process, signal.SIGTERM)
     try:
-        await asyncio.wait_for(asyncio.shield(_ended(process)), SECONDS_TO_END)
-    except TimeoutError:
+        await _ended(process, SECONDS_TO_END)
+    except BaseException as error:
         _signal(process, signal.SIGKILL)
         process.join()
+        if not isinstance(error, TimeoutError):
+            raise
 
 
 def _signal(process: ForkServerProcess, number: signal.Signals) -> None:

@@ -11,13 +11,14 @@ from pydantic import (
     Field,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    field_validator,
     model_validator,
 )
 
 from app.bounded import Count, Number
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
-from app.db.models import DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
+from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
 from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.db.task import Metric
@@ -177,6 +178,20 @@ class Results(BaseModel):
     divergence: DivergenceRecord | None = None
 
 
+class AttemptRecord(Record):
+    """One process that worked on a run."""
+
+    number: Count
+    worker: str = Field(max_length=100)
+    started_at: Moment
+    ended_at: Moment | None
+    seconds: Number = Field(ge=0)
+    outcome: AttemptOutcome | None
+    detail: Text | None
+    first_step: Count | None
+    last_step: Count | None
+
+
 class RunRecord(Record):
     """A run, but for its steps, its figures and its model."""
 
@@ -197,6 +212,7 @@ class RunRecord(Record):
     finished_at: Moment | None
     rested_seconds: Number = Field(0.0, ge=0)
     worked_seconds: Number | None = Field(None, ge=0)
+    timeline: list[AttemptRecord] = Field([], max_length=10_000)
     heard_at: Moment | None = None
     performance: Number | None
     performance_reason: Reason | None
@@ -206,6 +222,13 @@ class RunRecord(Record):
     notes: list[Reason] = Field(max_length=1000)
     log: Text | None
     environment: dict[str, Any] | None
+
+    @field_validator("timeline")
+    @classmethod
+    def _each_number_once(cls, attempts: list[AttemptRecord]) -> list[AttemptRecord]:
+        if len({attempt.number for attempt in attempts}) < len(attempts):
+            raise ValueError("expected each attempt of a run once")
+        return attempts
 
     @model_validator(mode="after")
     def _as_configured(self) -> Self:

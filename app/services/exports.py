@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from sqlalchemy import select
+from sqlalchemy.orm import selectinload
 
 from app import VERSION
 from app.archive.json_text import write_json
 from app.archive.members import EXPERIMENT, FORMAT, PREDICTIONS, README, RUN_FIGURES, RUNS, STEPS, TOLD
 from app.archive.prediction_records import parts
-from app.archive.records import DatasetRecord, ExperimentRecord, RunRecord
+from app.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
 from app.archive.writing import ArchiveWriter
 from app.context import Context
 from app.db.models import Experiment, Run, RunFigure, Split, Step
@@ -89,8 +90,10 @@ def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
     with context.sessions() as session:
         for start in range(0, len(run_ids), FEW_AT_ONCE):
             some = Run.id.in_(run_ids[start : start + FEW_AT_ONCE])
-            for run in session.scalars(select(Run).where(some).order_by(Run.position)):
-                yield _columns(run, RunRecord.model_fields)
+            runs = select(Run).where(some).order_by(Run.position).options(selectinload(Run.timeline))
+            for run in session.scalars(runs):
+                attempts = [_columns(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
+                yield _columns(run, RunRecord.model_fields) | {"timeline": attempts}
 
 
 def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:

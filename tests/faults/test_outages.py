@@ -1,4 +1,4 @@
-"""A full disk, a locked or frozen database, a damaged checkpoint: for seconds here, at full length in tests/long."""
+"""A full disk, a locked database, a frozen one, a damaged checkpoint: for seconds here, in full in tests/long."""
 
 import os
 import time
@@ -60,7 +60,7 @@ def test_a_paused_run_whose_checkpoint_rots_resumes_from_the_one_before(start):
     weights = newest / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"!")
     sweep.server.post(f"{path}/resume")
-    (struck, _) = sweep.check()
+    (struck,) = sweep.check()
     (note,) = struck["notes"]
     assert f"The checkpoint of step {newest.name.rpartition('-')[2]} was damaged on the disk" in note
     assert [one["outcome"] for one in struck["attempts"]] == ["paused", "finished"]

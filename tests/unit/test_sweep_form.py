@@ -110,6 +110,8 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
         ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
         ({"warmup": "1"}, "warmup", "Expected a number from 0 and below 1, such as 0.1; got 1."),
         ({"zetas": "0.2, 2"}, "zetas", "got 0.2, 2."),
+        ({"lambdas": "1e308"}, "lambdas", "Expected numbers separated by commas, from −1000000 to 1000000"),
+        ({"seeds": "true"}, "seeds", "Expected whole numbers from 0, separated by commas"),
         ({"patience": "never"}, "patience", "or nothing for never; got never."),
     ],
 )

@@ -40,7 +40,7 @@ class Progress:
         with self.sessions.begin() as session:
             self.write(session, phase_done=step)
             if step == 0:  # the result rests on the work of this attempt alone
-                self.write(session, worked_seconds=self._worked)
+                session.execute(update(Run).where(Run.id == self.run_id).values(worked_seconds=self._worked))
             session.execute(self._attempt().values(first_step=step))
             session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
 

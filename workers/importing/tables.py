@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from app.archive.logged_records import LoggedConfig
 from app.archive.members import PREDICTIONS, RUN_FIGURES, RUNS, STEPS
 from app.archive.reading import Archive
-from app.archive.records import RunRecord
-from app.db.models import Run, RunFigure, RunPredictions, RunStatus, Split, Step
+from app.archive.records import AttemptRecord, RunRecord
+from app.db.models import Attempt, AttemptOutcome, Run, RunFigure, RunPredictions, RunStatus, Split, Step
 from app.db.predictions import Predictions
 from app.db.trivial import learning_of
 
@@ -31,9 +31,10 @@ class Target(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A member of an archive, the rows that its records become, and how many are written in one transaction."""
+    """A part of an archive, the rows that its records become, and how many are written in one transaction."""
 
     member: str
+    """The member that the records come from, or a name of its own where another table is made of that."""
     records: Callable[[Archive], Iterator[Any]]
     rows: type[Any]
     columns: Callable[[Any, Target], dict[str, Any]]
@@ -60,7 +61,7 @@ class Table(NamedTuple):
 
 def run_columns(run: RunRecord, target: Target) -> dict[str, Any]:
     """Return the columns of a run; one that had not ended is cancelled here, and says so."""
-    columns = {name: getattr(run, name) for name in RunRecord.model_fields}
+    columns = {name: getattr(run, name) for name in RunRecord.model_fields if name != "timeline"}
     columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
     columns["config"] = stated(run.config)
     columns["model"] = run.config.model
@@ -83,6 +84,20 @@ def stated(config: BaseModel) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude_unset=isinstance(config, LoggedConfig))
 
 
+def attempts_of(archive: Archive) -> Iterator[tuple[str, AttemptRecord]]:
+    """Yield the id of each run and its attempts, one at a time."""
+    return ((run.id, attempt) for run in archive.runs() for attempt in run.timeline)
+
+
+def attempt_columns(attempted: tuple[str, AttemptRecord], target: Target) -> dict[str, Any]:
+    """Return the columns of an attempt; one that had not ended when it was exported is cancelled here."""
+    run_id, attempt = attempted
+    columns = {"run_id": target.run_id(run_id), **attempt.model_dump()}
+    if attempt.ended_at is None:
+        columns |= {"ended_at": attempt.started_at, "outcome": AttemptOutcome.CANCELLED}
+    return columns
+
+
 def predictions_of(archive: Archive) -> Iterator[tuple[str, Predictions]]:
     """Yield the id of each run that has predictions, and these."""
     return archive.predictions(archive.experiment().config.task)
@@ -99,8 +114,10 @@ def prediction_columns(predicted: tuple[str, Predictions], target: Target) -> di
     }
 
 
+ATTEMPTS = "attempts in runs.jsonl"
 TABLES = (
     Table(RUNS, Archive.runs, Run, run_columns, 50),
+    Table(ATTEMPTS, attempts_of, Attempt, attempt_columns, 500),
     Table(STEPS, Archive.steps, Step, columns_of_run, 5000),
     Table(RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
     Table(PREDICTIONS, predictions_of, RunPredictions, prediction_columns, 50),

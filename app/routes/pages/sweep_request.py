@@ -41,7 +41,7 @@ EXPECTED = {
     "metric": "a metric of the task",
     "model": "a model",
     "regularizers": "regularizers of those offered",
-    "lambdas": "numbers separated by commas, such as -1, 0, 1",
+    "lambdas": "numbers separated by commas, from −1000000 to 1000000, such as -1, 0, 1",
     "zetas": "numbers from 0 to 1, separated by commas, such as 0.2, 0.4",
     "seeds": "whole numbers from 0, separated by commas, such as 0, 1, 2",
     "layers": "layer numbers from 1, separated by commas, or all, last, or nothing for those of its paper",

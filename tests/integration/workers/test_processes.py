@@ -1,11 +1,16 @@
 """Processes of jobs whose row is gone, so that each ends by itself."""
 
 import asyncio
+import os
+import signal
+import time
+from multiprocessing import get_context
 
 import pytest
 
 from app.queue import Job, JobKind, migrate
-from workers.process import JobProcesses
+from tests.waiting import wait_for
+from workers.process import JobProcesses, _end
 
 pytestmark = pytest.mark.one_database
 
@@ -20,3 +25,28 @@ def test_a_job_may_be_called_for_again_before_its_first_process_is_at_its_end(se
 
     assert asyncio.run(run_twice()) == [0, 0]
     processes.kill_all()
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+def test_a_cancelled_job_leaves_no_process_and_no_task(settings, cancels):
+    """As the engine does at its end: it cancels a step and the workflow around it, which cancels the step again."""
+    process = get_context("spawn").Process(target=sleep_through_sigterm)
+    process.start()
+    wait_for(process.is_alive)
+
+    async def end() -> set[asyncio.Task[None]]:
+        task = asyncio.create_task(_end(process))
+        for _ in range(cancels):
+            await asyncio.sleep(0.1)
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(end()) == set()
+    assert process.exitcode is not None
+
+
+def sleep_through_sigterm():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.setsid()
+    time.sleep(60)

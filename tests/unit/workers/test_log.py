@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from tests.waiting import wait_for
-from workers.finetune.log import BYTES, FILE, LINES, Log
+from workers.finetune.log import BYTES, EARLIER_BYTES, EARLIER_LINES, FILE, LINES, Log
 
 
 def test_nothing_written_is_no_log(tmp_path):
@@ -114,3 +114,41 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     (tmp_path / FILE).write_bytes(b"afterwards\n")
     time.sleep(0.1)
     assert told == ["one"]
+
+
+def test_of_each_earlier_attempt_the_last_lines_are_kept_too(tmp_path):
+    log = Log(tmp_path)
+    for attempt in (1, 2, 3):
+        log.begin(attempt, "here/cpu", None)
+        with (tmp_path / FILE).open("a") as file:
+            file.writelines(f"line {number} of attempt {attempt}\n" for number in range(500))
+    lines = log.tail().splitlines()
+    heads = [number for number, line in enumerate(lines) if line.startswith("=== Attempt ")]
+    assert [lines[head][: len("=== Attempt 1 on here/cpu")] for head in heads] == [
+        f"=== Attempt {attempt} on here/cpu" for attempt in (1, 2, 3)
+    ]
+    assert heads == [0, EARLIER_LINES + 1, 2 * (EARLIER_LINES + 1)]
+    assert lines[heads[1] - 1] == "line 499 of attempt 1"
+    assert len(lines) == 2 * (EARLIER_LINES + 1) + 1 + LINES
+
+
+def test_many_attempts_make_no_endless_log(tmp_path):
+    log = Log(tmp_path)
+    for attempt in range(1, 500):
+        log.begin(attempt, "here/cpu", None)
+        with (tmp_path / FILE).open("a") as file:
+            file.writelines(f"{'x' * 100} {number}\n" for number in range(30))
+    tail = log.tail()
+    assert len(tail) <= BYTES + EARLIER_BYTES
+    assert tail.splitlines()[-1].endswith(" 29")
+    assert "=== Attempt 499 on" in tail
+
+
+def test_an_attempt_elsewhere_goes_on_with_the_log_of_the_row(tmp_path):
+    log = Log(tmp_path)
+    log.begin(2, "there/cpu", "=== Attempt 1 on here/cpu\nstep 5")
+    log.begin(3, "there/cpu", "not a second time")
+    lines = log.tail().splitlines()
+    assert lines[:2] == ["=== Attempt 1 on here/cpu", "step 5"]
+    assert [line.split()[2] for line in lines if line.startswith("===")] == ["1", "2", "3"]
+    assert "not a second time" not in log.tail()

@@ -1,0 +1,51 @@
+"""SQLite's files are looked through after an end that nobody intended."""
+
+import sqlite3
+
+import pytest
+
+from app.db.integrity import checked_after_a_crash, require_intact
+from app.errors import ConflictError
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A database of some pages."""
+    path = tmp_path / "rows.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table rows (id integer primary key, words text)")
+        connection.execute("create index by_words on rows (words)")
+        connection.executemany("insert into rows (words) values (?)", [(f"{n} " * 50,) for n in range(2000)])
+    connection.close()
+    return path
+
+
+def damage(path):
+    content = bytearray(path.read_bytes())
+    for start in range(8192, len(content), 4096):
+        content[start : start + 64] = b"\xff" * 64
+    path.write_bytes(content)
+
+
+def test_a_sound_database_is_opened(file):
+    require_intact(f"sqlite:///{file}")
+    require_intact(f"sqlite:///{file.parent}/not there")
+    assert not (file.parent / "not there").exists()
+    require_intact("postgresql+psycopg://nobody@localhost/nothing")
+
+
+def test_a_damaged_one_is_refused_with_its_name_and_what_to_do(file):
+    damage(file)
+    with pytest.raises(ConflictError, match=r"rows\.sqlite is damaged: .*Restore it from a backup\."):
+        require_intact(f"sqlite:///{file}")
+
+
+def test_it_is_looked_through_after_a_crash_and_not_after_an_orderly_end(file, tmp_path):
+    mark, url = tmp_path / "running", f"sqlite:///{file}"
+    with pytest.raises(KeyboardInterrupt), checked_after_a_crash(mark, url):
+        raise KeyboardInterrupt
+    with checked_after_a_crash(mark, url):
+        damage(file)
+    assert not mark.exists()
+    with checked_after_a_crash(mark, url), pytest.raises(ConflictError), checked_after_a_crash(mark, url):
+        pass

@@ -1,0 +1,139 @@
+"""What an attempt and the log tell of a run that was really trained, killed and gone on with."""
+
+from datetime import timedelta
+
+import pytest
+
+from app.db.attempts import begin_attempt
+from app.db.models import RunStatus
+from app.db.types import utcnow
+from tests.integration.workers.test_resume import CONFIG, KilledError, queue_again, stop_after, watch_steps
+from workers.finetune.job import fine_tune
+
+pytestmark = pytest.mark.one_database
+SLOT = "test/cpu"
+
+
+@pytest.fixture
+def settings(settings):
+    return settings.model_copy(update={"worker_name": "test"})
+
+
+@pytest.fixture
+def often(settings, monkeypatch):
+    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+    return settings.model_copy(update={"checkpoint_seconds": 1e-9})
+
+
+@pytest.fixture
+def attempt(sessions):
+    """Begin an attempt as the worker does, and train."""
+
+    def attempt(run_id, settings):
+        with sessions.begin() as session:
+            begin_attempt(session, run_id, SLOT)
+        fine_tune(run_id, settings, "cpu")
+
+    return attempt
+
+
+@pytest.fixture
+def timeline(sessions, get_run):
+    def timeline(run_id):
+        with sessions() as session:
+            run = session.merge(get_run(run_id), load=False)
+            return list(run.timeline)
+
+    return timeline
+
+
+def test_each_attempt_tells_from_which_step_to_which_it_went(often, make_run, attempt, timeline, monkeypatch):
+    run_id = make_run(**CONFIG)
+    for step in (2, 5):
+        with monkeypatch.context() as patch:
+            watch_steps(patch, kill_after=step)
+            with pytest.raises(KilledError):
+                attempt(run_id, often)
+    attempt(run_id, often)
+    told = [(one.number, one.outcome, one.first_step, one.last_step) for one in timeline(run_id)]
+    assert told == [(1, "worker_lost", 0, 2), (2, "worker_lost", 2, 5), (3, "finished", 5, 10)]
+    assert all(one.seconds > 0 for one in timeline(run_id))
+
+
+def test_one_log_goes_over_all_attempts_also_where_a_failed_one_left_no_folder(
+    settings, make_run, get_run, attempt, sessions, monkeypatch
+):
+    run_id = make_run(**CONFIG)
+    with monkeypatch.context() as patch:
+        stop_after(patch, sessions, run_id, 3, RunStatus.CANCELLED)
+        attempt(run_id, settings)
+    assert not (settings.runs / run_id).exists()
+    assert "=== Attempt 1 on test/cpu" in get_run(run_id).log
+    queue_again(sessions, run_id)
+    attempt(run_id, settings)
+    log = get_run(run_id).log
+    first, second = log.index("=== Attempt 1 on"), log.index("=== Attempt 2 on")
+    assert first < log.index("step 3 of 10") < second < log.index("step 10 of 10")
+    assert "training starts" in log[second:]
+
+
+def test_a_duration_does_not_depend_on_the_clock_of_the_wall(
+    often, settings, make_run, get_run, attempt, timeline, monkeypatch
+):
+    run_id = make_run(**CONFIG)
+    with monkeypatch.context() as patch:
+        watch_steps(patch, kill_after=5)
+        with pytest.raises(KilledError):
+            attempt(run_id, often)
+    before = get_run(run_id).seconds
+    monkeypatch.setattr("workers.finetune.job.utcnow", lambda: utcnow() - timedelta(days=2))
+    monkeypatch.setattr("workers.finetune.finish.utcnow", lambda: utcnow() - timedelta(days=2))
+    attempt(run_id, settings)
+    run = get_run(run_id)
+    assert run.finished_at < run.started_at
+    assert before < run.seconds < 600
+    assert run.seconds == pytest.approx(sum(one.seconds for one in timeline(run_id)))
+
+
+def test_work_that_came_to_nothing_is_no_part_of_a_run_s_duration(
+    settings, make_run, get_run, attempt, timeline, monkeypatch
+):
+    run_id = make_run(**CONFIG)
+    with monkeypatch.context() as patch:
+        watch_steps(patch, kill_after=5)
+        with pytest.raises(KilledError):
+            attempt(run_id, settings)  # no checkpoint
+    attempt(run_id, settings)
+    _, last = timeline(run_id)
+    assert get_run(run_id).seconds == pytest.approx(last.seconds)
+
+
+def test_a_failed_attempt_has_the_sentence_of_its_failure(settings, make_run, get_run, attempt, timeline, monkeypatch):
+    def fail(*_, **__):
+        raise ArithmeticError("two")
+
+    monkeypatch.setattr("workers.finetune.training.make_penalties", fail)
+    run_id = make_run(**CONFIG)
+    attempt(run_id, settings)
+    (only,) = timeline(run_id)
+    assert (only.outcome, only.detail, only.first_step) == ("failed", "ArithmeticError: two", None)
+    assert get_run(run_id).status is RunStatus.FAILED
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos"),
+    ],
+)
+def test_a_full_disk_is_no_failure_of_the_run(often, make_run, get_run, attempt, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("workers.finetune.folder.seal_files", fail)
+    run_id = make_run(**CONFIG)
+    with pytest.raises(type(error)):
+        attempt(run_id, often)
+    assert get_run(run_id).status is RunStatus.RUNNING
+    assert not list((often.runs / run_id).glob("checkpoint-*"))
