@@ -98,6 +98,7 @@ class BodyLimit:
         self._caps = {
             "embeddings": settings.max_upload_bytes,
             "datasets": 2 * settings.max_dataset_bytes,
+            "encodings": settings.max_dataset_bytes,
             "experiments/import": settings.max_upload_bytes,
         }
 

@@ -42,7 +42,7 @@ def test_a_crowd_of_uploads_is_taken_in_turn_while_health_is_answered(tmp_path, 
 
 def test_an_upload_whose_client_leaves_is_parsed_no_further(tmp_path, empty_dashboard, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_PARSE_AT_ONCE", "1")
-    rows = "\n".join(json.dumps({"text": f"{i} " + "word " * 40}) for i in range(400_000))
+    rows = "\n".join(json.dumps({"text": f"{i} " + "word " * 40}) for i in range(200_000))
     with served(empty_dashboard) as url:
 
         def parsing():
