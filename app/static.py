@@ -1,5 +1,6 @@
 """The vendored and own scripts and styles, served by their content's hash where a page names it."""
 
+import gzip
 from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
@@ -10,6 +11,7 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
 
+TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
 FOLDER = Path(__file__).parents[1] / "frontend" / "static"
 
 
@@ -26,10 +28,16 @@ class HeldFiles(StaticFiles):
             raise HTTPException(404) from None
         if status is None or not S_ISREG(status.st_mode):
             raise HTTPException(404)
-        headers = FileResponse(found, stat_result=status).headers
-        if self.is_not_modified(headers, Headers(scope=scope)):
+        headers, asked = FileResponse(found, stat_result=status).headers, Headers(scope=scope)
+        if self.is_not_modified(headers, asked):
             return NotModifiedResponse(headers)
-        return Response(_held(found, status.st_mtime_ns), headers=headers)
+        packed = "gzip" in asked.get("accept-encoding", "") and found.endswith(TEXTS)
+        content = _held(found, status.st_mtime_ns, packed)
+        headers.update({"content-length": str(len(content)), "vary": "Accept-Encoding"})
+        if packed:  # here, once, as the middleware would compress megabytes for each request while all others wait
+            headers["content-encoding"] = "gzip"
+        del headers["accept-ranges"]
+        return Response(content, headers=headers)
 
 
 def static_files() -> StaticFiles:
@@ -37,6 +45,7 @@ def static_files() -> StaticFiles:
     return HeldFiles(directory=FOLDER)
 
 
-@lru_cache(maxsize=200)
-def _held(path: str, _: int) -> bytes:
-    return Path(path).read_bytes()
+@lru_cache(maxsize=400)
+def _held(path: str, _: int, packed: bool) -> bytes:
+    content = Path(path).read_bytes()
+    return gzip.compress(content, 6, mtime=0) if packed else content

@@ -54,11 +54,20 @@ def test_health_gives_up_on_a_database_that_does_not_answer(client, monkeypatch)
 def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
     first = client.get("/static/app.css")
     assert (first.status_code, first.headers["content-type"]) == (200, "text/css; charset=utf-8")
+    assert (first.headers["content-encoding"], len(first.content) > 1000) == ("gzip", True)
+    plain = client.get("/static/app.css", headers={"Accept-Encoding": "identity"})
+    assert (plain.content, plain.headers.get("content-encoding")) == (first.content, None)
     again = client.get("/static/app.css", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     for path in ("/static/js", "/static/nothing.css", "/static/%2e%2e/templates/base.html", "/static/" + "a" * 300):
         assert client.get(path).status_code == 404, path
     assert client.post("/static/app.css").status_code == 405
+
+
+@pytest.mark.one_database
+def test_texts_to_encode_may_be_as_large_as_their_page_says(client):
+    answer = client.post("/api/encodings", files={"file": ("t.txt", b"some text\n" * 200_000)})
+    assert (answer.status_code, answer.json().get("n_texts")) == (201, 200_000)
 
 
 @pytest.mark.one_database

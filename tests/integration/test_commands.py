@@ -3,12 +3,15 @@
 import io
 import json
 import sys
+from contextlib import contextmanager
+from threading import Event, Thread
 
 import numpy as np
 import pytest
 
 from isoscope.__main__ import main
 from isoscope.client import Isoscope
+from tests.archives import finish_imports
 from tests.ports import free_port
 from tests.serving import served
 
@@ -52,7 +55,23 @@ def isoscope(address):
         yield isoscope
 
 
-def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, files, isoscope, monkeypatch):
+@contextmanager
+def working_on_imports(context):
+    """Do the jobs of imports meanwhile, as a worker would."""
+    stop = Event()
+
+    def work():
+        while not stop.wait(0.2):
+            finish_imports(context)
+
+    thread = Thread(target=work)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, files, isoscope, context, monkeypatch):
     isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
     code, out, _ = typed("sweep", files / "sweep.yaml", "--dataset", "Rows", "--name", "First")
     launched = isoscope.experiments()[0]
@@ -71,7 +90,12 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     isoscope.cancel_experiment(launched)
     assert typed("export", launched["id"], "-o", files / "first.zip")[:2] == (0, f"{files / 'first.zip'}\n")
     isoscope.delete_experiment(launched)
-    code, out, _ = typed("import", files / "first.zip")
+    code, out, _ = typed("import", files / "first.zip", "--no-wait")
+    assert (code, out) == (0, f"first.zip: {isoscope.url}/imports/{isoscope.imports()[0]['id']}\n")
+    isoscope.cancel_import(isoscope.imports()[0])
+    with working_on_imports(context):
+        code, out, err = typed("import", files / "first.zip")
+    assert err == "No worker is running. The import waits until one is back.\n"
     back = isoscope.experiments()[0]
     assert (code, out) == (0, f"First: {isoscope.url}/experiments/{back['id']}\n")
     assert (back["origin"], back["counts"]) == ("imported", {"cancelled": 4})

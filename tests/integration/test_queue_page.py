@@ -10,6 +10,7 @@ from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.queue import Job, JobKind
+from app.routes.pages.queue import WORK
 from workers.heartbeat import Heartbeat
 
 
@@ -157,3 +158,7 @@ def test_a_beat_tells_the_machine_s_memory_and_the_jobs(context):
         row = session.get_one(Worker, "here/cpu")
         assert row.jobs == [job]
         assert row.memory_bytes > 100_000_000
+
+
+def test_every_kind_of_job_has_words_for_what_a_worker_does():
+    assert set(WORK) == set(JobKind)

@@ -20,8 +20,10 @@ class Client:
 
     gone = False
 
-    async def is_disconnected(self):
-        return self.gone
+    async def receive(self):
+        while not self.gone:
+            await asyncio.sleep(0.1)
+        return {"type": "http.disconnect"}
 
 
 async def ended(tasks):

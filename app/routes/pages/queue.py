@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.db.models import Run
 from app.dependencies import ContextDep
-from app.queue import JobKind
+from app.queue import IMPORT_KINDS, JobKind
 from app.routes.pages.paging import offset_of, pages_of
 from app.services.library import MAX_PAGE, PAGE_ROWS
 from app.services.waiting import (
@@ -32,9 +32,15 @@ WORK = {
     JobKind.ENCODE: "encodes texts",
     JobKind.DRY_RUN: "tries eight rows",
     JobKind.FINETUNE: "ends a run",
+    JobKind.IMPORT: "imports an experiment",
+    JobKind.DISCARD: "removes an import",
 }
 """What a job does, where the page has no row of it to show."""
-PLACES = {JobKind.ENCODE: "encodings", **dict.fromkeys((JobKind.INSPECT, JobKind.MEASURE, JobKind.MAKE), "embeddings")}
+PLACES = {
+    JobKind.ENCODE: "encodings",
+    **dict.fromkeys((JobKind.INSPECT, JobKind.MEASURE, JobKind.MAKE), "embeddings"),
+    **dict.fromkeys(IMPORT_KINDS, "imports"),
+}
 
 
 @router.get("/queue")
