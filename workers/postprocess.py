@@ -13,7 +13,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 from torch import Tensor
 
-from app.db.models import Embedding, MeasurementStatus, PostProcessing, ResultStatus, StoredFile
+from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
 from app.db.postprocess import IN_USE, SEED, is_of
 from app.db.session import Sessions
 from app.errors import ConflictError, InvalidError
@@ -30,6 +30,7 @@ from isotropy.report import Finding, measure
 from isotropy.rows import Rows
 from workers.failure import record
 from workers.files import keeping
+from workers.found import columns_of
 from workers.neighbours import K, first_named, named_neighbours
 from workers.points import draw_rows, open_embedding, values_of
 from workers.sessions import job_sessions
@@ -39,6 +40,7 @@ MOMENTS = (
     "isoscore",
     "isoscore_unbiased",
     "participation_ratio",
+    "participation_ratio_unbiased",
     "effective_rank",
     "mean_cosine",
     "mean_share",
@@ -149,7 +151,8 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
     before: dict[str, Any] = one.results["before"]
     # Trials of former versions, which held equal rows apart, do not say how many are distinct.
     same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
-    return before if same and set(before) == set(MEASURED) else None
+    told = all("resampled" in one for one in before.values())
+    return before if same and told and set(before) == set(MEASURED) else None
 
 
 def _found(x: Tensor, labels: list[str] | None, slugs: Sequence[str]) -> dict[str, Any]:
@@ -158,16 +161,7 @@ def _found(x: Tensor, labels: list[str] | None, slugs: Sequence[str]) -> dict[st
 
 def _finding(slug: str, found: Finding) -> dict[str, Any]:
     """A ``Measurement`` without its embedding; details that no figure shows are left out."""
-    value = found.score.value
-    return {
-        "measure": slug,
-        "status": MeasurementStatus.UNDEFINED if value is None else MeasurementStatus.OK,
-        "value": value,
-        "se": found.score.se,
-        "reason": found.score.reason,
-        "n": found.n,
-        "detail": found.detail if slug in DRAWN else None,
-    }
+    return columns_of(slug, found if slug in DRAWN else found._replace(detail=None))
 
 
 def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:

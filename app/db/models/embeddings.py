@@ -64,6 +64,10 @@ class Embedding(Base):
     d: Mapped[int | None]
     n_left_out: Mapped[int | None]
     """Rows with NaN or infinity, which no measure sees."""
+    independent: Mapped[dict[str, Any] | None]
+    """Which rows are taken as independent: ``{"by": "rows", "duplicates" or "groups", "groups": how many, "blocks": what
+    is equal where rows were dealt to blocks alike, "names": SHA-256 of the rows' names in their order, or null}``. Null
+    from older versions."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     measured_at: Mapped[datetime | None]
     trashed_at: Mapped[datetime | None] = mapped_column(index=True)
@@ -133,6 +137,9 @@ class Measurement(Base):
     value: Mapped[float | None]
     se: Mapped[float | None]
     """Standard error of the value, in its units, where one is known."""
+    resampled: Mapped[dict[str, Any] | None]
+    """``{"parts": [what each block of rows adds to the error], "at": {"500": {"value", "parts"}}}``, "at" for measures
+    that depend on the number of rows: see ``isotropy.score`` and ``isotropy.equal_sizes``. Null from older versions."""
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
     """Rows behind the value."""

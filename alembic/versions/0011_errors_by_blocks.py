@@ -1,0 +1,26 @@
+"""what each block of rows adds to the error of a measurement, and which rows are independent."""
+
+import sqlalchemy as sa
+
+from alembic import op
+
+revision = "0011"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+JSON = sa.JSON(none_as_null=True)
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("measurements") as batch_op:
+        batch_op.add_column(sa.Column("resampled", JSON))
+    with op.batch_alter_table("embeddings") as batch_op:
+        batch_op.add_column(sa.Column("independent", JSON))
+
+
+def downgrade() -> None:
+    with op.batch_alter_table("embeddings") as batch_op:
+        batch_op.drop_column("independent")
+    with op.batch_alter_table("measurements") as batch_op:
+        batch_op.drop_column("resampled")
