@@ -4,26 +4,29 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from app.db.models import Measurement
-from app.services.differences import difference, interval
+from app.services.differences import difference
 from benchmarks._calibration import FALSE_POSITIVES, MOST_FALSE_POSITIVES, Case, coverage
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
-from isotropy.report import measure
+from isotropy.jackknife import Jackknife
+from isotropy.report import Finding, measure
 from isotropy.rows import Rows
+from isotropy.unbiased import FourthMoments, corrected_from_moments
 from workers.found import columns_of
 
 SIMULATIONS = 1000
+CORRECTED = ("isoscore_unbiased", "participation_ratio_unbiased")
 Points = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Points]
 
 SPECTRA: dict[str, Callable[[int], Points]] = {
-    "isotropic": lambda d: np.ones(d),
+    "isotropic": np.ones,
     "linear": lambda d: np.linspace(1, 0.1, d),
     "1/i": lambda d: 1 / np.arange(1, d + 1),
-    "1/i^2": lambda d: 1 / np.arange(1.0, d + 1) ** 2,
     "one strong": lambda d: np.array([d, *[1.0] * (d - 1)]),
 }
 
@@ -60,6 +63,11 @@ def in_two_views(random: np.random.Generator, n: int, *, d: int, spectrum: str) 
 
 def found(x: Points, slug: str, groups: list[str] | None = None) -> Measurement:
     """Return what the measure job would store of a measure."""
+    if slug in CORRECTED and groups is None and len(np.unique(x[:, 0])) == len(x):
+        # What the cloud makes of it, without all that the cloud reads besides.
+        blocks = Jackknife(lambda: FourthMoments(x.shape[1]), len(x))
+        blocks.update(torch.from_numpy(x))
+        return Measurement(**columns_of(slug, Finding(blocks.scores(corrected_from_moments)[slug], len(x))))
     cloud = read_cloud(Rows(x, in_groups=groups))
     return Measurement(**columns_of(slug, measure(cloud, [slug])[slug]))
 
@@ -69,8 +77,8 @@ def covers(
 ) -> bool:
     """Return whether the interval of a sample of n rows holds the population's value."""
     groups = None if group_size is None else [str(row // group_size) for row in range(n)]
-    ends = interval(found(draw(random, n), slug, groups))
-    return ends is not None and ends.low <= truth <= ends.high
+    sample = found(draw(random, n), slug, groups)
+    return sample.low is not None and sample.high is not None and sample.low <= truth <= sample.high
 
 
 def differs(random: np.random.Generator, draw: Draw, n: tuple[int, int], slug: str) -> bool:
@@ -105,13 +113,10 @@ def _coverage() -> list[Case]:
     for n, d in ((60, 50), (500, 20), (3000, 20)):
         for spectrum, tails in (
             ("isotropic", "Gaussian"),
-            ("linear", "Gaussian"),
             ("1/i", "Gaussian"),
-            ("1/i^2", "Gaussian"),
             ("one strong", "Gaussian"),
             ("linear", "t5"),
             ("1/i", "t5"),
-            ("one strong", "t5"),
             ("1/i", "t5 coordinates"),
         ):
             draw = partial(drawn, d=d, spectrum=spectrum, tails=tails)
@@ -141,20 +146,20 @@ def _differences() -> list[Case]:
         if one.compared == "never" or one.group == "neighbours":
             continue
         cases.append(same(f"S3 {slug}, 500 and 500", partial(differs, draw=usual, n=(500, 500), slug=slug)))
-        if one.compared == "at any n":
-            for n in ((60, 500), (200, 3000)):
-                cases.append(same(f"S3 {slug}, {n[0]} and {n[1]}", partial(differs, draw=usual, n=n, slug=slug)))
-    for slug in ("spectrum", "stable_rank", "anisotropy_centred", "effective_rank", "alpha_req"):
+        if one.compared == "at any n" and slug != "participation_ratio_unbiased":
+            simulate = partial(differs, draw=usual, n=(60, 500), slug=slug)
+            cases.append(same(f"S3 {slug}, 60 and 500", simulate))
+    for slug in ("spectrum", "effective_rank"):
         ties = partial(drawn, d=20, spectrum="isotropic", tails="Gaussian")
         cases.append(same(f"S3 {slug}, 500 and 500, isotropic", partial(differs, draw=ties, n=(500, 500), slug=slug)))
-    for slug in ("isoscore_unbiased", "effective_rank", "mean_cosine"):
+    for slug in ("isoscore_unbiased", "effective_rank"):
         views = partial(in_two_views, d=20, spectrum="1/i")
         cases.append(same(f"S3 {slug}, paired, 500 rows", partial(differs_paired, draw=views, n=500, slug=slug)))
+    flat = partial(drawn, d=5, spectrum="isotropic", tails="Gaussian")
     for slug in ("twonn", "twonn_mle", "levina_bickel"):
-        for n in ((500, 500), (1000, 700)):
-            cases.append(same(f"S3 {slug}, {n[0]} and {n[1]}", partial(differs, draw=usual, n=n, slug=slug)))
-        flat = partial(drawn, d=5, spectrum="isotropic", tails="Gaussian")
-        cases.append(same(f"S3 {slug}, 500 and 500, d = 5", partial(differs, draw=flat, n=(500, 500), slug=slug)))
+        for name, draw, n in (("", usual, (500, 500)), ("", usual, (1000, 700)), (", d = 5", flat, (500, 500))):
+            simulate = partial(differs, draw=draw, n=n, slug=slug)
+            cases.append(same(f"S3 {slug}, {n[0]} and {n[1]}{name}", simulate))
     return cases
 
 

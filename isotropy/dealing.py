@@ -88,13 +88,18 @@ def by_groups(groups: Iterable[str], n: int) -> Dealing:
         ValueError: there is not one name for each row.
 
     """
-    numbers: dict[str | int, int] = {}
-    ranks = np.fromiter(
-        (numbers.setdefault(name or row, len(numbers)) for row, name in enumerate(groups)), dtype=np.int64
-    )
+    ranks = group_numbers(groups)
     if len(ranks) != n:
         raise ValueError(f"Expected a group for each of {n} rows, got {len(ranks)}: empty where a row stands alone.")
-    return Dealing("groups", len(numbers), ranks)
+    return Dealing("groups", int(ranks.max(initial=-1)) + 1, ranks)
+
+
+def group_numbers(groups: Iterable[str]) -> NDArray[np.int64]:
+    """Return the number of each row's group, [n], as groups appear; a row with an empty name is one of its own."""
+    numbers: dict[str | int, int] = {}
+    return np.fromiter(
+        (numbers.setdefault(name or row, len(numbers)) for row, name in enumerate(groups)), dtype=np.int64
+    )
 
 
 class Duplicates:

@@ -18,6 +18,7 @@ from app.db.models import (
 )
 from app.db.session import Sessions
 from app.db.types import utcnow
+from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
 from isotropy.cloud import Cloud, read_cloud
@@ -49,7 +50,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
             for slug, data in figure_data(cloud, partial(values_of, matrix, matrix.selection.names), SEED).items()
         ]
         rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
-        _store(sessions, embedding, cloud, rows, _independent(cloud, matrix.names()))
+        _store(sessions, embedding, cloud, rows, _independent(cloud, matrix))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
     return ()
@@ -60,11 +61,18 @@ def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
     return [Measurement(embedding_id=embedding_id, **columns_of(slug, found)) for slug, found in measure(cloud).items()]
 
 
-def _independent(cloud: Cloud, names: Sequence[str] | None) -> dict[str, Any]:
+def _independent(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
     """What ``Embedding.independent`` holds."""
     dealing = cloud.dealing
-    told = None if names is None else sha256("\0".join(names).encode()).hexdigest()
-    return {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key(), "names": told}
+    told: dict[str, Any] = {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key()}
+    if matrix.selection.names is None:
+        return told
+    in_order, in_any_order = sha256(), 0
+    for name in matrix.contents.values(matrix.selection.names):
+        own = sha256(name.encode()).digest()[:8]
+        in_order.update(own)
+        in_any_order += int.from_bytes(own)
+    return told | {"names": in_order.hexdigest()[:16], "names_in_any_order": f"{in_any_order % 2**64:016x}"}
 
 
 def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:

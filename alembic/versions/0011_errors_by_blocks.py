@@ -11,12 +11,19 @@ depends_on = None
 
 JSON = sa.JSON(none_as_null=True)
 
+# Errors that were no errors of what they stood beside: of biased values, and of points taken as independent.
+MISLEADING = """
+    UPDATE measurements SET se = NULL WHERE measure IN
+    ('isoscore', 'isoscore_star', 'participation_ratio', 'twonn', 'twonn_mle', 'levina_bickel')
+"""
+
 
 def upgrade() -> None:
     with op.batch_alter_table("measurements") as batch_op:
         batch_op.add_column(sa.Column("resampled", JSON))
     with op.batch_alter_table("embeddings") as batch_op:
         batch_op.add_column(sa.Column("independent", JSON))
+    op.execute(MISLEADING)
 
 
 def downgrade() -> None:

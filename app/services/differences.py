@@ -14,13 +14,6 @@ ROUNDING_OF_RANGE = 1e-9
 MEASURE_AGAIN = "Measured by an earlier version. Measure it again to get an interval."
 
 
-class Interval(NamedTuple):
-    """Ends of a 95% interval."""
-
-    low: float
-    high: float
-
-
 class Difference(NamedTuple):
     """A value less that of the baseline. Error and ends are None where there is no interval."""
 
@@ -76,18 +69,6 @@ def difference(one: Measurement | None, baseline: Measurement | None, *, same_ro
     return _between(first, second, n, same_rows)
 
 
-def interval(found: Measurement) -> Interval | None:
-    """Return the 95% interval of a measure that estimates the population's value; None for others, or without an error.
-
-    Student's t with one degree of freedom fewer than there are blocks.
-    """
-    known = _whole(found)
-    if MEASURES[found.measure].error != "population" or known is None:
-        return None
-    half = t_quantile(len(known.parts) - 1) * hypot(*known.parts)
-    return Interval(known.value - half, known.value + half)
-
-
 def is_rounding(measure: Measure, one: Measurement, baseline: Measurement) -> bool:
     """Return whether two values differ by no more than the rounding of what they are made of."""
     a, b = one.value or 0.0, baseline.value or 0.0
@@ -110,9 +91,7 @@ def _between(one: _Known | None, baseline: _Known | None, n: int | None, same_ro
 
 
 def _whole(found: Measurement) -> _Known | None:
-    if found.value is None or not found.resampled or len(found.resampled["parts"]) < 2:
-        return None
-    return _Known(found.value, found.resampled["parts"])
+    return None if found.value is None or len(found.parts) < 2 else _Known(found.value, found.parts)
 
 
 def _at(found: Measurement) -> dict[str, dict[str, Any]]:

@@ -33,6 +33,7 @@ def read_selection(
     vectors: Annotated[list[str] | None, Form()] = None,
     names: Annotated[str, Form()] = "",
     labels: Annotated[str, Form()] = "",
+    groups: Annotated[str, Form()] = "",
     transpose: Annotated[bool, Form()] = False,
 ) -> Selection:
     """What the form says is to be read."""
@@ -42,6 +43,7 @@ def read_selection(
         vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
         names=names or None,
         labels=labels or None,
+        groups=groups or None,
         transpose=transpose,
     )
 
