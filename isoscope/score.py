@@ -38,7 +38,7 @@ def score(given: Namespace) -> int:
 
 
 def _open(given: Namespace) -> Matrix:
-    """Open the files as the page would propose to, but for what was named; rows have labels and groups only if asked for."""
+    """Open the files as the page would propose to, but for what was named; labels and groups only if asked for."""
     for path in (*given.files, *([given.annotations] if given.annotations else [])):
         if not path.is_file():
             what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
