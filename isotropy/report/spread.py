@@ -41,11 +41,11 @@ def _spectrum(cloud: Cloud) -> Finding:
 
 
 MEASURES: dict[str, Measuring] = {
-    "isoscore": of_moments("isoscore"),
     "isoscore_unbiased": of_moments("isoscore_unbiased"),
+    "isoscore": of_moments("isoscore"),
     "isoscore_star": _isoscore_star,
-    "participation_ratio": of_moments("participation_ratio"),
     "participation_ratio_unbiased": of_moments("participation_ratio_unbiased"),
+    "participation_ratio": of_moments("participation_ratio"),
     "effective_rank": of_spectrum("effective_rank"),
     "effective_rank_lambda": of_spectrum("effective_rank_lambda"),
     "rankme": of_spectrum("rankme"),
