@@ -65,7 +65,10 @@ def _add_score(command: argparse.ArgumentParser) -> None:
         "--vectors", type=_names, metavar="NAME", help="the array, or columns with commas, if not the likeliest"
     )
     command.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
-    command.add_argument("--annotations", type=Path, metavar="FILE", help="a file of labels, a row for each vector")
+    command.add_argument("--groups", metavar="COL", help="the column of groups of rows that depend on each other")
+    command.add_argument(
+        "--annotations", type=Path, metavar="FILE", help="a file of labels or groups, a row for each vector"
+    )
     command.add_argument("--transpose", action="store_true", help="take the columns as samples")
     command.add_argument("--measures", type=_measures, metavar="SLUGS", help="only these, with commas")
     command.add_argument("--seed", type=_seed, default=0, help="of the sample that pairs are taken from")

@@ -9,7 +9,11 @@ NAMES = {
     slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
 }
 WIDTH = max(map(len, NAMES.values()))
-EXPLAINED = "± is one standard error; n stands in brackets where rows were sampled or left out"
+EXPLAINED = (
+    "± is one standard error; of a biased measure only the spread between samples of this size. IsoScore and "
+    "participation ratio describe these rows: read their bias-corrected forms for the population. n stands in brackets "
+    "where rows were sampled or left out"
+)
 
 Value = float | list[float | None] | None
 
@@ -22,6 +26,15 @@ def by_group(cells: Mapping[str, str]) -> Iterator[str]:
             yield f"\n{heading}"
         for slug, cell in of_group.items():
             yield f"  {NAMES[slug]:{WIDTH}}  {cell}"
+
+
+def independent_rows(by: str, groups: int) -> str | None:
+    """Return the line that tells which rows count as one in errors and in the bias correction; None where none do."""
+    if by == "duplicates":
+        return f"exact duplicates count as one row in errors and bias corrections: {groups:,} are distinct"
+    return (
+        f"rows of one group count as one in errors and bias corrections: {groups:,} groups" if by == "groups" else None
+    )
 
 
 def cell(value: Value, se: float | None, reason: str | None, n: int, of: int | None) -> str:

@@ -14,7 +14,7 @@ from app.formats.proposal import doubtful, excluded, propose
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
-from isoscope.measures import EXPLAINED, NAMES, WIDTH, by_group, cell
+from isoscope.measures import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows
 from isoscope.output import write
 from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud, read_cloud
@@ -38,14 +38,16 @@ def score(given: Namespace) -> int:
 
 
 def _open(given: Namespace) -> Matrix:
-    """Open the files as the page would propose to, but for what was named; rows have labels only if asked for."""
+    """Open the files as the page would propose to, but for what was named; labels and groups only if asked for."""
     for path in (*given.files, *([given.annotations] if given.annotations else [])):
         if not path.is_file():
             what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
             raise InvalidError(f"{what}: name a file that holds vectors.")
     annotations = NamedFile(given.annotations, given.annotations.name) if given.annotations else None
     _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in given.files), annotations))
-    selection = Selection(vectors=_vectors(given, contents), labels=given.labels, transpose=given.transpose)
+    selection = Selection(
+        vectors=_vectors(given, contents), labels=given.labels, groups=given.groups, transpose=given.transpose
+    )
     matrix = select(contents, selection)
     require_measurable(matrix)
     return matrix
@@ -63,6 +65,7 @@ def _json(_: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
     """Yield one document: the measures by their slugs, and the numbers of rows and dimensions."""
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
     document: dict[str, dict[str, Any]] = {name: _entry(count) for name, count in counts.items()}
+    document["independent"] = {**_entry(cloud.dealing.groups), "detail": {"by": cloud.dealing.by}}
     for slug, finding in found.items():
         entry = _entry(finding.value, finding.score.se, finding.score.reason)
         document[slug] = {**entry, "n": finding.n, "detail": finding.detail}
@@ -82,6 +85,8 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[
         yield f"columns that are no part of the vector: {listed(left_out)}; --vectors names others"
     for one in doubtful(matrix.contents, matrix.selection):
         yield f"{one.name} is taken as a coordinate; if it is a label: --labels {one.name}"
+    if (independent := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
+        yield independent
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"
     yield EXPLAINED
     yield from by_group(

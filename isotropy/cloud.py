@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.across_blocks import BlockProducts, scores_across
 from isotropy.anisotropy import mean_share, second_moment
 from isotropy.cosine import CosineMoments
+from isotropy.dealing import Dealing, Duplicates, by_groups
+from isotropy.equal_sizes import Neighbourhoods
 from isotropy.isoscore import isoscore_from_covariance, participation_ratio
-from isotropy.jackknife import Jackknife, blocks_within
-from isotropy.neighbours import Neighbours, distinct_rows, nearest_neighbours
+from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
+from isotropy.neighbours import Neighbours, distinct_rows
 from isotropy.partition import PartitionFunction
 from isotropy.rows import Points, kept_rows
 from isotropy.sample import Sample
 from isotropy.score import Score
-from isotropy.spectrum import eigenvalues, scaled_identity, shrink, without_rounding
+from isotropy.spectrum import Moments, scaled_identity, shrink
+from isotropy.spectrum_errors import Decomposed, spectrum_scores
 from isotropy.topology import barcode
-from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
+from isotropy.unbiased import FourthMoments, corrected_from_moments
 
 SAMPLE_ROWS = 32_768
 """Rows drawn from a longer cloud, for what cannot be streamed."""
@@ -37,6 +43,10 @@ ZETA = 0.2
 
 NEIGHBOURS = 10
 """Nearest neighbours of each row that measures look at."""
+
+
+OF_THESE_ROWS = ("isoscore", "isoscore_star", "participation_ratio")
+"""Measures that are told without an error: that of few rows is biased, and no interval about it holds the truth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +75,8 @@ class Cloud:
     """
 
     points: Points
+    dealing: Dealing
+    """Which rows are taken as independent of each other: standard errors and the bias correction rest on it."""
     blocks: Jackknife[FourthMoments]
     cosine_blocks: Jackknife[CosineMoments]
     sample: Tensor
@@ -90,40 +102,65 @@ class Cloud:
 
     @cached_property
     def moment_scores(self) -> dict[str, Score]:
-        """What the moments alone give, by slug, with standard errors: all blocks are left out in turn but once."""
-        return self.blocks.scores(_moment_scores)
+        """What the moments alone give, by slug, with standard errors: all blocks are left out in turn but once.
+
+        IsoScore, IsoScore* and the participation ratio have none: they are of these rows, and biased as estimates.
+        """
+        if self.dealing.by == "rows":
+            found = self.blocks.scores(_moment_scores)
+        else:
+            found = self.blocks.scores(_plain_scores, self.dealing.groups) | self._corrected_across
+        return found | {slug: found[slug].with_error(()) for slug in OF_THESE_ROWS}
+
+    @property
+    def _corrected_across(self) -> dict[str, Score]:
+        """The bias-corrected scores over four distinct blocks, for rows that come in groups."""
+        if self.n == 0:
+            return corrected_from_moments(self.moments)
+        products = BlockProducts(self.blocks.parts)
+        left_out = (scores_across(products, block) for block in range(len(products)))
+        return self.blocks.with_errors(scores_across(products), left_out, self.dealing.groups)
+
+    @cached_property
+    def spectrum_scores(self) -> dict[str, Score]:
+        """What the eigenvalues give, by slug, with standard errors; of lists the k-th by "slug k"."""
+
+        def scores(part: Moments) -> dict[str, Score]:
+            return spectrum_scores(centred.along(part.covariance()), second.along(second_moment(part)), self.n)
+
+        centred, second = self._centred, self._second
+        return self.blocks.scores(scores, self.dealing.groups)
 
     @cached_property
     def cosines(self) -> CosineMoments:
         """Of all points."""
         return self.cosine_blocks.total()
 
-    @cached_property
+    @property
     def eigenvalues(self) -> Tensor:
         """Variances along the principal components, float64 [d], greatest first."""
-        return eigenvalues(self.moments.covariance(), rank=self.n - 1)
+        return self._centred.values
 
-    @cached_property
+    @property
     def energies(self) -> Tensor:
         """Eigenvalues of E[x x^T], float64 [d], greatest first: the mean counts."""
-        return without_rounding(self._second_decomposed[0], rank=self.n)
+        return self._second.values
+
+    @cached_property
+    def _centred(self) -> Decomposed:
+        return Decomposed.of(self.moments.covariance(), self.n - 1)
+
+    @cached_property
+    def _second(self) -> Decomposed:
+        return Decomposed.of(second_moment(self.moments), self.n)
 
     @cached_property
     def partition(self) -> PartitionFunction:
         """Of all points, from a second pass: its directions are known only after the first."""
-        partition = PartitionFunction(self._second_decomposed[1])
+        partition = PartitionFunction(self._second.vectors)
         for chunk in self.chunks():
             partition.update(chunk)
         return partition
-
-    @cached_property
-    def _second_decomposed(self) -> tuple[Tensor, Tensor]:
-        """Eigenvalues, ascending, and eigenvectors of E[x x^T]; of moments that are not finite NaN."""
-        second = second_moment(self.moments)
-        if not second.isfinite().all():
-            return torch.full_like(second[0], torch.nan), torch.full_like(second, torch.nan)
-        values, vectors = torch.linalg.eigh(second)
-        return values, vectors
 
     @cached_property
     def pairs(self) -> Tensor:
@@ -131,11 +168,18 @@ class Cloud:
         # The sample is in random order, so that its head is a sample too.
         return self.sample[:PAIR_ROWS]
 
-    @cached_property
+    @property
     def neighbours(self) -> Neighbours:
         """The nearest among the distinct of ``pairs``: a copy of a point tells nothing of its surroundings."""
+        return self.neighbourhoods.whole
+
+    @cached_property
+    def neighbourhoods(self) -> Neighbourhoods:
+        """The same of fewer of these rows, and of each block of them."""
+        distinct = distinct_rows(self.pairs)
+        places = self.rows[: len(self.pairs)][distinct].numpy()
         # One more, to know where the last of them is tied with it.
-        return nearest_neighbours(self.pairs[distinct_rows(self.pairs)], NEIGHBOURS + 1)
+        return Neighbourhoods(self.pairs[distinct], self.dealing.of(places, BLOCKS), NEIGHBOURS + 1)
 
     @cached_property
     def bars(self) -> Tensor:
@@ -165,34 +209,64 @@ class Cloud:
 
 
 def _moment_scores(moments: FourthMoments) -> dict[str, Score]:
+    return _plain_scores(moments) | corrected_from_moments(moments)
+
+
+def _plain_scores(moments: FourthMoments) -> dict[str, Score]:
     S = moments.covariance()
     return {
         "isoscore": isoscore_from_covariance(S),
         "isoscore_star": isoscore_from_covariance(shrink(S, scaled_identity(S), ZETA)),
-        "isoscore_unbiased": isoscore_unbiased_from_moments(moments),
         "participation_ratio": participation_ratio(S),
         "mean_share": mean_share(moments),
     }
 
 
 def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] = lambda _: None) -> Cloud:
-    """Stream the rows once; the sample is drawn by ``seed``, and ``progress`` told of how many rows were just read."""
-    blocks = Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
-    cosine_blocks = Jackknife(lambda: CosineMoments(points.d), points.n)
+    """Stream the rows once, and once more if some are exact duplicates of others.
+
+    Duplicates are taken as one group, unless the points come with groups of their own.
+
+    Args:
+        points: the rows.
+        seed: draws the sample.
+        progress: told of how many rows were just read, in the first pass.
+
+    """
+    groups = points.groups()
+    duplicates = Duplicates(points.n)
+    dealing = duplicates.dealing() if groups is None else by_groups(groups, points.n)
+    sums = _Sums.none(points)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
     n_left_out = 0
     for kept, places, read in kept_rows(points):
-        blocks.update(kept)
-        cosine_blocks.update(kept)
+        sums.update(kept, dealing, places)
         sample.update(kept.numpy(), places)
+        if groups is None:
+            duplicates.update(kept.numpy(), places)
         n_left_out += read - len(kept)
         progress(read)
+    if groups is None and (found := duplicates.dealing()).by == "duplicates":
+        dealing, sums = found, _Sums.none(points)
+        for kept, places, _ in kept_rows(points):
+            sums.update(kept, dealing, places)
     drawn, rows = sample.drawn()
-    return Cloud(
-        points=points,
-        blocks=blocks,
-        cosine_blocks=cosine_blocks,
-        sample=drawn,
-        rows=rows,
-        n_left_out=n_left_out,
-    )
+    return Cloud(points, dealing, sums.blocks, sums.cosine_blocks, drawn, rows, n_left_out)
+
+
+class _Sums(NamedTuple):
+    """What is summed over the rows of each block."""
+
+    blocks: Jackknife[FourthMoments]
+    cosine_blocks: Jackknife[CosineMoments]
+
+    @classmethod
+    def none(cls, points: Points) -> _Sums:
+        return cls(
+            Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2)),
+            Jackknife(lambda: CosineMoments(points.d), points.n),
+        )
+
+    def update(self, rows: Tensor, dealing: Dealing, places: NDArray[np.int64]) -> None:
+        for jackknife in self:
+            jackknife.update(rows, dealing.of(places, jackknife.blocks))

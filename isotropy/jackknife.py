@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.dealing import Slices
 from isotropy.score import FEWEST_FOR_SE, Score
-from isotropy.spectrum import CHUNK_ROWS
 
 BLOCKS = 10
 """Blocks where memory allows: a standard error from B of them is itself uncertain by 1 / sqrt(2 (B - 1)), 24 %."""
 
 MAX_BYTES = 512 * 2**20
 """Memory for the parts of all blocks."""
-
-ROUNDS = 8
-"""Turns of each block, if there are rows enough: of a file sorted by class each block gets a part of every class."""
-
-SEED = 0
-"""Of the orders in which the blocks take their turns: the same rows have the same standard errors."""
 
 
 class Part(Protocol):
@@ -51,10 +46,8 @@ def blocks_within(numbers: int) -> int:
 class Jackknife(Generic[P]):
     """Parts of a stream of points in blocks, each of which a statistic can be computed without.
 
-    Rows are dealt to the blocks in rounds, by slices: not in one run to each, which would put a class of a sorted file
-    into one block; nor one by one, as neighbours that depend on each other, such as tokens of a sentence, belong into
-    one block. In each round every block takes one slice, in a random order, so that nothing that recurs in the file
-    falls to one block; every second round in the reverse of the order before, against drifts. Blocks may be unequal.
+    Rows are dealt to the blocks in rounds, by slices (``isotropy.dealing.Slices``), or as the caller says, so that
+    rows of one group fall into one block. Blocks may be unequal.
 
     So the unit taken as independent is the slice, and the order of the rows matters. Beside shuffled copies of the same
     4,000 or 40,000 rows, the standard error of a mean was 0.8 to 1.3 times as great for two overlapping classes, sorted
@@ -64,7 +57,7 @@ class Jackknife(Generic[P]):
 
     Args:
         empty: makes a part without points, such as ``lambda: Moments(d)``.
-        n: the number of rows to come, which sets the length of the slices: about n / (8 blocks), from 1 to 4096.
+        n: the number of rows to come, which sets the length of the slices.
         blocks: their number; see ``blocks_within``.
 
     Raises:
@@ -77,23 +70,36 @@ class Jackknife(Generic[P]):
             raise ValueError(f"Expected at least 1 block, got {blocks}: 1 only sums, 2 and more have standard errors.")
         self._empty = empty
         self._parts = [empty() for _ in range(blocks)]
-        self._slice = min(max(n // (ROUNDS * blocks), 1), CHUNK_ROWS)
+        self._slices = Slices(n, blocks)
         self._seen = 0
 
-    def update(self, x: Tensor) -> None:
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return len(self._parts)
+
+    @property
+    def parts(self) -> list[P]:
+        """Those that have points, to be read."""
+        return [part for part in self._parts if part.n > 0]
+
+    def update(self, x: Tensor, blocks: NDArray[np.int64] | None = None) -> None:
         """Deal points [n, d]; the blocks are the same however the stream is cut into chunks.
+
+        Args:
+            x: [n, d].
+            blocks: [n], the block of each point; without them they are dealt by slices.
 
         Raises:
             ValueError: the part refuses ``x``.
 
         """
-        start = 0
-        while start < len(x):
-            turn, within = divmod(self._seen, self._slice)
-            end = min(start + self._slice - within, len(x))
-            self._parts[self._block(turn)].update(x[start:end])
-            self._seen += end - start
-            start = end
+        if blocks is None:
+            blocks = self._slices.of(np.arange(self._seen, self._seen + len(x)))
+            self._seen += len(x)
+        for block in np.unique(blocks).tolist():
+            own = blocks == block
+            self._parts[block].update(x if own.all() else x[torch.from_numpy(own)])
 
     def total(self) -> P:
         """Return the part of all points, to be read: where there is one block, it is that block's."""
@@ -103,7 +109,7 @@ class Jackknife(Generic[P]):
         """Return the standard error of a statistic, in its units; None where ``scores`` has none."""
         return self.scores(lambda part: {"statistic": statistic(part)})["statistic"].se
 
-    def scores(self, statistics: Callable[[P], Mapping[str, Score]]) -> dict[str, Score]:
+    def scores(self, statistics: Callable[[P], Mapping[str, Score]], units: int | None = None) -> dict[str, Score]:
         """Return the statistics of all points, each with its standard error.
 
         The delete-m jackknife for blocks of unequal sizes (Busing, Meijer & van der Leeden 1999). For the mean of equal
@@ -111,24 +117,32 @@ class Jackknife(Generic[P]):
         smoothly with the points. A score has no standard error where there are fewer than ``FEWEST_FOR_SE`` points,
         which is two for each of ``BLOCKS``, or fewer than two blocks; nor where it is undefined for all points or
         without one of the blocks.
+
+        Args:
+            statistics: of the part of some points.
+            units: how many independent groups the points are, where they are fewer than the points.
+
         """
-        whole = statistics(self.total())
-        parts = [part for part in self._parts if part.n > 0]
+        left_out = map(statistics, self._left_out(self.parts, self._empty()))
+        return self.with_errors(statistics(self.total()), left_out, units)
+
+    def with_errors(
+        self, whole: Mapping[str, Score], left_out: Iterable[Mapping[str, Score]], units: int | None = None
+    ) -> dict[str, Score]:
+        """Return statistics of all points with their standard errors, given those without each of ``parts`` in turn.
+
+        For statistics that compare the blocks with each other; as ``scores`` otherwise.
+        """
+        parts = self.parts
         n = sum(part.n for part in parts)
-        if n < FEWEST_FOR_SE or len(parts) < 2:
+        if min(n, n if units is None else units) < FEWEST_FOR_SE or len(parts) < 2:
             return dict(whole)
         shares = [part.n / n for part in parts]
-        left = [statistics(rest) for rest in self._left_out(parts, self._empty())]
+        left = list(left_out)
         return {
-            name: replace(score, se=_standard_error(score, [rest[name] for rest in left], shares))
+            name: score.with_error(_parts(score, [rest[name] for rest in left], shares))
             for name, score in whole.items()
         }
-
-    def _block(self, turn: int) -> int:
-        """Return which block takes a slice."""
-        round_, place = divmod(turn, len(self._parts))
-        order = np.random.default_rng((SEED, round_ // 2)).permutation(len(self._parts))
-        return int(order[-1 - place if round_ % 2 else place])
 
     def _left_out(self, parts: Sequence[P], others: P) -> Iterator[P]:
         """Yield the merge of all parts but one, ``others`` with them, for each of the parts in their order.
@@ -149,12 +163,16 @@ class Jackknife(Generic[P]):
         return merged
 
 
-def _standard_error(whole: Score, left_out: Sequence[Score], shares: Sequence[float]) -> float | None:
-    """Return the standard error from the values without each block and the blocks' shares of the points."""
+def _parts(whole: Score, left_out: Sequence[Score], shares: Sequence[float]) -> tuple[float, ...]:
+    """Return what each block adds to the error, from the values without it and the blocks' shares of the points.
+
+    Their squares add up to that of the standard error. Of two statistics of the same blocks, the parts of the
+    difference are the differences of the parts.
+    """
     values = [score.value for score in left_out if score.value is not None]
     if whole.value is None or len(values) < len(left_out):
-        return None
+        return ()
     pseudo = [(whole.value - (1 - m) * value) / m for m, value in zip(shares, values, strict=True)]
     centre = sum(m * value for m, value in zip(shares, pseudo, strict=True))
-    squares = (m / (1 - m) * (value - centre) ** 2 for m, value in zip(shares, pseudo, strict=True))
-    return float((sum(squares) / len(values)) ** 0.5)
+    weights = [(m / (1 - m) / len(values)) ** 0.5 for m in shares]
+    return tuple(weight * (value - centre) for weight, value in zip(weights, pseudo, strict=True))

@@ -40,6 +40,13 @@ class Points(Protocol):
         """Return the label of each row, empty where it has none; None if no row has."""
         ...
 
+    def groups(self) -> Iterable[str] | None:
+        """Return the group of each row, equal for rows that depend on each other, empty where a row stands alone.
+
+        None where no groups are known: then exact duplicates are one.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -49,6 +56,8 @@ class Rows:
     """[n, d] of real numbers; of other types than float32 and float64 a chunk is converted at a time."""
     of_rows: Sequence[str] | None = None
     """The labels, n of them."""
+    in_groups: Sequence[str] | None = None
+    """The groups, n of them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.x, np.ndarray) or self.x.ndim != 2 or self.dtype not in (np.float32, np.float64):
@@ -57,8 +66,9 @@ class Rows:
                 f"Expected points as a numpy array [n, d] of numbers, got {kind}: give one point a row, of a torch "
                 "tensor x.numpy()."
             )
-        if self.of_rows is not None and len(self.of_rows) != self.n:
-            raise ValueError(f"Expected a label for each of {self.n} rows, got {len(self.of_rows)}: empty where none.")
+        for name, values in {"label": self.of_rows, "group": self.in_groups}.items():
+            if values is not None and len(values) != self.n:
+                raise ValueError(f"Expected a {name} for each of {self.n} rows, got {len(values)}: empty where none.")
 
     @property
     def n(self) -> int:
@@ -84,6 +94,10 @@ class Rows:
     def labels(self) -> Sequence[str] | None:
         """The labels that were given."""
         return self.of_rows
+
+    def groups(self) -> Sequence[str] | None:
+        """The groups that were given."""
+        return self.in_groups
 
 
 class Kept(NamedTuple):

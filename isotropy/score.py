@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 FEWEST_FOR_SE = 20
 """Points below which no standard error is told: it would be as good as unknown, or 0 where two happen to agree."""
@@ -17,6 +18,11 @@ class Score:
     reason: str | None = None
     se: float | None = None
     """Standard error of the value, in its units, where one is known."""
+    parts: tuple[float, ...] = ()
+    """What each block of rows adds to the error, where it comes from blocks: ``se`` is the root of their squares' sum.
+
+    Of two values of the same rows the error of the difference is that of the differences of their parts.
+    """
 
     @classmethod
     def within(cls, value: float, low: float, high: float) -> Score:
@@ -27,6 +33,10 @@ class Score:
         if math.isnan(value):
             return cls.undefined("It comes out as not a number: what it is made of is not finite, or too large.")
         return cls(float(min(max(value, low), high)))
+
+    def with_error(self, parts: Sequence[float]) -> Score:
+        """Return the same value with the error that the blocks' parts make; without parts it has none."""
+        return replace(self, se=math.hypot(*parts) if parts else None, parts=tuple(parts))
 
     @classmethod
     def undefined(cls, reason: str) -> Score:

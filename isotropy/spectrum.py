@@ -45,6 +45,11 @@ class Moments:
         """Number of dimensions."""
         return len(self.mean)
 
+    @property
+    def scatter(self) -> Tensor:
+        """Sum of (x - mean)(x - mean)^T over the points, float64 [d, d], to be read."""
+        return self._scatter
+
     def update(self, x: Tensor) -> None:
         """Add points [n, d] of any floating dtype.
 

@@ -146,7 +146,7 @@ def isoscore_unbiased(x: Tensor, groups: Tensor | None = None) -> Score:
         moments.update(x)
         return isoscore_unbiased_from_moments(moments)
     _, y = centre(x.cpu().double())
-    if (reason := _why_without_spread(y)) is not None:
+    if (reason := why_without_spread(y)) is not None:
         return Score.undefined(reason)
     y = y / y.abs().max()  # or products leave the range of float64
     return _score(*_by_pairs(y * ((n - 1) ** 0.5 / y.norm()), codes, sizes.double()), d)
@@ -157,17 +157,38 @@ def isoscore_unbiased_from_moments(moments: FourthMoments) -> Score:
 
     Also undefined for points so small, below about 1e-73, that their fourth powers leave float64.
     """
-    n, S = moments.n, moments.covariance()
-    if (reason := _why_too_few(n, moments.d)) is not None:
-        return Score.undefined(reason)
-    if (reason := _why_without_spread(S)) is not None:
-        return Score.undefined(reason)
+    return corrected_from_moments(moments)["isoscore_unbiased"]
+
+
+def corrected_from_moments(moments: FourthMoments) -> dict[str, Score]:
+    """Return the bias-corrected IsoScore and participation ratio of the points that the moments have seen, by slug."""
+    n, d, S = moments.n, moments.d, moments.covariance()
+    if (reason := _why_too_few(n, d) or why_without_spread(S)) is not None:
+        return corrected_scores(reason, d)
     if float(S.trace()) < 1e-146 * n:
-        return Score.undefined("The fourth powers of the points are too small for float64: scale the points up.")
+        return corrected_scores("The fourth powers of the points are too small for float64: scale the points up.", d)
     estimates = trace_estimates(moments)
     if not isfinite(sum(estimates)):
-        return Score.undefined("The fourth powers of the points are too large for float64: scale the points down.")
-    return _score(*estimates, moments.d)
+        return corrected_scores("The fourth powers of the points are too large for float64: scale the points down.", d)
+    return corrected_scores(estimates, d)
+
+
+def corrected_scores(found: tuple[float, float] | str, d: int) -> dict[str, Score]:
+    """Return the two bias-corrected scores by slug.
+
+    Args:
+        found: estimates of tr(S)^2 and tr(S S) in one unit, the square of the sample's trace or about it; or the reason
+            why there are none.
+        d: number of dimensions.
+
+    """
+    isoscore = Score.undefined(found) if isinstance(found, str) else _score(*found, d)
+    if isoscore.value is None:
+        reason = str(isoscore.reason).replace("bias-corrected IsoScore", "bias-corrected participation ratio")
+        ratio = Score.undefined(reason)
+    else:
+        ratio = Score(1 + (d - 1) * isoscore.value)
+    return {"isoscore_unbiased": isoscore, "participation_ratio_unbiased": ratio}
 
 
 def trace_estimates(moments: FourthMoments) -> tuple[float, float]:
@@ -276,7 +297,7 @@ def _why_too_few(n: int, d: int, kind: str = "points") -> str | None:
     return None
 
 
-def _why_without_spread(values: Tensor) -> str | None:
+def why_without_spread(values: Tensor) -> str | None:
     """Return why nothing can be said of a covariance or of centred points."""
     if not values.isfinite().all():
         return NOT_FINITE

@@ -29,7 +29,8 @@ def measurement(measure: str, value: Value, n: int = 400) -> Measurement:
     number, se = value if isinstance(value, tuple) else (value, None)
     status = MeasurementStatus.UNDEFINED if number is None else MeasurementStatus.OK
     reason = "All points are equal." if number is None else None
-    return Measurement(measure=measure, status=status, value=number, se=se, reason=reason, n=n)
+    resampled = None if se is None else {"parts": [se / 10**0.5] * 10, "at": {}}
+    return Measurement(measure=measure, status=status, value=number, se=se, resampled=resampled, reason=reason, n=n)
 
 
 def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **columns: Any) -> Embedding:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 ARRAY = "array"
 """What readers call the one array of an .npy file."""
-NAME, LABEL = "name", "label"
+NAME, LABEL, GROUP = "name", "label", "group"
 """Columns of a file that names and labels the rows of another."""
 LINES = 4096
 """Lines of a block."""

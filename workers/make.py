@@ -20,7 +20,7 @@ from isotropy.postprocess.methods import restore
 from isotropy.rows import finite_rows
 from workers.embeddings import fail, files_of, waiting
 from workers.files import fetch, keeping
-from workers.generated import ARRAY, LABEL, NAME, jsonl_file, npy_file
+from workers.generated import ARRAY, GROUP, LABEL, NAME, jsonl_file, npy_file
 from workers.points import open_embedding
 from workers.sessions import job_sessions
 
@@ -78,7 +78,8 @@ def _fitted(source: Embedding, judged: PostProcessing | None, settings: Settings
 
 def _store(read: Embedding, matrix: Matrix, fitted: Fitted, ledger: Ledger) -> Sequence[Job]:
     """Keep the files and have them inspected; nothing of them where nobody waits for them any more."""
-    given = {NAME: matrix.selection.names, LABEL: matrix.selection.labels}
+    selection = matrix.selection
+    given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups}
     chosen = {column: annotation for column, annotation in given.items() if annotation is not None}
     with keeping(ledger) as keep:
         vectors = keep(lambda: npy_file(matrix.n, matrix.d, matrix.dtype, images(matrix, fitted)))
@@ -88,7 +89,10 @@ def _store(read: Embedding, matrix: Matrix, fitted: Fitted, ledger: Ledger) -> S
                 return ()
             row.files = files_of((read.filename, vectors), *named)
             row.selection = Selection(
-                vectors=ARRAY, names=given[NAME] and NAME, labels=given[LABEL] and LABEL
+                vectors=ARRAY,
+                names=given[NAME] and NAME,
+                labels=given[LABEL] and LABEL,
+                groups=given[GROUP] and GROUP,
             ).model_dump()
             row.commit_when_inspected = True
             row.status = EmbeddingStatus.INSPECTING

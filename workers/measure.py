@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from functools import partial
+from hashlib import sha256
+from typing import Any
 
 from sqlalchemy import delete
 
@@ -11,12 +13,12 @@ from app.db.models import (
     EmbeddingStatus,
     FigureData,
     Measurement,
-    MeasurementStatus,
     ResultStatus,
     ZetaCurve,
 )
 from app.db.session import Sessions
 from app.db.types import utcnow
+from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
 from isotropy.cloud import Cloud, read_cloud
@@ -24,6 +26,7 @@ from isotropy.report import measure
 from isotropy.spectrum import scaled_identity
 from workers.embeddings import fail, waiting
 from workers.figure_data import figure_data
+from workers.found import columns_of
 from workers.points import open_embedding, values_of
 from workers.sessions import job_sessions
 from workers.zeta import zeta_lines
@@ -47,7 +50,7 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
             for slug, data in figure_data(cloud, partial(values_of, matrix, matrix.selection.names), SEED).items()
         ]
         rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
-        _store(sessions, embedding, cloud, rows)
+        _store(sessions, embedding, cloud, rows, _independent(cloud, matrix))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
         fail(error, sessions, embedding)
     return ()
@@ -55,19 +58,21 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
 
 def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
     """A row for every measure of the catalogue."""
-    return [
-        Measurement(
-            embedding_id=embedding_id,
-            measure=slug,
-            status=MeasurementStatus.UNDEFINED if found.score.value is None else MeasurementStatus.OK,
-            value=found.score.value,
-            se=found.score.se,
-            reason=found.score.reason,
-            n=found.n,
-            detail=found.detail,
-        )
-        for slug, found in measure(cloud).items()
-    ]
+    return [Measurement(embedding_id=embedding_id, **columns_of(slug, found)) for slug, found in measure(cloud).items()]
+
+
+def _independent(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
+    """What ``Embedding.independent`` holds."""
+    dealing = cloud.dealing
+    told: dict[str, Any] = {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key()}
+    if matrix.selection.names is None:
+        return told
+    in_order, in_any_order = sha256(), 0
+    for name in matrix.contents.values(matrix.selection.names):
+        own = sha256(name.encode()).digest()[:8]
+        in_order.update(own)
+        in_any_order += int.from_bytes(own)
+    return told | {"names": in_order.hexdigest()[:16], "names_in_any_order": f"{in_any_order % 2**64:016x}"}
 
 
 def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
@@ -80,7 +85,9 @@ def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
     ]
 
 
-def _store(sessions: Sessions, read: Embedding, cloud: Cloud, rows: Sequence[Base]) -> None:
+def _store(
+    sessions: Sessions, read: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
+) -> None:
     with sessions.begin() as session:
         if (embedding := waiting(session, read)) is None:
             return
@@ -91,5 +98,6 @@ def _store(sessions: Sessions, read: Embedding, cloud: Cloud, rows: Sequence[Bas
         session.add_all(rows)
         embedding.status = EmbeddingStatus.READY
         embedding.n_left_out = cloud.n_left_out
+        embedding.independent = independent
         embedding.measured_at = utcnow()
         embedding.error = None

@@ -13,7 +13,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 from torch import Tensor
 
-from app.db.models import Embedding, MeasurementStatus, PostProcessing, ResultStatus, StoredFile
+from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
 from app.db.postprocess import IN_USE, SEED, is_of
 from app.db.session import Sessions
 from app.errors import ConflictError, InvalidError
@@ -22,6 +22,7 @@ from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isotropy.cloud import read_cloud
+from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.held_out import HeldOut, held_out
@@ -30,6 +31,7 @@ from isotropy.report import Finding, measure
 from isotropy.rows import Rows
 from workers.failure import record
 from workers.files import keeping
+from workers.found import columns_of
 from workers.neighbours import K, first_named, named_neighbours
 from workers.points import draw_rows, open_embedding, values_of
 from workers.sessions import job_sessions
@@ -39,6 +41,7 @@ MOMENTS = (
     "isoscore",
     "isoscore_unbiased",
     "participation_ratio",
+    "participation_ratio_unbiased",
     "effective_rank",
     "mean_cosine",
     "mean_share",
@@ -68,11 +71,19 @@ class Drawn:
     points: Tensor
     names: list[str] | None
     labels: list[str] | None
+    groups: list[str] | None = None
 
     @cached_property
     def firsts(self) -> Tensor:
         """[n] int64, for each row the first that equals it."""
         return equal_rows(self.points)
+
+    @cached_property
+    def together(self) -> Tensor:
+        """[n] int64, equal for rows that are fitted on or held out together: of one group, or equal."""
+        if self.groups is None:
+            return self.firsts
+        return torch.from_numpy(group_numbers(self.groups))
 
 
 def post_process(postprocessing_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -109,32 +120,37 @@ def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
 
     """
     try:
-        return held_out(drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SEED, groups=drawn.firsts)
+        return held_out(drawn.points, lambda x: fit(method, x, **parameters), FRACTION, SEED, groups=drawn.together)
     except ValueError as error:
         raise InvalidError(str(error)) from error
 
 
 def results_of(trial: HeldOut, drawn: Drawn, before: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return what ``PostProcessing.results`` holds; ``before`` where it is known already."""
-    rows, labels = trial.held_out_rows, drawn.labels
-    of_rows = None if labels is None else [labels[row] for row in rows.tolist()]
+    labels, groups = (_of(annotation, trial.held_out_rows) for annotation in (drawn.labels, drawn.groups))
+    seen = _of(drawn.groups, trial.fit_rows)
     return {
         "rows": len(drawn.points),
         "distinct": len(torch.unique(drawn.firsts)),
         "fit_rows": len(trial.fit_rows),
         "seed": SEED,
-        "before": before or _found(trial.held_out.before, of_rows, MEASURED),
-        "after": _found(trial.held_out.after, of_rows, MEASURED),
-        "in_sample": _found(trial.in_sample.after, None, MOMENTS),
+        "before": before or _found(Rows(trial.held_out.before.numpy(), labels, groups), MEASURED),
+        "after": _found(Rows(trial.held_out.after.numpy(), labels, groups), MEASURED),
+        "in_sample": _found(Rows(trial.in_sample.after.numpy(), None, seen), MOMENTS),
         "neighbours": None if drawn.names is None else _neighbours(trial, drawn.names),
     }
+
+
+def _of(annotation: list[str] | None, rows: Tensor) -> list[str] | None:
+    return None if annotation is None else [annotation[row] for row in rows.tolist()]
 
 
 def _draw(embedding: Embedding, settings: Settings) -> Drawn:
     matrix = open_embedding(embedding, settings)
     points, rows = draw_rows(matrix, SEED)
-    names, labels = (values_of(matrix, one, rows) for one in (matrix.selection.names, matrix.selection.labels))
-    return Drawn(points, names, labels)
+    chosen = matrix.selection
+    names, labels, groups = (values_of(matrix, one, rows) for one in (chosen.names, chosen.labels, chosen.groups))
+    return Drawn(points, names, labels, groups)
 
 
 def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> dict[str, Any] | None:
@@ -149,25 +165,17 @@ def _known_before(embedding: Embedding, trial: HeldOut, sessions: Sessions) -> d
     before: dict[str, Any] = one.results["before"]
     # Trials of former versions, which held equal rows apart, do not say how many are distinct.
     same = "distinct" in one.results and (one.results["fit_rows"], one.results["seed"]) == (len(trial.fit_rows), SEED)
-    return before if same and set(before) == set(MEASURED) else None
+    told = all("resampled" in one for one in before.values())
+    return before if same and told and set(before) == set(MEASURED) else None
 
 
-def _found(x: Tensor, labels: list[str] | None, slugs: Sequence[str]) -> dict[str, Any]:
-    return {slug: _finding(slug, one) for slug, one in measure(read_cloud(Rows(x.numpy(), labels)), slugs).items()}
+def _found(points: Rows, slugs: Sequence[str]) -> dict[str, Any]:
+    return {slug: _finding(slug, one) for slug, one in measure(read_cloud(points), slugs).items()}
 
 
 def _finding(slug: str, found: Finding) -> dict[str, Any]:
     """A ``Measurement`` without its embedding; details that no figure shows are left out."""
-    value = found.score.value
-    return {
-        "measure": slug,
-        "status": MeasurementStatus.UNDEFINED if value is None else MeasurementStatus.OK,
-        "value": value,
-        "se": found.score.se,
-        "reason": found.score.reason,
-        "n": found.n,
-        "detail": found.detail if slug in DRAWN else None,
-    }
+    return columns_of(slug, found if slug in DRAWN else found._replace(detail=None))
 
 
 def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:

@@ -40,6 +40,10 @@ class Matrix:
         """Return the label of each row, n of them; None where none were chosen."""
         return self._values(self.selection.labels)
 
+    def groups(self) -> Iterator[str] | None:
+        """Return the group of each row, n of them; None where none were chosen."""
+        return None if self.selection.groups is None else self.contents.values(self.selection.groups)
+
     def _converted(self, block: Block) -> Block:
         with np.errstate(invalid="ignore"):  # NaN is counted by whoever looks at the values
             return np.ascontiguousarray(block, self.dtype)

@@ -15,6 +15,7 @@ class Selection(BaseModel):
 
     ``vectors`` is the name of an array or of a column of lists, or the names of columns of numbers, in order.
     A column that names or labels the rows is none of their coordinates, even if it is among those named.
+    Rows of one of the ``groups``, such as sentences of one document, depend on each other.
     ``transpose`` takes the columns of that matrix as the samples: "rows are samples" switched off.
     """
 
@@ -23,6 +24,7 @@ class Selection(BaseModel):
     vectors: str | list[str]
     names: str | None = None
     labels: str | None = None
+    groups: str | None = None
     transpose: bool = False
     quoting: Quoting | None = None
     """How the quotes of .tsv files are read; null for as they are meant (see ``app.formats.quoting``)."""
@@ -32,7 +34,7 @@ class Selection(BaseModel):
     def _without_annotations(cls, given: Any) -> Any:
         if not isinstance(given, dict) or not isinstance(given.get("vectors"), list):
             return given
-        annotations = given.get("names"), given.get("labels")
+        annotations = given.get("names"), given.get("labels"), given.get("groups")
         return {**given, "vectors": [column for column in given["vectors"] if column not in annotations]}
 
     def check(self, offer: Offer) -> None:
@@ -40,6 +42,7 @@ class Selection(BaseModel):
         n = self._check_array(offer) if offer.parts else self._check_columns(offer)
         self._check_annotation(offer, "names", self.names, n)
         self._check_annotation(offer, "labels", self.labels, n)
+        self._check_annotation(offer, "groups", self.groups, n)
 
     def _check_array(self, offer: Offer) -> int | None:
         """Return the number of samples of the chosen array."""

@@ -1,7 +1,6 @@
 """Measured embeddings beside a first one, the baseline: every measure of each, and how far it is from there."""
 
 from collections.abc import Iterable, Sequence
-from math import hypot
 from typing import NamedTuple
 
 from sqlalchemy import select
@@ -10,28 +9,14 @@ from sqlalchemy.orm import selectinload
 from app.context import Context
 from app.db.models import Embedding, Measurement
 from app.errors import InvalidError, NotFoundError
+from app.services.differences import Difference, difference
 from app.services.embeddings import require_measured
+from app.services.same_rows import NOT_PAIRED, Pairing, pairing
 from isotropy.catalog import MEASURES, Measure
 
 LEAST, MOST = 2, 8
-NORMAL_QUANTILE = 1.96
-"""Of 97.5 %: an interval this many standard errors to both sides holds the true value in 95 of 100 samples."""
 ROWS_A_DIMENSION = 10
 """With fewer, the bias of IsoScore is seen in its first digits."""
-
-
-class Difference(NamedTuple):
-    """A value less that of the baseline. The last three are None where one of the two has no standard error."""
-
-    value: float
-    se: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def excludes_zero(self) -> bool | None:
-        """Whether the 95 % interval does; None where there is no interval."""
-        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
 
 
 class Compared(NamedTuple):
@@ -55,24 +40,16 @@ class Compared(NamedTuple):
 def compare(embeddings: Sequence[Embedding]) -> list[Compared]:
     """Every measure that one of the embeddings has, in the catalogue's order; differences are to the first of them."""
     by_slug = [{one.measure: one for one in embedding.measurements} for embedding in embeddings]
+    paired = [pairing(one, embeddings[0], embeddings) is Pairing.PAIRED for one in embeddings]
     rows = []
     for slug, measure in MEASURES.items():
         found = [measured.get(slug) for measured in by_slug]
         if any(found):
-            differences = [difference(one, found[0]) for one in found[1:]]
+            differences = [
+                difference(one, found[0], same_rows=same) for one, same in zip(found[1:], paired[1:], strict=True)
+            ]
             rows.append(Compared(measure, found, [None, *differences]))
     return rows
-
-
-def difference(one: Measurement | None, baseline: Measurement | None) -> Difference | None:
-    """How far a value lies from the baseline's, by the standard errors of two independent samples."""
-    if one is None or baseline is None or one.value is None or baseline.value is None:
-        return None
-    value = one.value - baseline.value
-    if one.se is None or baseline.se is None:
-        return Difference(value)
-    se = hypot(one.se, baseline.se)
-    return Difference(value, se, value - NORMAL_QUANTILE * se, value + NORMAL_QUANTILE * se)
 
 
 def cautions(embeddings: Sequence[Embedding]) -> list[str]:
@@ -94,9 +71,10 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
             "are not of one scale."
         )
     found += [
-        f"{', '.join(names[one.id] for one in group)} are of the same rows, whose differences are usually surer than "
-        "the intervals say."
-        for group in _of_the_same_rows(embeddings)
+        f"{names[one.id]} and {names[embeddings[0].id]} hold the same rows, {why}. Their intervals are those of "
+        "independent rows, usually wider than they need be."
+        for one in embeddings[1:]
+        if (why := NOT_PAIRED.get(pairing(one, embeddings[0], embeddings)))
     ]
     found += [
         f"{names[one.id]} was fitted on {one.provenance['fit_rows']:,} of its {rows[one.id]:,} rows, which flatters "
@@ -105,18 +83,6 @@ def cautions(embeddings: Sequence[Embedding]) -> list[str]:
         if one.provenance and "fit_rows" in one.provenance
     ]
     return found
-
-
-def _of_the_same_rows(embeddings: Sequence[Embedding]) -> list[list[Embedding]]:
-    """Those that are layers of one encoding, or made of one source, or one of the other."""
-    by_id = {one.id: one for one in embeddings}
-    groups: dict[str, list[Embedding]] = {}
-    for one in embeddings:
-        origin = one
-        while origin.source_id in by_id:
-            origin = by_id[origin.source_id]
-        groups.setdefault(origin.encoding_id or origin.source_id or origin.id, []).append(one)
-    return [group for group in groups.values() if len(group) > 1]
 
 
 def in_order_of_making(embeddings: Iterable[Embedding]) -> list[Embedding]:

@@ -18,16 +18,17 @@ MAX_QUERY_CHARACTERS = 200
 
 Sort = Literal[
     "name", "-name", "created", "-created", "n", "-n", "d", "-d",
-    "isoscore", "-isoscore", "mean_cosine", "-mean_cosine",
+    "isoscore_unbiased", "-isoscore_unbiased", "isoscore", "-isoscore", "mean_cosine", "-mean_cosine",
 ]  # fmt: skip
 """By what to sort; with a minus from the greatest, last or newest. What has no such value comes last."""
 
-ISOSCORE, MEAN_COSINE = aliased(Measurement), aliased(Measurement)
+CORRECTED, ISOSCORE, MEAN_COSINE = aliased(Measurement), aliased(Measurement), aliased(Measurement)
 KEYS: dict[str, ColumnElement[Any]] = {
     "name": func.lower(Embedding.name),
     "created": Embedding.created_at.expression,
     "n": Embedding.n.expression,
     "d": Embedding.d.expression,
+    "isoscore_unbiased": CORRECTED.value.expression,
     "isoscore": ISOSCORE.value.expression,
     "mean_cosine": MEAN_COSINE.value.expression,
 }
@@ -49,9 +50,10 @@ class Search:
 
 
 class Listed(NamedTuple):
-    """An embedding in a list, with the two numbers that are shown there."""
+    """An embedding in a list, with the numbers that it can be sorted by."""
 
     embedding: Embedding
+    isoscore_unbiased: float | None
     isoscore: float | None
     mean_cosine: float | None
 
@@ -95,12 +97,13 @@ def newest_measured(context: Context, limit: int) -> list[Embedding]:
         )
 
 
-def _rows() -> Select[Embedding, float | None, float | None]:
+def _rows() -> Select[Embedding, float | None, float | None, float | None]:
     def of(alias: type[Measurement], measure: str) -> ColumnElement[bool]:
         return and_(alias.embedding_id == Embedding.id, alias.measure == measure)
 
     return (
-        select(Embedding, ISOSCORE.value, MEAN_COSINE.value)
+        select(Embedding, CORRECTED.value, ISOSCORE.value, MEAN_COSINE.value)
+        .outerjoin(CORRECTED, of(CORRECTED, "isoscore_unbiased"))
         .outerjoin(ISOSCORE, of(ISOSCORE, "isoscore"))
         .outerjoin(MEAN_COSINE, of(MEAN_COSINE, "mean_cosine"))
         .options(lazyload(Embedding.files), defer(Embedding.inspection))

@@ -5,10 +5,22 @@ Standard library only, so that a web process can show it without torch.
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.directions import OUTLIER_RULES
-from isotropy.catalog.measure import Group, Measure
+from isotropy.catalog.measure import Compared, Error, Group, Measure
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
 
-__all__ = ["GROUPS", "MEASURES", "METHODS", "OUTLIER_RULES", "Group", "Measure", "Method", "Parameter", "measures_of"]
+__all__ = [
+    "GROUPS",
+    "MEASURES",
+    "METHODS",
+    "OUTLIER_RULES",
+    "Compared",
+    "Error",
+    "Group",
+    "Measure",
+    "Method",
+    "Parameter",
+    "measures_of",
+]
 
 GROUPS: dict[Group, str] = {
     "spread": "Spread of the variance",

@@ -45,6 +45,8 @@ MEASURES = (
         pitfall="Measures the mean, not the covariance, and a few rogue dimensions can decide it.",
         citation=f"{ETHAYARAJH_2019} On rogue dimensions: {TIMKEY_2021}",
         higher_means="less isotropic",
+        error="population",
+        compared="at any n",
     ),
     Measure(
         slug="mean_share",
@@ -58,6 +60,9 @@ MEASURES = (
         pitfall="Long points count more; read it beside IsoScore, which sees only what this leaves out.",
         citation=MU_2018,
         higher_means="less isotropic",
+        error="sample",
+        bias="High by about (1 − value)/n.",
+        compared="at equal n",
     ),
     Measure(
         slug="anisotropy_raw",
@@ -72,6 +77,9 @@ MEASURES = (
         pitfall="With k = 1 the strongest direction is mostly the mean.",
         citation=RAZZHIGAEV_2024,
         higher_means="less isotropic",
+        error="sample",
+        bias="High unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="anisotropy_centred",
@@ -86,6 +94,9 @@ MEASURES = (
         pitfall="One number of a whole spectrum; few points make the leading shares too large.",
         citation=f"{RAZZHIGAEV_2024} With k = 1 also: {ETHAYARAJH_2019}",
         higher_means="less isotropic",
+        error="sample",
+        bias="High unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="activation_profile",

@@ -26,6 +26,13 @@ covariance of the points fitted on. `isotropy.postprocess.held_out` judges each 
 """
 
 
+COMPARED = {
+    "never": "no interval",
+    "at equal n": "an interval between equal numbers of rows",
+    "at any n": "an interval between any numbers of rows",
+}
+
+
 def document() -> str:
     """Return the page: its contents, every measure under the heading of its group, every method of post-processing."""
     groups = [(heading, measures) for group, heading in GROUPS.items() if (measures := measures_of(group))]
@@ -59,6 +66,12 @@ def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
     yield "Range", f"`{measure.range}`"
     if measure.higher_means != "neither":
         yield "Higher means", measure.higher_means
+    if measure.bias:
+        yield "Bias", _escaped(measure.bias)
+    if measure.corrected:
+        yield "Bias-corrected form", f"`{measure.corrected}`"
+    yield "Error", _escaped(measure.error_told)
+    yield "Differences", COMPARED[measure.compared]
     yield "How it misleads", _escaped(measure.pitfall)
     yield "Source", _escaped(measure.citation)
 

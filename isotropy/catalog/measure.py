@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+Error = Literal["none", "population", "sample"]
+Compared = Literal["never", "at equal n", "at any n"]
 Group = Literal["spread", "directions", "neighbours", "topology", "labels"]
 
 
@@ -30,6 +32,20 @@ class Measure:
     pitfall: str
     citation: str
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
+    error: Error = "none"
+    """What ± is: of an estimate of the population's value, so that an interval holds that value; or how far the value
+    of another sample of as many rows would lie, where the measure is biased; or there is none."""
+    bias: str = ""
+    """How the number of rows moves the value; empty where it does not, or where that is not known."""
+    corrected: str = ""
+    """Slug of the bias-corrected form that stands for it wherever the rows are a sample."""
+    compared: Compared = "never"
+    """Between which embeddings a difference has an interval."""
+
+    @property
+    def error_told(self) -> str:
+        """What ± is, in a sentence."""
+        return ERRORS[self.error] if not self.corrected else OF_THESE_ROWS
 
     def ends(self, n: int, d: int) -> tuple[float, float] | None:
         """Return the ends of ``range`` for n points in d dimensions; None where one is infinite, or both are one."""
@@ -37,6 +53,14 @@ class Measure:
             return None
         low, high = self.bounds(n, d)
         return (low, high) if low < high else None
+
+
+ERRORS: dict[Error, str] = {
+    "none": "The value has no ±.",
+    "population": "± is the standard error of an estimate of the population's value.",
+    "sample": "± is how much the value varies between samples of this size. It does not cover the bias.",
+}
+OF_THESE_ROWS = "The value describes these rows only. It has no ±: read the bias-corrected form for the population."
 
 
 def between(low: float, high: float) -> Callable[[int, int], tuple[float, float]]:

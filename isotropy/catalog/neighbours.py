@@ -10,8 +10,6 @@ from isotropy.catalog.sources import (
     RADOVANOVIC_2010,
 )
 
-TOO_SMALL = "± takes points as independent and is 1.1 to 1.4 times too small"
-
 MEASURES = (
     Measure(
         slug="twonn",
@@ -21,10 +19,12 @@ MEASURES = (
         range="(0, ∞)",
         formula="slope through 0 of −ln(1 − F(μ)) on ln μ, μ = r₂/r₁, the greatest tenth of the μ discarded",
         meaning="How many coordinates tell neighbouring points apart, on however curved a surface; of distinct rows.",
-        pitfall="Too low where the dimension is high and points are few; noise and near duplicates move it; "
-        f"{TOO_SMALL}.",
+        pitfall="Too low where the dimension is high and points are few; noise and near duplicates move it.",
         citation=FACCO_2017,
         higher_means="neither",
+        error="sample",
+        bias="Low for few rows, most of all where the dimension is high.",
+        compared="at equal n",
     ),
     Measure(
         slug="twonn_mle",
@@ -34,9 +34,12 @@ MEASURES = (
         range="(0, ∞)",
         formula="(n − 1) / Σ ln μ, μ = r₂/r₁, nothing discarded",
         meaning="TwoNN's dimension from all distinct rows: steadier than the fitted line where its model holds.",
-        pitfall=f"A few points with a far second neighbour lower it: compare it with the fitted line; {TOO_SMALL}.",
+        pitfall="A few points with a far second neighbour lower it: compare it with the fitted line.",
         citation=f"{DENTI_2022} The model: {FACCO_2017}",
         higher_means="neither",
+        error="sample",
+        bias="Low for few rows, most of all where the dimension is high.",
+        compared="at equal n",
     ),
     Measure(
         slug="levina_bickel",
@@ -46,10 +49,12 @@ MEASURES = (
         range="(0, ∞)",
         formula="1 / mean of Σ_j ln(T_k/T_j) / (k − 1), T_j a point's distance to its j-th neighbour, k = 10",
         meaning="Intrinsic dimension at the scale of the k nearest of the distinct rows, steadier than from two.",
-        pitfall="Depends on k, and too low where the dimension is high: a greater k sees curvature and edges; "
-        f"{TOO_SMALL}.",
+        pitfall="Depends on k, and too low where the dimension is high: a greater k sees curvature and edges.",
         citation=f"{LEVINA_2004} The inverses averaged: {MACKAY_2005}",
         higher_means="neither",
+        error="sample",
+        bias="Low for few rows, most of all where the dimension is high.",
+        compared="at equal n",
     ),
     Measure(
         slug="hubness",

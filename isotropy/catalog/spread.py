@@ -19,6 +19,23 @@ from isotropy.catalog.sources import (
 
 MEASURES = (
     Measure(
+        slug="isoscore_unbiased",
+        group="spread",
+        name="IsoScore, bias-corrected",
+        symbol="IsoScore unbiased",
+        range="(−∞, ∞), about [0, 1]",
+        formula="(tr(S)² / tr(S S) − 1) / (d − 1), both traces by U-statistics over four distinct rows",
+        meaning="What IsoScore would be with unlimited rows.",
+        pitfall=(
+            "May leave [0, 1], being an estimate, and below about 8 rows it may be anything; rows, or their groups, "
+            "must be independent, and a bias of order 1/n is left."
+        ),
+        citation=f"{CHEN_2010} {HIMENO_2014} {CHUN_2026} IsoScore: {RUDMAN_2022}",
+        higher_means="more isotropic",
+        error="population",
+        compared="at any n",
+    ),
+    Measure(
         slug="isoscore",
         group="spread",
         name="IsoScore",
@@ -30,21 +47,8 @@ MEASURES = (
         pitfall="Biased low unless n is many times d; does not see the mean of the points.",
         citation=RUDMAN_2022,
         higher_means="more isotropic",
-    ),
-    Measure(
-        slug="isoscore_unbiased",
-        group="spread",
-        name="IsoScore, bias-corrected",
-        symbol="IsoScore unbiased",
-        range="(−∞, ∞), about [0, 1]",
-        formula="(tr(S)² / tr(S S) − 1) / (d − 1), both traces by U-statistics over four distinct rows",
-        meaning="An estimate of the IsoScore that very many such points would have; it takes at least four.",
-        pitfall=(
-            "May leave [0, 1], being an estimate, and below about 8 rows it may be anything; rows must be independent, "
-            "and a bias of order 1/n is left."
-        ),
-        citation=f"{CHEN_2010} {HIMENO_2014} {CHUN_2026} IsoScore: {RUDMAN_2022}",
-        higher_means="more isotropic",
+        bias="Low unless n is many times d.",
+        corrected="isoscore_unbiased",
     ),
     Measure(
         slug="isoscore_star",
@@ -62,6 +66,22 @@ MEASURES = (
         ),
         citation=RUDMAN_2024,
         higher_means="more isotropic",
+        bias="Low unless n is many times d.",
+        corrected="isoscore_unbiased",
+    ),
+    Measure(
+        slug="participation_ratio_unbiased",
+        group="spread",
+        name="Participation ratio, bias-corrected",
+        symbol="PR unbiased",
+        range="(−∞, ∞), about [1, d]",
+        formula="tr(S)² / tr(S S), both traces by U-statistics over four distinct rows",
+        meaning="What the participation ratio would be with unlimited rows.",
+        pitfall="May leave [1, d], being an estimate; rows, or their groups, must be independent.",
+        citation=f"{CHEN_2010} {HIMENO_2014} {CHUN_2026} Participation ratio: {GAO_2017}",
+        higher_means="more isotropic",
+        error="population",
+        compared="at any n",
     ),
     Measure(
         slug="participation_ratio",
@@ -75,6 +95,8 @@ MEASURES = (
         pitfall="Biased low unless n is many times d, as IsoScore, of which it is the unscaled form.",
         citation=GAO_2017,
         higher_means="more isotropic",
+        bias="Low unless n is many times d.",
+        corrected="participation_ratio_unbiased",
     ),
     Measure(
         slug="effective_rank",
@@ -88,6 +110,9 @@ MEASURES = (
         pitfall="Small directions count for much, noise included; other authors do not centre, or weigh by λ.",
         citation=ROY_2007,
         higher_means="more isotropic",
+        error="sample",
+        bias="Low unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="effective_rank_lambda",
@@ -101,6 +126,9 @@ MEASURES = (
         pitfall="Lower than by singular values: compare only values of one kind. Biased low for few points.",
         citation=ROY_2007,
         higher_means="more isotropic",
+        error="sample",
+        bias="Low unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="rankme",
@@ -114,6 +142,9 @@ MEASURES = (
         pitfall="The mean counts as a direction, mostly the first; n should be many times d.",
         citation=GARRIDO_2023,
         higher_means="more isotropic",
+        error="sample",
+        bias="Low unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="stable_rank",
@@ -127,6 +158,9 @@ MEASURES = (
         pitfall="One over the first centred anisotropy: says nothing of how the rest is spread.",
         citation=RUDELSON_2007,
         higher_means="more isotropic",
+        error="sample",
+        bias="Low unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="alpha_req",
@@ -139,6 +173,9 @@ MEASURES = (
         pitfall="Depends on the window of ranks, which the paper does not name; this is that of its code.",
         citation=f"{AGRAWAL_2022} The fit: {STRINGER_2019}",
         higher_means="less isotropic",
+        error="sample",
+        bias="High unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="explained_variance",
@@ -153,6 +190,9 @@ MEASURES = (
         pitfall="Depends on k and on d; few points make the leading shares too large.",
         citation=JOLLIFFE_2002,
         higher_means="less isotropic",
+        error="sample",
+        bias="High unless n is many times d.",
+        compared="at equal n",
     ),
     Measure(
         slug="spectrum",
@@ -166,5 +206,8 @@ MEASURES = (
         pitfall="From few points the large eigenvalues come out too large and the small ones too small.",
         citation=MU_2018,
         higher_means="neither",
+        error="sample",
+        bias="High unless n is many times d.",
+        compared="at equal n",
     ),
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from isotropy.activation import activation_profile
-from isotropy.anisotropy import anisotropy
 from isotropy.cloud import Cloud
 from isotropy.cosine import CosineMoments, cosine_histogram
-from isotropy.report.finding import Finding, Measuring, many
-from isotropy.report.spread import of_moments
+from isotropy.report.finding import Finding, Measuring
+from isotropy.report.spread import list_of_spectrum, of_moments
 from isotropy.score import Score
 from isotropy.uniformity import T, uniformity
 
@@ -21,9 +19,8 @@ HISTOGRAM_ROWS = 2000
 
 
 def _mean_cosine(cloud: Cloud) -> Finding:
-    se = cloud.cosine_blocks.standard_error(CosineMoments.mean_cosine)
-    score = replace(cloud.cosines.mean_cosine(), se=se)
-    return Finding(score, cloud.cosines.n, {"zero_rows": cloud.cosines.zero_rows})
+    scores = cloud.cosine_blocks.scores(lambda part: {"mean": part.mean_cosine()}, cloud.dealing.groups)
+    return Finding(scores["mean"], cloud.cosines.n, {"zero_rows": cloud.cosines.zero_rows})
 
 
 def _rogue_dimensions(cloud: Cloud) -> Finding:
@@ -33,10 +30,6 @@ def _rogue_dimensions(cloud: Cloud) -> Finding:
     greatest = rogue.contributions.argsort(descending=True)[:DIRECTIONS].tolist()
     dimensions = [{"dimension": i, "value": contributions[i]} for i in greatest]
     return Finding(rogue.score, cloud.cosines.n, {"contributions": contributions, "dimensions": dimensions})
-
-
-def _anisotropy(cloud: Cloud, eigenvalues: Tensor) -> Finding:
-    return many(anisotropy(eigenvalues, min(DIRECTIONS, cloud.d)), cloud.n)
 
 
 def _uniformity(cloud: Cloud) -> Finding:
@@ -82,8 +75,8 @@ MEASURES: dict[str, Measuring] = {
     "mean_cosine": _mean_cosine,
     "rogue_dimensions": _rogue_dimensions,
     "mean_share": of_moments("mean_share"),
-    "anisotropy_raw": lambda cloud: _anisotropy(cloud, cloud.energies),
-    "anisotropy_centred": lambda cloud: _anisotropy(cloud, cloud.eigenvalues),
+    "anisotropy_raw": list_of_spectrum("anisotropy_raw"),
+    "anisotropy_centred": list_of_spectrum("anisotropy_centred"),
     "partition": lambda cloud: Finding(cloud.partition.isotropy(), cloud.n),
     "partition_log": lambda cloud: Finding(cloud.partition.log_isotropy(), cloud.n),
     "uniformity": _uniformity,

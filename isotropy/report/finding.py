@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from isotropy.cloud import Cloud
@@ -17,6 +18,8 @@ class Finding(NamedTuple):
     """Rows behind the score: fewer than the cloud's where it was made from a sample."""
     detail: dict[str, Any] | None = None
     """Lists and settings; nothing where the score is undefined. A measure that is a list has it in "values"."""
+    at_sizes: Mapping[int, Score] = MappingProxyType({})
+    """Scores of the first 500, 1,000, ... of the rows, where a measure depends on their number."""
 
     @property
     def value(self) -> float | list[float | None] | None:
@@ -28,6 +31,9 @@ class Finding(NamedTuple):
 Measuring = Callable[[Cloud], Finding]
 
 
-def many(scores: tuple[Score, ...], n: int) -> Finding:
+def many(scores: Sequence[Score], n: int) -> Finding:
     """Return the finding of a measure that is a list, headed by the first."""
-    return Finding(scores[0], n, {"values": [score.value for score in scores]})
+    detail: dict[str, Any] = {"values": [score.value for score in scores]}
+    if any(score.se is not None for score in scores):
+        detail["se"] = [score.se for score in scores]
+    return Finding(scores[0], n, detail)

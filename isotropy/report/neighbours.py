@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from isotropy.cloud import NEIGHBOURS, Cloud
 from isotropy.hubness import hubness
 from isotropy.intrinsic import levina_bickel, twonn, twonn_mle
+from isotropy.neighbours import Neighbours
 from isotropy.report.finding import Finding, Measuring
+from isotropy.score import Score
 
 DISCARD = 0.1
 
@@ -13,15 +18,20 @@ DISCARD = 0.1
 def _twonn(cloud: Cloud) -> Finding:
     fit = twonn(cloud.neighbours, DISCARD)
     points = {"log_mu": fit.log_mu.tolist(), "minus_log_survival": fit.minus_log_survival.tolist()}
-    return Finding(fit.dimension, len(cloud.neighbours.indices), {"discard": DISCARD, **points})
+    return _dimension(cloud, lambda found: twonn(found, DISCARD).dimension, {"discard": DISCARD, **points})
 
 
 def _twonn_mle(cloud: Cloud) -> Finding:
-    return Finding(twonn_mle(cloud.neighbours), len(cloud.neighbours.indices))
+    return _dimension(cloud, twonn_mle)
 
 
 def _levina_bickel(cloud: Cloud) -> Finding:
-    return Finding(levina_bickel(cloud.neighbours, NEIGHBOURS), len(cloud.neighbours.indices), {"k": NEIGHBOURS})
+    return _dimension(cloud, lambda found: levina_bickel(found, NEIGHBOURS), {"k": NEIGHBOURS})
+
+
+def _dimension(cloud: Cloud, measure: Callable[[Neighbours], Score], detail: dict[str, Any] | None = None) -> Finding:
+    near = cloud.neighbourhoods
+    return Finding(near.score(measure), len(near.whole.indices), detail, near.at_sizes(measure))
 
 
 def _hubness(cloud: Cloud) -> Finding:

@@ -11,8 +11,8 @@ from sqlalchemy import event
 from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
 from tests.embedding_rows import add
 
-FIRST = {"isoscore": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
-SECOND = {"isoscore": (0.7, 0.04), "mean_cosine": (0.26, 0.01), "stable_rank": 3.0}
+FIRST = {"isoscore_unbiased": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
+SECOND = {"isoscore_unbiased": (0.7, 0.04), "mean_cosine": (0.26, 0.01), "stable_rank": 3.0}
 
 
 @pytest.fixture
@@ -29,17 +29,18 @@ def test_the_api_answers_values_and_differences_to_the_first(client, pair):
     assert [one["name"] for one in answer["embeddings"]] == ["first", "<second>"]
     assert answer["cautions"] == []
     measures = {one["measure"]: one for one in answer["measures"]}
-    assert list(measures) == ["isoscore", "stable_rank", "mean_cosine"]
-    isoscore = measures["isoscore"]
+    assert list(measures) == ["isoscore_unbiased", "stable_rank", "mean_cosine"]
+    isoscore = measures["isoscore_unbiased"]
     assert [(one["value"], one["se"], one["n"]) for one in isoscore["found"]] == [(0.5, 0.03, 400), (0.7, 0.04, 400)]
     assert isoscore["differences"][0] is None
     assert isoscore["differences"][1] == {
-        "value": pytest.approx(0.2), "se": pytest.approx(0.05), "low": pytest.approx(0.102),
-        "high": pytest.approx(0.298), "excludes_zero": True,
+        "value": pytest.approx(0.2), "se": pytest.approx(0.05), "low": pytest.approx(0.2 - 2.2622 * 0.05),
+        "high": pytest.approx(0.2 + 2.2622 * 0.05), "excludes_zero": True, "paired": False, "n": None, "reason": "",
     }  # fmt: skip
     assert measures["mean_cosine"]["differences"][1]["excludes_zero"] is False
     assert measures["stable_rank"]["differences"][1] == {
-        "value": 1, "se": None, "low": None, "high": None, "excludes_zero": None,
+        "value": 1, "se": None, "low": None, "high": None, "excludes_zero": None, "paired": False, "n": None,
+        "reason": "One of the two has no standard error, which takes enough independent rows.",
     }  # fmt: skip
     turned = client.get(f"/api/compare?{query(reversed(pair))}").json()
     assert turned["measures"][0]["differences"][1]["value"] == pytest.approx(-0.2)
@@ -47,10 +48,10 @@ def test_the_api_answers_values_and_differences_to_the_first(client, pair):
 
 def test_the_page_says_in_words_what_differs(client, pair):
     page = " ".join(client.get(f"/compare?{query(pair)}").text.split())
-    assert '+0.200 <small>(+0.102 to +0.298)</small></span> <small class="apart">differs</small>' in page
-    assert '+0.0100 <small>(−0.0177 to +0.0377)</small></span> <small class="">may be equal</small>' in page
+    assert '+0.200 <small>(+0.0869 to +0.313)</small></span> <small class="apart">differs</small>' in page
+    assert '+0.0100 <small>(−0.0220 to +0.0420)</small></span> <small class="">may be equal</small>' in page
     assert "+1.00 <small>no interval</small>" in page
-    assert "1 of 3 have an interval that excludes 0. 1 have no interval" in page
+    assert "1 of 3 have an interval that excludes 0. 1 have no interval." in page
     assert "&lt;second&gt;" in page
     shown = html.unescape(page)
     assert f'href="/compare?{query(reversed(pair))}">make baseline' in shown
@@ -59,7 +60,7 @@ def test_the_page_says_in_words_what_differs(client, pair):
 
 def test_only_what_differs_is_shown_where_that_is_asked_for(client, pair):
     table = client.get(f"/compare?{query(pair, show='differing')}").text.partition('id="comparison"')[2]
-    assert "/measures#isoscore" in table
+    assert "/measures#isoscore_unbiased" in table
     assert "/measures#mean_cosine" not in table
     assert "/measures#stable_rank" not in table
     same = client.get(f"/compare?{query(pair[::-1], show='differing')}").text
@@ -74,7 +75,7 @@ def test_what_cannot_be_told_apart_says_so(client, context, pair):
 def test_where_nothing_has_an_interval_nothing_is_said_to_be_equal(client, context):
     ids = [add(context, name, {"isoscore": value}) for name, value in (("one", 0.5), ("other", 0.7))]
     page = client.get(f"/compare?{query(ids, show='differing')}").text
-    assert "No difference has an interval, because values or standard errors are missing" in page
+    assert "No difference has an interval: nothing here tells" in page
     assert "cannot be told apart" not in page
 
 
@@ -107,7 +108,7 @@ def test_the_csv_has_every_value_and_difference(client, pair):
     lines = list(csv.DictReader(io.StringIO(answer.text)))
     assert len(lines) == 6
     assert (lines[0]["measure"], lines[0]["id"], lines[0]["value"], lines[0]["difference"]) == (
-        "isoscore", pair[0], "0.5", "",
+        "isoscore_unbiased", pair[0], "0.5", "",
     )  # fmt: skip
     assert float(lines[1]["difference_se"]) == pytest.approx(0.05)
     assert (lines[1]["embedding"], lines[1]["excludes_zero"]) == ("<second>", "True")

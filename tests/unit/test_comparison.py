@@ -15,30 +15,42 @@ def row_of(slug, *values):
 
 
 def test_a_difference_has_the_error_of_two_independent_samples():
-    row = row_of("isoscore", (0.5, 0.03), (0.7, 0.04))
+    row = row_of("mean_cosine", (0.5, 0.03), (0.7, 0.04))
     baseline, one = row.differences
     assert baseline is None
     assert one.value == pytest.approx(0.2)
     assert one.se == pytest.approx(0.05)
-    assert (one.low, one.high) == pytest.approx((0.102, 0.298))
+    assert (one.low, one.high) == pytest.approx((0.2 - 2.2622 * 0.05, 0.2 + 2.2622 * 0.05))
     assert one.excludes_zero is True
     assert (row.differs, row.judged) == (True, True)
 
 
-@pytest.mark.parametrize(("value", "excludes"), [(0.59, False), (0.6, True), (0.41, False), (0.4, True)])
+@pytest.mark.parametrize(("value", "excludes"), [(0.61, False), (0.62, True), (0.39, False), (0.38, True)])
 def test_an_interval_that_reaches_zero_does_not_exclude_it(value, excludes):
-    row = row_of("isoscore", (0.5, 0.03), (value, 0.04))
+    row = row_of("mean_cosine", (0.5, 0.03), (value, 0.04))
     assert row.differences[1].excludes_zero is excludes
     assert row.differs is excludes
 
 
 @pytest.mark.parametrize("other", [0.7, (0.7, None)])
 def test_without_a_standard_error_on_both_sides_there_is_no_interval(other):
-    row = row_of("isoscore", (0.5, 0.03), other)
+    row = row_of("mean_cosine", (0.5, 0.03), other)
     assert row.differences[1].value == pytest.approx(0.2)
-    assert row.differences[1][1:] == (None, None, None)
+    assert row.differences[1][1:4] == (None, None, None)
     assert row.differences[1].excludes_zero is None
     assert (row.differs, row.judged) == (False, False)
+
+
+def test_the_same_rows_are_compared_pair_by_pair():
+    dealt = {"by": "rows", "groups": 400, "blocks": "b"}
+    found = {"mean_cosine": (0.5, 0.03)}
+    raw = embedding(id="1", found=found, independent=dealt)
+    made = embedding(id="2", found={"mean_cosine": (0.51, 0.03)}, source_id="1", independent=dealt)
+    (row,) = compare([raw, made])
+    assert row.differences[1].paired
+    assert row.differences[1].se == pytest.approx(0)
+    (row,) = compare([raw, embedding(id="3", found={"mean_cosine": (0.51, 0.03)}, independent=dealt)])
+    assert not row.differences[1].paired
 
 
 @pytest.mark.parametrize("values", [(None, (0.5, 0.1)), ((0.5, 0.1), None)])
@@ -72,20 +84,25 @@ def test_other_dimensions_are_minded():
     assert caution.startswith("Numbers of dimensions differ (8, 16):")
 
 
-def test_rows_before_and_after_processing_are_minded():
+def test_the_same_rows_that_cannot_be_paired_are_minded():
     raw, white = embedding("raw", id="1"), embedding("white", id="2", source_id="1")
-    told = " are of the same rows, whose differences are usually surer than the intervals say."
-    assert cautions([raw, white]) == [f"raw, white{told}"]
-    assert cautions([white, embedding("centred", id="3", source_id="1")]) == [f"white, centred{told}"]
-    assert cautions([raw, white, embedding("twice", id="4", source_id="2")]) == [f"raw, white, twice{told}"]
+    (caution,) = cautions([raw, white])
+    assert caution.startswith("white and raw hold the same rows, but an earlier version measured one of them")
+    dealt = {"by": "rows", "groups": 400, "blocks": "b"}
+    raw.independent = white.independent = dealt
+    assert cautions([raw, white]) == []
+    white.independent = dealt | {"blocks": "c"}
+    assert "duplicates, in groups or left out" in cautions([raw, white])[0]
     assert cautions([white, embedding("other", id="3")]) == []
 
 
-def test_layers_of_one_encoding_are_minded_once_and_so_is_what_was_made_of_them():
-    layers = [embedding(f"layer {layer}", id=f"{layer}", encoding_id="e", layer=layer) for layer in range(3)]
-    made = embedding("made", id="4", source_id="1")
-    (caution,) = cautions([*layers, made, embedding("of another", id="5", encoding_id="f")])
-    assert caution.startswith("layer 0, layer 1, layer 2, made are of the same rows")
+def test_the_same_names_in_another_order_are_minded():
+    def named(name, in_order):
+        dealt = {"by": "rows", "groups": 400, "blocks": "b", "names": in_order, "names_in_any_order": "s"}
+        return embedding(name, id=name, independent=dealt)
+
+    (caution,) = cautions([named("a", "x"), named("b", "y")])
+    assert "in another order" in caution
 
 
 def test_rows_that_a_method_was_fitted_on_are_minded():

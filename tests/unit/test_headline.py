@@ -46,7 +46,7 @@ def gaussian(n: int, d: int) -> np.ndarray:
 
 def test_an_isotropic_cloud_uses_its_space_and_half_of_its_variance_lies_in_about_half_of_the_directions():
     title, sentences = said(gaussian(2000, 6))
-    assert title == "99.7 % of the space is used; half of the variance lies in 3 of 6 directions."
+    assert title == "100 % of the space is used; half of the variance lies in 3 of 6 directions."
     assert sentences == [
         "The mean carries less than 0.1 % of the energy; two random rows have a cosine of 0.00 on average.",
         "Locally the cloud looks about 6-dimensional.",
@@ -63,7 +63,7 @@ def test_of_a_line_one_direction_carries_all():
 def test_a_shift_is_told_as_the_mean_s_share_and_as_the_cosine_it_makes():
     x = gaussian(2000, 20) + np.sqrt(2 / 3)
     title, sentences = said(x)
-    assert title.startswith("99 % of the space is used; half of the variance lies in ")
+    assert title.startswith("100 % of the space is used; half of the variance lies in ")
     assert sentences[0] == (
         "The mean carries 40 % of the energy, which is why two random rows have a cosine of 0.40 on average."
     )
@@ -97,9 +97,9 @@ def test_fewer_rows_than_dimensions_are_said_to_read_low_beside_what_corrects_it
     title, sentences = said(x)
     found = {one.measure: one for one in embedding_of(x).measurements}
     plain_score, corrected = found["isoscore"], found["isoscore_unbiased"]
-    assert title.startswith("20 % of the space is used")
+    assert title.startswith(f"{100 * found['participation_ratio_unbiased'].value / 256:.0f} % of the space is used")
     assert sentences[0] == (
-        f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, and the share used read low; "
+        f"There are fewer rows than dimensions: plain IsoScore, {plain_score.value:.3f}, reads low; "
         f"the bias-corrected score is {corrected.value:.3g} ± {corrected.se:.2g}."
     )
     assert corrected.value == pytest.approx(1, abs=0.15)

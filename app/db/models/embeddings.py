@@ -1,6 +1,7 @@
 """Embeddings: their files, what was measured of them, and what was made of them."""
 
 from datetime import datetime
+from math import hypot
 from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
@@ -16,6 +17,8 @@ from app.db.models.states import (
     ResultStatus,
 )
 from app.db.types import new_id, utcnow
+from app.statistics.estimate import t_quantile
+from isotropy.catalog import MEASURES
 
 
 class StoredFile(Base):
@@ -64,6 +67,10 @@ class Embedding(Base):
     d: Mapped[int | None]
     n_left_out: Mapped[int | None]
     """Rows with NaN or infinity, which no measure sees."""
+    independent: Mapped[dict[str, Any] | None]
+    """Which rows are taken as independent: ``{"by": "rows", "duplicates" or "groups", "groups": how many, "blocks":
+    what is equal where rows were dealt to blocks alike, "names" and "names_in_any_order": hashes of the rows' names,
+    where they have any}``. Null from older versions."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     measured_at: Mapped[datetime | None]
     trashed_at: Mapped[datetime | None] = mapped_column(index=True)
@@ -133,9 +140,36 @@ class Measurement(Base):
     value: Mapped[float | None]
     se: Mapped[float | None]
     """Standard error of the value, in its units, where one is known."""
+    resampled: Mapped[dict[str, Any] | None]
+    """``{"parts": [what each block of rows adds to the error], "at": {"500": {"value", "parts"}}}``, "at" for measures
+    that depend on the number of rows: see ``isotropy.score`` and ``isotropy.equal_sizes``. Null from older versions."""
     reason: Mapped[str | None] = mapped_column(Text)
     n: Mapped[int]
     """Rows behind the value."""
+
+    @property
+    def parts(self) -> list[float]:
+        """What each block of rows adds to the error; none where that is not known."""
+        parts: list[float] = (self.resampled or {}).get("parts", [])
+        return parts
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the 95% interval of the population's value; None where the measure is no estimate of it."""
+        return None if (half := self._half_width) is None or self.value is None else self.value - half
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of that interval."""
+        return None if (half := self._half_width) is None or self.value is None else self.value + half
+
+    @property
+    def _half_width(self) -> float | None:
+        measure = MEASURES.get(self.measure)
+        if measure is None or measure.error != "population" or len(self.parts) < 2:
+            return None
+        return t_quantile(len(self.parts) - 1) * hypot(*self.parts)
+
     detail: Mapped[dict[str, Any] | None]
     """Lists that pages show, one at most: ``{"values": [number or null]}``, greatest or first at k = 1;
     ``{"by_label": [{"label", "value", "n", "reason"}]}``, each also with "unbiased", a number or null, where that is

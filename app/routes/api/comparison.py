@@ -20,7 +20,7 @@ def show_comparison(
         list[str], Query(description=f"{LEAST} to {MOST} measured embeddings; the first is the baseline.")
     ],
 ) -> ComparisonOut:
-    """Every measure of several embeddings, and differences to the first, by standard errors of independent rows."""
+    """Every measure of several embeddings, and differences to the first, paired where both hold the same rows."""
     embeddings = get_compared(context, id)
     return ComparisonOut(
         embeddings=[EmbeddingSummary.model_validate(one) for one in embeddings],

@@ -60,6 +60,7 @@ def list_embeddings(
     return [
         EmbeddingListed(
             **EmbeddingSummary.model_validate(row.embedding).model_dump(),
+            isoscore_unbiased=row.isoscore_unbiased,
             isoscore=row.isoscore,
             mean_cosine=row.mean_cosine,
         )

@@ -129,13 +129,13 @@ def show_measurements(context: ContextDep, choice: ChoiceDep) -> Response:
 def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table:
     """Every value in a row of its own, beside its difference to the baseline."""
     columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
-    columns += ["difference", "difference_se", "low", "high", "excludes_zero"]
+    columns += ["difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero"]
     lines: list[list[Cell]] = []
     for row in rows:
         for embedding, found, difference in zip(embeddings, row.found, row.differences, strict=True):
             value: list[Cell] = [found.value, found.se, found.n, found.reason] if found else [None] * 4
             line: list[Cell] = [row.measure.slug, embedding.name, embedding.id, *value]
-            lines.append(line + ([*difference, difference.excludes_zero] if difference else [None] * 5))
+            lines.append(line + ([*difference, difference.excludes_zero] if difference else [None] * 8))
     return Table(columns, lines)
 
 

@@ -34,6 +34,7 @@ def read_selection(
     vectors: Annotated[list[str] | None, Form()] = None,
     names: Annotated[str, Form()] = "",
     labels: Annotated[str, Form()] = "",
+    groups: Annotated[str, Form()] = "",
     transpose: Annotated[bool, Form()] = False,
     quoting: Annotated[Quoting | Literal[""], Form()] = "",
     every_column: Annotated[bool, Form()] = False,
@@ -45,6 +46,7 @@ def read_selection(
         vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
         names=names or None,
         labels=labels or None,
+        groups=groups or None,
         transpose=transpose,
         quoting=quoting or None,
     )

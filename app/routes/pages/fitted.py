@@ -13,7 +13,7 @@ class FittedNote(NamedTuple):
     fit_rows: int
     rows: int
     isoscore: float | None
-    """Of rows held out; None where that is not kept or is undefined."""
+    """Of rows held out, bias-corrected; None where that is not kept or is undefined."""
     lab: str
     """The URL of the trial; empty where its embedding is gone."""
 
@@ -24,7 +24,7 @@ def fitted_note(embedding: Embedding, trial: PostProcessing | None) -> FittedNot
     if not made or "fit_rows" not in made:
         return None
     after = ((trial.results if trial else None) or {}).get("after", {})
-    isoscore = after.get("isoscore", {}).get("value")
+    isoscore = after.get("isoscore_unbiased", {}).get("value")
     return FittedNote(made["fit_rows"], embedding.n_measured, isoscore, _lab(embedding))
 
 

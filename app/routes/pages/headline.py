@@ -45,17 +45,21 @@ def headline_of(embedding: Embedding) -> Headline:
     found = {one.measure: one for one in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
     sentences = (_few_rows(found, n, d), _mean(found), _locally(found))
-    return Headline(_title(found, d), [one for one in sentences if one])
+    return Headline(_title(found, n, d), [one for one in sentences if one])
 
 
-def _title(found: Found, d: int) -> Sentence:
+def _title(found: Found, n: int, d: int) -> Sentence:
     used = _value(found, "participation_ratio")
+    corrected = _value(found, "participation_ratio_unbiased")
+    slug = "participation_ratio"
+    if used is not None and corrected is not None and n >= FEWEST_FOR_CORRECTION:
+        used, slug = min(max(corrected, 1.0), d), "participation_ratio_unbiased"
     if used is None or d < 2:
         reason = found["participation_ratio"].reason if "participation_ratio" in found else None
         otherwise = "Isotropy compares dimensions, and there is one only." if d < 2 else "It was not measured."
         why = reason or otherwise
         return [Part("How the space is used", "participation_ratio"), Part(f" cannot be told. {why}")]
-    share = Part(f"{percent(used / d)} of the space is used", "participation_ratio")
+    share = Part(f"{percent(used / d)} of the space is used", slug)
     carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
     return [share, Part("; "), *carried, Part(".")] if carried else [share, Part(".")]
 
@@ -100,15 +104,14 @@ def _few_rows(found: Found, n: int, d: int) -> Sentence:
     beginning = [
         Part(f"{few}: "),
         Part(f"plain IsoScore, {number(plain)},", "isoscore"),
-        Part(" and the share used read low"),
     ]
     if not known:
-        return [*beginning, Part(".")]
+        return [*beginning, Part(" and the share used read low.")]
     score = found["isoscore_unbiased"]
     error = "" if score.se is None else f" ± {number(score.se, 2)}"
     return [
         *beginning,
-        Part("; "),
+        Part(" reads low; "),
         Part(f"the bias-corrected score is {number(corrected)}{error}", "isoscore_unbiased"),
         Part("."),
     ]

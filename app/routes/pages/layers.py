@@ -17,9 +17,9 @@ from app.services.layers import list_layers, list_measured
 from isotropy.catalog import MEASURES, Measure
 
 SHOWN = (
-    "isoscore",
     "isoscore_unbiased",
-    "participation_ratio",
+    "isoscore",
+    "participation_ratio_unbiased",
     "effective_rank",
     "mean_cosine",
     "mean_share",

@@ -35,7 +35,7 @@ ORIGINS = {
     EmbeddingOrigin.ENCODED: "encoded here",
 }
 # The columns of the table that it can be sorted by, and whether the first click asks for the greatest first.
-COLUMNS = {"name": False, "isoscore": True, "mean_cosine": True, "n": True, "d": True, "created": True}
+COLUMNS = {"name": False, "isoscore_unbiased": True, "mean_cosine": True, "n": True, "d": True, "created": True}
 
 
 class Listing(NamedTuple):

@@ -9,9 +9,9 @@ from app.numerals import tick
 from isotropy.catalog import GROUPS, MEASURES, Measure
 
 HEADLINES = (
-    "isoscore",
     "isoscore_unbiased",
-    "participation_ratio",
+    "participation_ratio_unbiased",
+    "isoscore",
     "mean_cosine",
     "mean_share",
     "twonn",
@@ -23,6 +23,7 @@ Grouped = TypeVar("Grouped")
 # The beginnings of ranges that have an infinite end, in words; the longest first.
 INFINITE = {
     "(−∞, ∞), about [0, 1]": "may leave 0 to 1",
+    "(−∞, ∞), about [1, d]": "may leave 1 to d",
     "(−∞, ∞)": "any number",
     "(−∞, 0]": "at most 0",
     "(0, ∞)": "above 0",
@@ -43,6 +44,7 @@ class Item(NamedTuple):
     n: int
     reason: str = ""
     unbiased: float | None = None
+    se: float | None = None
 
 
 class Reading(NamedTuple):
@@ -88,7 +90,8 @@ class Reading(NamedTuple):
                     for name, value in parts.items()
                 ]
             case {"values": values}:
-                return [Item(k, value, n) for k, value in enumerate(values, 1)]
+                errors = (self.found.detail or {}).get("se") or [None] * len(values)
+                return [Item(k, value, n, se=se) for k, (value, se) in enumerate(zip(values, errors, strict=True), 1)]
         return []
 
     @property
@@ -98,13 +101,14 @@ class Reading(NamedTuple):
         columns: dict[str, list[Cell]] = {
             of: [str(one.of).replace("_", " ") if of == "part" else one.of for one in self.items],
             "value": [one.value for one in self.items],
+            "se": [one.se for one in self.items],
             "unbiased": [one.unbiased for one in self.items],
             "n": [one.n for one in self.items],
             "reason": [one.reason for one in self.items],
         }
         if of != "label":
             del columns["n"]
-        for name in ("unbiased", "reason"):
+        for name in ("se", "unbiased", "reason"):
             if not any(cell not in (None, "") for cell in columns[name]):
                 del columns[name]
         return Table(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
@@ -134,9 +138,11 @@ def table_of(embedding: Embedding) -> Table:
     rows: list[list[Cell]] = []
     for reading in readings_of(embedding):
         slug, found = reading.measure.slug, reading.found
-        rows.append([slug, None, reading.value, None, found.se, found.n, found.reason])
-        rows += [[slug, one.of, one.value, one.unbiased, None, one.n, one.reason] for one in reading.items]
-    return Table(["measure", "item", "value", "unbiased", "se", "n", "reason"], rows)
+        rows.append([slug, None, reading.value, None, found.se, found.low, found.high, found.n, found.reason])
+        rows += [
+            [slug, one.of, one.value, one.unbiased, one.se, None, None, one.n, one.reason] for one in reading.items
+        ]
+    return Table(["measure", "item", "value", "unbiased", "se", "low", "high", "n", "reason"], rows)
 
 
 def readings_of(embedding: Embedding) -> list[Reading]:

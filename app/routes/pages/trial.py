@@ -7,12 +7,13 @@ from app.figures.figure import Figure
 from app.figures.report import figures_of
 from app.figures.subject import Subject
 from app.routes.pages.neighbours import Neighbours, read_neighbours
-from app.services.comparison import Difference, difference
+from app.services.differences import Difference, difference
 from isotropy.catalog import MEASURES, Measure
 
 COMPARED = (
-    "isoscore",
     "isoscore_unbiased",
+    "participation_ratio_unbiased",
+    "isoscore",
     "participation_ratio",
     "effective_rank",
     "mean_cosine",
@@ -34,8 +35,8 @@ class Comparison(NamedTuple):
 
     @property
     def change(self) -> Difference | None:
-        """What the method added, with the error of independent rows; None where one of both is undefined."""
-        return difference(self.after, self.before)
+        """What the method added, with the error of pairs; None where one of both is undefined."""
+        return difference(self.after, self.before, same_rows=True)
 
 
 def comparisons_of(trial: PostProcessing) -> list[Comparison]:

@@ -40,7 +40,7 @@ def test_measures_come_in_the_order_of_the_catalogue_whatever_is_asked(x):
 
 
 def test_a_measure_that_there_is_not_is_refused(x):
-    with pytest.raises(ValueError, match="There is no measure 'typo': choose among isoscore, "):
+    with pytest.raises(ValueError, match="There is no measure 'typo': choose among isoscore_unbiased, "):
         measure(read_cloud(Rows(x)), ["isoscore", "typo"])
 
 

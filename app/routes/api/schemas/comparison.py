@@ -13,12 +13,16 @@ class DifferenceOut(Row):
     """A value less that of the baseline."""
 
     value: float
-    se: Annotated[
-        float | None, Field(description="√(se² + se²) of both; null where one of them has no standard error.")
-    ]
-    low: Annotated[float | None, Field(description="Of the 95 % interval, value − 1.96 se.")]
-    high: Annotated[float | None, Field(description="Of the 95 % interval, value + 1.96 se.")]
+    se: Annotated[float | None, Field(description="Standard error; null where there is no interval.")]
+    low: Annotated[float | None, Field(description="Lower end of the 95% interval, by Student's t over the blocks.")]
+    high: Annotated[float | None, Field(description="Upper end of the 95% interval.")]
     excludes_zero: Annotated[bool | None, Field(description="Whether the interval does; null where there is none.")]
+    paired: Annotated[bool, Field(description="Whether the error is that of the same rows in both.")]
+    n: Annotated[
+        int | None,
+        Field(description="Rows of either that the difference was taken from, where fewer than all; else null."),
+    ]
+    reason: Annotated[str, Field(description="Why there is no interval; else empty.")]
 
 
 class ComparedOut(Row):

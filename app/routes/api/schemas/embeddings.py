@@ -38,9 +38,10 @@ class EmbeddingSummary(Row):
 
 
 class EmbeddingListed(EmbeddingSummary):
-    """An embedding in the library, with the two numbers that it can be sorted by."""
+    """An embedding in the library, with the numbers that it can be sorted by."""
 
-    isoscore: float | None
+    isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected: of the population.")]
+    isoscore: Annotated[float | None, Field(description="Of these rows: low unless n is many times d.")]
     mean_cosine: float | None
 
 

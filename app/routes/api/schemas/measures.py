@@ -6,7 +6,7 @@ from pydantic import Field, WithJsonSchema
 
 from app.db.models import MeasurementStatus
 from app.routes.api.schemas.row import Row
-from isotropy.catalog import MEASURES, Group
+from isotropy.catalog import MEASURES, Compared, Error, Group
 
 
 class MeasureOut(Row):
@@ -29,6 +29,16 @@ class MeasureOut(Row):
     pitfall: str
     citation: str
     higher_means: Literal["more isotropic", "less isotropic", "neither"]
+    error: Annotated[
+        Error,
+        Field(
+            description="What the standard error is of: an estimate of the population's value; the spread between "
+            "samples of as many rows, which does not cover the bias; or there is none."
+        ),
+    ]
+    bias: Annotated[str, Field(description="How the number of rows moves the value; else empty.")]
+    corrected: Annotated[str, Field(description="Slug of the form to read wherever the rows are a sample; else empty.")]
+    compared: Annotated[Compared, Field(description="Between which embeddings a difference has an interval.")]
 
 
 Slug = Annotated[
@@ -48,6 +58,11 @@ class MeasurementValue(Row):
     status: MeasurementStatus
     value: float | None
     se: Annotated[float | None, Field(description="Standard error of the value, where one is known.")]
+    low: Annotated[
+        float | None,
+        Field(description="Lower end of the 95% interval of the population's value, where the measure estimates that."),
+    ]
+    high: Annotated[float | None, Field(description="Upper end of that interval.")]
     reason: str | None
     n: int
 

@@ -1,0 +1,50 @@
+"""The bias correction over four distinct blocks, against all choices of four rows."""
+
+import pytest
+import torch
+
+from isotropy.across_blocks import BlockProducts, scores_across
+from isotropy.spectrum import Moments
+from isotropy.unbiased import isoscore_unbiased
+
+
+def blocks_of(x, codes):
+    blocks = []
+    for code in codes.unique():
+        blocks.append(Moments(x.shape[1]))
+        blocks[-1].update(x[codes == code])
+    return blocks
+
+
+def points(n, d, shift=3.0, scale=1.0):
+    x = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(n))
+    return scale * (x * torch.arange(1, d + 1) + shift)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-60, 1e60])
+@pytest.mark.parametrize("blocks", [4, 7, 10])
+def test_scores_are_those_of_all_fours_of_rows_of_distinct_blocks(blocks, scale):
+    x = points(60, 5)
+    codes = torch.randint(blocks, (60,), generator=torch.Generator().manual_seed(blocks))
+    products = BlockProducts(blocks_of(scale * x, codes))
+    expected = isoscore_unbiased(x, codes)
+    found = scores_across(products)
+    assert found["isoscore_unbiased"].value == pytest.approx(expected.value, rel=1e-9)
+    assert found["participation_ratio_unbiased"].value == pytest.approx(1 + 4 * expected.value, rel=1e-9)
+
+
+def test_a_block_can_be_left_out():
+    x, codes = points(60, 5), torch.arange(60) % 6
+    left_out = scores_across(BlockProducts(blocks_of(x, codes)), 2)["isoscore_unbiased"]
+    assert left_out.value == pytest.approx(isoscore_unbiased(x[codes != 2], codes[codes != 2]).value, rel=1e-9)
+
+
+def test_fewer_than_four_blocks_have_no_score():
+    products = BlockProducts(blocks_of(points(20, 3), torch.arange(20) % 4))
+    assert scores_across(products)["isoscore_unbiased"].value is not None
+    assert "at least 4 blocks" in scores_across(products, 0)["isoscore_unbiased"].reason
+
+
+def test_equal_points_have_no_score():
+    products = BlockProducts(blocks_of(torch.ones(20, 3, dtype=torch.float64), torch.arange(20) % 4))
+    assert "all points are equal" in scores_across(products)["participation_ratio_unbiased"].reason

@@ -1,0 +1,89 @@
+"""Which rows count as one, and that they fall into one block."""
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.cloud import read_cloud
+from isotropy.dealing import Duplicates, Slices, by_groups, by_rows
+from isotropy.rows import Rows
+
+ROWS = np.random.default_rng(0).standard_normal((30, 10))
+
+
+def found(x, **given):
+    return read_cloud(Rows(x, **given))
+
+
+def test_blocks_take_about_as_many_items_each():
+    counts = np.bincount(Slices(1000, 10).of(np.arange(1000)), minlength=10)
+    assert counts.min() >= 90
+    assert counts.max() <= 110
+
+
+def test_rows_of_one_group_fall_into_one_block_wherever_they_stand():
+    groups = [f"document {row % 37}" for row in range(1000)]
+    dealing = by_groups(groups, 1000)
+    blocks = dealing.of(np.arange(1000), 10)
+    assert dealing.groups == 37
+    assert all(len({block for block, own in zip(blocks, groups, strict=True) if own == one}) == 1 for one in groups)
+    assert len(set(blocks.tolist())) == 10
+
+
+def test_a_row_without_a_group_stands_alone():
+    assert by_groups(["a", "", "a", "", "b"], 5).ranks.tolist() == [0, 1, 0, 2, 3]
+
+
+def test_as_many_groups_as_rows_are_needed():
+    with pytest.raises(ValueError, match="a group for each of 3 rows, got 2"):
+        by_groups(["a", "b"], 3)
+    with pytest.raises(ValueError, match="a group for each of 30 rows, got 2"):
+        Rows(ROWS, in_groups=["a", "b"])
+
+
+def test_equal_rows_are_found_in_whatever_chunks_they_come():
+    x = np.array([[1.0, 0.0], [2.0, 1.0], [1.0, -0.0], [3.0, 3.0], [2.0, 1.0]])
+    duplicates = Duplicates(6)
+    duplicates.update(x[:2], np.array([0, 1]))
+    duplicates.update(x[2:], np.array([2, 4, 5]))  # row 3 of the file was left out
+    dealing = duplicates.dealing()
+    assert (dealing.by, dealing.groups) == ("duplicates", 3)
+    assert dealing.ranks.tolist() == [0, 1, 0, -1, 2, 1]
+
+
+def test_rows_that_all_differ_stand_alone():
+    duplicates = Duplicates(30)
+    duplicates.update(ROWS, np.arange(30))
+    assert duplicates.dealing().by == "rows"
+
+
+def test_dealings_of_the_same_rows_have_one_key():
+    assert by_rows(100).key() == by_rows(100).key() != by_rows(101).key()
+    assert by_groups("aab", 3).key() == by_groups("xxy", 3).key() != by_groups("abb", 3).key()
+
+
+@pytest.mark.parametrize("copies", [lambda x: np.repeat(x, 20, axis=0), lambda x: np.tile(x, (20, 1))])
+def test_thirty_rows_in_twenty_copies_say_about_what_the_thirty_say(copies):
+    once, often = (found(x).moment_scores["isoscore_unbiased"] for x in (ROWS, copies(ROWS)))
+    assert abs(often.value - once.value) < once.se / 2
+    assert 0.6 < often.se / once.se < 1.7
+    # As independent rows they would seem to have ten times the certainty, and far less isotropy.
+    assert found(copies(ROWS)).dealing.groups == 30
+
+
+def test_groups_that_are_given_win_over_duplicates():
+    cloud = found(np.repeat(ROWS, 2, axis=0), in_groups=[str(row // 6) for row in range(60)])
+    assert (cloud.dealing.by, cloud.dealing.groups) == ("groups", 10)
+    scores = cloud.moment_scores | cloud.spectrum_scores
+    assert all(score.se is None for score in scores.values())  # ten groups are too few
+    assert scores["isoscore_unbiased"].value is not None
+
+
+def test_duplicates_change_no_value_but_the_bias_corrected_ones():
+    x = np.concatenate([ROWS, ROWS[:5]])
+    grouped = found(x)
+    apart = found(x, in_groups=[""] * 35)
+    assert grouped.dealing.by == "duplicates"
+    for slug in ("isoscore", "participation_ratio", "mean_share"):
+        assert grouped.moment_scores[slug].value == pytest.approx(apart.moment_scores[slug].value, rel=1e-12)
+    assert torch.allclose(grouped.eigenvalues, apart.eigenvalues)

@@ -1,0 +1,47 @@
+"""Intrinsic dimensions of equal numbers of rows, with errors from blocks searched alone."""
+
+from math import hypot, log
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.cloud import BLOCKS, read_cloud
+from isotropy.equal_sizes import Neighbourhoods
+from isotropy.intrinsic import twonn_mle
+from isotropy.neighbours import nearest_neighbours
+from isotropy.report import measure
+from isotropy.rows import Rows
+
+
+def rows(n, d=4, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def test_errors_are_batch_means_of_logarithms():
+    x, blocks = torch.from_numpy(rows(600)), np.arange(600) % BLOCKS
+    found = Neighbourhoods(x, blocks, 11).score(twonn_mle)
+    own = [log(twonn_mle(nearest_neighbours(x[blocks == block], 11)).value) for block in range(BLOCKS)]
+    assert found.value == pytest.approx(twonn_mle(nearest_neighbours(x, 11)).value)
+    assert found.se == pytest.approx(found.value * np.std(own, ddof=1) / BLOCKS**0.5)
+    assert found.se == pytest.approx(hypot(*found.parts))
+
+
+def test_standard_sizes_are_those_that_there_are_rows_for():
+    found = measure(read_cloud(Rows(rows(1200))), ["twonn", "levina_bickel"])
+    for one in found.values():
+        assert list(one.at_sizes) == [500, 1000]
+        assert one.score.se is not None
+        assert all(score.se is not None for score in one.at_sizes.values())
+
+
+def test_the_first_of_many_rows_are_taken_as_they_would_be_alone():
+    x, blocks = torch.from_numpy(rows(700)), np.arange(700) % BLOCKS
+    many, alone = Neighbourhoods(x, blocks, 11), Neighbourhoods(x[:500], blocks[:500], 11)
+    assert many.at_sizes(twonn_mle)[500] == alone.score(twonn_mle) == alone.at_sizes(twonn_mle)[500]
+
+
+def test_few_rows_have_a_value_without_an_error():
+    found = measure(read_cloud(Rows(rows(300))), ["twonn"])["twonn"]
+    assert found.score.value is not None
+    assert (found.score.se, found.score.parts, dict(found.at_sizes)) == (None, (), {})

@@ -1,0 +1,86 @@
+"""Errors of the measures of the spectrum, against leaving each block out by brute force."""
+
+from math import hypot
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy import rank
+from isotropy.anisotropy import anisotropy, second_moment
+from isotropy.cloud import OF_THESE_ROWS, read_cloud
+from isotropy.rows import Rows
+from isotropy.spectrum import Moments, eigenvalues
+from isotropy.spectrum_errors import spectrum_scores
+
+SMOOTH = (
+    "effective_rank", "effective_rank_lambda", "rankme", "stable_rank", "alpha_req", "spectrum",
+    "anisotropy_raw 1", "anisotropy_centred 1", "anisotropy_centred 3", "explained_variance 1", "explained_variance 3",
+)  # fmt: skip
+
+
+def rows(n, d, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d)) / np.arange(1, d + 1) ** 0.5 + 0.5
+
+
+def decomposed(x):
+    moments = Moments(x.shape[1])
+    moments.update(torch.from_numpy(x))
+    return eigenvalues(moments.covariance(), len(x) - 1), eigenvalues(second_moment(moments), len(x))
+
+
+def brute_force(x, blocks, slug):
+    """Return the delete-block jackknife's error where each block is left out and all decomposed anew."""
+    left = [spectrum_scores(*decomposed(x[blocks != block]), len(x))[slug].value for block in range(10)]
+    return (0.9 * np.square(np.array(left) - np.mean(left)).sum()) ** 0.5
+
+
+@pytest.mark.parametrize("slug", SMOOTH)
+def test_errors_are_those_of_decomposing_anew_without_each_block(slug):
+    x = rows(2000, 8)
+    cloud = read_cloud(Rows(x))
+    blocks = cloud.dealing.of(np.arange(2000), 10)
+    found = cloud.spectrum_scores[slug]
+    assert found.se == pytest.approx(brute_force(x, blocks, slug), rel=0.08)
+    assert found.se == pytest.approx(hypot(*found.parts))
+    assert found.value == pytest.approx(spectrum_scores(*decomposed(x), 2000)[slug].value, rel=1e-9)
+
+
+def test_errors_are_how_far_samples_of_a_population_lie_apart():
+    found = [read_cloud(Rows(rows(400, 6, seed))).spectrum_scores for seed in range(60)]
+    for slug in SMOOTH:
+        spread = np.std([scores[slug].value for scores in found], ddof=1)
+        told = np.sqrt(np.mean([scores[slug].se ** 2 for scores in found]))
+        assert 0.7 < told / spread < 1.5, slug
+
+
+def test_fewer_rows_than_dimensions_have_errors_too():
+    scores = read_cloud(Rows(rows(40, 60))).spectrum_scores
+    assert all(0 < scores[slug].se < scores[slug].value for slug in SMOOTH)
+
+
+def test_what_is_biased_and_has_a_corrected_form_has_no_error():
+    scores = read_cloud(Rows(rows(400, 6))).moment_scores
+    assert all(scores[slug].se is None and scores[slug].parts == () for slug in OF_THESE_ROWS)
+    ratio, isoscore = scores["participation_ratio_unbiased"], scores["isoscore_unbiased"]
+    assert ratio.value == pytest.approx(1 + 5 * isoscore.value)
+    assert ratio.se == pytest.approx(5 * isoscore.se)
+
+
+def test_few_rows_and_rows_without_spread_have_no_errors():
+    assert all(score.se is None for score in read_cloud(Rows(rows(19, 4))).spectrum_scores.values())
+    assert all(score.value is None for score in read_cloud(Rows(np.zeros((50, 4)))).spectrum_scores.values())
+
+
+def test_lists_are_those_of_their_functions():
+    x = rows(300, 12)
+    values, energies = decomposed(x)
+    scores = read_cloud(Rows(x)).spectrum_scores
+    for slug, expected in {
+        "anisotropy_raw": anisotropy(energies, 10),
+        "anisotropy_centred": anisotropy(values, 10),
+        "explained_variance": rank.explained_variance(values, 10),
+    }.items():
+        found = [scores[f"{slug} {k}"].value for k in range(1, 11)]
+        assert found == pytest.approx([one.value for one in expected], rel=1e-9)
+        assert all(scores[f"{slug} {k}"].se > 0 for k in range(1, 11))
