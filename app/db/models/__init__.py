@@ -14,11 +14,13 @@ from app.db.models.embeddings import (
 from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment, overall
 from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, Step, Worker
+from app.db.models.sealed import Opening, SealedScore
 from app.db.models.states import (
     FINAL,
     RETRIED,
     UNFINISHED,
     UNFINISHED_ENCODING,
+    ChoiceKind,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -41,6 +43,7 @@ __all__ = [
     "UNFINISHED",
     "UNFINISHED_ENCODING",
     "Base",
+    "ChoiceKind",
     "Dataset",
     "DatasetOrigin",
     "DryRun",
@@ -58,6 +61,7 @@ __all__ = [
     "FileRole",
     "Measurement",
     "MeasurementStatus",
+    "Opening",
     "Phase",
     "Pooling",
     "PostProcessing",
@@ -65,6 +69,7 @@ __all__ = [
     "Run",
     "RunFigure",
     "RunStatus",
+    "SealedScore",
     "Step",
     "StoredFile",
     "View",

@@ -8,6 +8,7 @@ from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeEngine
 
 from app.db.models.states import (
+    ChoiceKind,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -52,6 +53,7 @@ class Base(DeclarativeBase):
         ResultStatus: stored_by_value(ResultStatus),
         MeasurementStatus: stored_by_value(MeasurementStatus),
         RunStatus: stored_by_value(RunStatus),
+        ChoiceKind: stored_by_value(ChoiceKind),
         Phase: stored_by_value(Phase),
         DatasetOrigin: stored_by_value(DatasetOrigin),
         ExperimentOrigin: stored_by_value(ExperimentOrigin),

@@ -135,3 +135,10 @@ class ExperimentOrigin(StrEnum):
     LAUNCHED = "launched"
     IMPORTED = "imported"
     LOGGED = "logged"
+
+
+class ChoiceKind(StrEnum):
+    """What was chosen before test scores were opened: all seeds of a setting, or one run."""
+
+    SETTING = "setting"
+    RUN = "run"
