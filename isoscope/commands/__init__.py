@@ -5,10 +5,11 @@ from collections.abc import Callable
 from types import ModuleType
 
 from isoscope.client import Isoscope
-from isoscope.commands import encode, export, import_, runs, sweep, upload
+from isoscope.commands import encode, export, import_, runs, sweep, upload, upload_dataset
 
 COMMANDS: dict[str, ModuleType] = {
     "upload": upload,
+    "upload-dataset": upload_dataset,
     "encode": encode,
     "sweep": sweep,
     "runs": runs,
