@@ -40,7 +40,7 @@ def read_division(
     if by_column and by_fraction:
         raise InvalidError("Choose either a split column or a test fraction, not both.", "test_fraction")
     if by_column:
-        given = {split: _listed(text) for split, text in (values or {}).items() if text.strip()}
+        given = {split: _listed(text) for split, text in (values or {}).items()}
         return _checked(ColumnDivision, {"column": by_column, **given})
     if by_fraction:
         given = {"fraction": test_fraction, **({} if split_seed == "" else {"seed": split_seed})}

@@ -13,7 +13,7 @@ from app.db.models.embeddings import (
 )
 from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment, overall
-from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, Step, Worker
+from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, RunPredictions, Step, Worker
 from app.db.models.sealed import Opening, SealedScore
 from app.db.models.states import (
     FINAL,
@@ -33,6 +33,7 @@ from app.db.models.states import (
     Pooling,
     ResultStatus,
     RunStatus,
+    Split,
 )
 from app.db.models.views import View
 
@@ -68,8 +69,10 @@ __all__ = [
     "ResultStatus",
     "Run",
     "RunFigure",
+    "RunPredictions",
     "RunStatus",
     "SealedScore",
+    "Split",
     "Step",
     "StoredFile",
     "View",

@@ -142,3 +142,10 @@ class ChoiceKind(StrEnum):
 
     SETTING = "setting"
     RUN = "run"
+
+
+class Split(StrEnum):
+    """Rows of a data set that a run is evaluated on: validation rows, or sealed test rows."""
+
+    VALIDATION = "validation"
+    TEST = "test"

@@ -30,17 +30,16 @@ def create_dataset(
     test: Annotated[UploadFile | None, File(description="The same columns with labels; its scores are sealed.")] = None,
     name: Annotated[str | None, Form(max_length=200)] = None,
     split_column: Annotated[str, Form(description="Column of the train file that names the split of each row.")] = "",
-    split_train: Annotated[str, Form(description="Its values of train rows, with commas between.")] = "",
-    split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "",
-    split_test: Annotated[str, Form(description="Its values of test rows.")] = "",
+    split_train: Annotated[str, Form(description="Its values of train rows, with commas between.")] = "train",
+    split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "validation",
+    split_test: Annotated[str, Form(description="Its values of test rows; empty: no test split.")] = "test",
     test_fraction: Annotated[float | None, Form(description="Of train rows to draw for testing; at most 0.5.")] = None,
     split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
 ) -> Dataset:
     """Upload train, validation and test rows.
 
     Instead of a test file, `test_fraction` draws rows: those that share a text stay together, and none shares a text
-    with a validation row. Instead of a validation and a test file, `split_column` divides one file; without values,
-    its values are `train`, `validation` and `test`.
+    with a validation row. Instead of a validation and a test file, `split_column` divides one file.
     """
     values = {"train": split_train, "validation": split_validation, "test": split_test}
     return datasets.create_dataset(
