@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, Self, TextIO
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.errors import InvalidError
-from app.formats.columns import ColumnKind
 from app.formats.groups import Groups
 from app.formats.labels import label_text
 from app.formats.leaks import text_digest
@@ -38,7 +37,8 @@ class ColumnDivision(BaseModel):
     column: Annotated[str, Field(min_length=1, max_length=200)]
     train: Values = ["train"]
     validation: Values = ["validation"]
-    test: Values = ["test"]
+    test: Values | None = None
+    """None: ``test`` where there are such rows, else no test split."""
 
     @model_validator(mode="after")
     def _require_one_split_a_value(self) -> Self:
@@ -51,8 +51,8 @@ class ColumnDivision(BaseModel):
 
     def values_of(self, split: str) -> list[str]:
         """Return the values that put a row into a split."""
-        values: list[str] = getattr(self, split)
-        return values
+        values: list[str] | None = getattr(self, split)
+        return ["test"] if values is None else values
 
 
 class FractionDivision(BaseModel):
@@ -104,7 +104,9 @@ def _divide_by_column(division: ColumnDivision, table: TableFile, folder: Path) 
             found[name] = None
             writers.write(split_of[name], _record(table.columns, row, leave_out=place))
         counts = writers.counts
-    if empty := next((split for split in splits if not counts[split]), None):
+    if division.test is None and not counts["test"]:
+        del counts["test"]
+    if empty := next((split for split, n in counts.items() if not n), None):
         wanted = listed(division.values_of(empty))
         raise InvalidError(
             f"No row is in the {empty} split: column {shown(division.column)} never holds {wanted}. "
@@ -161,8 +163,9 @@ def _text_columns(table: TableFile) -> tuple[int, list[str]]:
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):
             profile.add(value)
-    kinds = {name: profile.kind for name, profile in zip(table.columns, profiles, strict=True)}
-    return profiles[0].n, [name for name, kind in kinds.items() if kind is ColumnKind.TEXT]
+    return profiles[0].n, [
+        name for name, profile in zip(table.columns, profiles, strict=True) if profile.holds_texts
+    ]
 
 
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:

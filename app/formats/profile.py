@@ -9,6 +9,8 @@ from app.formats.labels import MAX_LABELS, NUMBER, label_text, sort_labels
 from app.formats.span import read_span
 from app.formats.table_file import Scalar
 
+MOST_CLASSES = 20
+"""More different values, of several words each, are texts that come again and not classes."""
 UNLABELLED = "-1"
 """What published test files have in place of labels that are kept back."""
 
@@ -61,6 +63,13 @@ class Profile:
         if self.n_distinct <= min(MAX_LABELS, self.n // 2) and not self._has_fractions:
             return ColumnKind.LABEL
         return ColumnKind.NUMBER if self._distinct and self.not_number is None else ColumnKind.TEXT
+
+    @property
+    def holds_texts(self) -> bool:
+        """Whether values are texts to read, also where each comes several times, as texts of pairs do."""
+        if self.kind is ColumnKind.LABEL and self.n_distinct > MOST_CLASSES and self.not_number is not None:
+            return 2 * sum(" " in value for value in self._distinct) > self.n_distinct
+        return self.kind is ColumnKind.TEXT
 
     @property
     def _has_fractions(self) -> bool:

@@ -52,7 +52,7 @@ UPLOADS = {
     "split_column": Help("The column that names the split of each row. Then upload the train file alone."),
     "split_train": Help("Separate several with commas."),
     "split_validation": Help("Such as validation, dev."),
-    "split_test": Help("Empty: no test split."),
+    "split_test": Help("Empty: rows that hold test, if there are any."),
     "dataset_name": Help("If empty, the train file’s name is used."),
     "hub_name": Help(
         "A worker fetches it from the Hub, which it has to be able to reach.",

@@ -35,12 +35,15 @@ def read_division(
     test_fraction: str | float = "",
     split_seed: str | int = "",
 ) -> Division | None:
-    """Return how a form asks for rows to be divided, None where it does not; ``values`` have commas between them."""
+    """Return how a form asks for rows to be divided, None where it does not; ``values`` have commas between them.
+
+    A split without values takes the rows that hold its name.
+    """
     by_column, by_fraction = split_column.strip(), test_fraction not in ("", None)
     if by_column and by_fraction:
         raise InvalidError("Choose either a split column or a test fraction, not both.", "test_fraction")
     if by_column:
-        given = {split: _listed(text) for split, text in (values or {}).items()}
+        given = {split: _listed(text) for split, text in (values or {}).items() if text.strip()}
         return _checked(ColumnDivision, {"column": by_column, **given})
     if by_fraction:
         given = {"fraction": test_fraction, **({} if split_seed == "" else {"seed": split_seed})}
