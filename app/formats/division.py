@@ -163,9 +163,7 @@ def _text_columns(table: TableFile) -> tuple[int, list[str]]:
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):
             profile.add(value)
-    return profiles[0].n, [
-        name for name, profile in zip(table.columns, profiles, strict=True) if profile.holds_texts
-    ]
+    return profiles[0].n, [name for name, profile in zip(table.columns, profiles, strict=True) if profile.holds_texts]
 
 
 def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:

@@ -101,7 +101,11 @@ def test_a_column_divides_one_file(client, context):
     ("data", "field", "said"),
     [
         ({"split_column": "fold"}, "split_column", "No column named 'fold'. Columns are: 'sentence', 'label'."),
-        ({"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"}, "split_test", "'2'"),
+        (
+            {"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"},
+            "split_test",
+            "'2'",
+        ),
         ({"split_column": "label", "split_train": "0", "split_validation": "2"}, "split_column", "holds '1'"),
         ({"split_column": "label", "split_train": "0", "split_validation": "0"}, "split_column", "in two"),
         ({"split_column": "label", "split_train": " , "}, "split_column", "at least one value"),

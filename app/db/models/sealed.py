@@ -24,7 +24,7 @@ class SealedScore(Base):
     n: Mapped[int]
     """Test rows."""
     rows_sha256: Mapped[str] = mapped_column(String(64), index=True)
-    """Names the test rows whatever their order or file format: see ``app.db.row_hash``."""
+    """Names the test rows whatever their order or file format: see ``workers.finetune.sealed``."""
 
 
 class Opening(Base):

@@ -32,7 +32,9 @@ def create_dataset(
     split_column: Annotated[str, Form(description="Column of the train file that names the split of each row.")] = "",
     split_train: Annotated[str, Form(description="Its values of train rows, with commas between.")] = "train",
     split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "validation",
-    split_test: Annotated[str, Form(description="Its values of test rows; left out: `test`, where there are any.")] = "",
+    split_test: Annotated[
+        str, Form(description="Its values of test rows; left out: `test`, where there are any.")
+    ] = "",
     test_fraction: Annotated[float | None, Form(description="Of train rows to draw for testing; at most 0.5.")] = None,
     split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
 ) -> Dataset:
