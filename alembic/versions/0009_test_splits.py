@@ -37,6 +37,7 @@ def upgrade() -> None:
             "experiment_id", sa.String(32), sa.ForeignKey("experiments.id", ondelete="SET NULL"), index=True
         ),
         sa.Column("experiment_name", sa.String(200), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("kind", sa.String(16), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
@@ -45,6 +46,7 @@ def upgrade() -> None:
         sa.Column("at", TIME, nullable=False),
         sa.Column("rows_sha256", sa.String(64), nullable=False, index=True),
         sa.Column("opened_before", sa.Integer(), nullable=False),
+        sa.UniqueConstraint("experiment_id", "number", name="uq_openings_experiment_id_number"),
     )
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base
@@ -35,12 +35,15 @@ class Opening(Base):
     """
 
     __tablename__ = "openings"
+    __table_args__ = (UniqueConstraint("experiment_id", "number"),)
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     record_id: Mapped[str] = mapped_column(String(32), default=new_id, index=True)
     """Stays the same through export and import, so that an opening counts once."""
     experiment_id: Mapped[str | None] = mapped_column(ForeignKey("experiments.id", ondelete="SET NULL"), index=True)
     experiment_name: Mapped[str] = mapped_column(String(200))
+    number: Mapped[int]
+    """From 1 on, in its experiment."""
     kind: Mapped[ChoiceKind]
     position: Mapped[int]
     """Of the chosen run in its experiment; of a chosen setting, the position of its first run."""
