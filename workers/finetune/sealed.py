@@ -9,14 +9,15 @@ import numpy as np
 from sqlalchemy.orm import Session
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from app.db.models import SealedScore
+from app.db.models import SealedScore, Split
+from app.db.predictions import Predictions, write_predictions
 from app.formats.labels import label_text
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.looking import forward
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
-from workers.finetune.tasks import Task
+from workers.finetune.tasks import Collector, Task
 from workers.hidden_states import looking_at
 
 
@@ -35,9 +36,11 @@ class Sealed:
     metrics: dict[str, Score]
     n: int
     rows_sha256: str
+    predictions: Predictions | None
+    """By row; None where these are more than can be stored."""
 
     def write(self, session: Session, run_id: str) -> None:
-        """Write it into its own table, in the transaction of the run's results."""
+        """Write it where nothing reads it while sealed, in the transaction of the run's results."""
         session.merge(
             SealedScore(
                 run_id=run_id,
@@ -47,6 +50,8 @@ class Sealed:
                 rows_sha256=self.rows_sha256,
             )
         )
+        if self.predictions is not None:
+            write_predictions(session, run_id, Split.TEST, self.predictions)
 
 
 def _of_test_rows(reason: str) -> str:
@@ -66,11 +71,18 @@ def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progres
     """Return the metrics of the test rows. Layers are not measured on them."""
     rows = sealed.rows
     order = rows.longest_first(np.arange(len(rows)))
-    predictions = task.predictions(rows, order)
+    collector = task.predictions(rows, order)
     with looking_at(model):
         for looked in forward(model, rows, order, task.config, progress, hidden_states=False):
-            predictions.add(looked.outputs, looked.batch)
-    return Sealed(predictions.metrics(), rows.examples, sealed.sha256)
+            collector.add(looked.outputs, looked.batch)
+    return Sealed(collector.metrics(), rows.examples, sealed.sha256, _by_row(collector, rows.examples))
+
+
+def _by_row(collector: Collector, n: int) -> Predictions | None:
+    try:
+        return collector.by_row(np.arange(n))
+    except ValueError:  # more rows than can be stored
+        return None
 
 
 def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:

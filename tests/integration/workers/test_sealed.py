@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import select
 
-from app.db.models import Dataset, Run, RunStatus, SealedScore, Step
+from app.db.models import Dataset, Run, RunStatus, SealedScore, Split, Step
+from app.db.predictions import read_predictions
 from tests.tiny import make_table
 from workers.finetune.job import fine_tune
 from workers.finetune.sealed import Sealed, rows_sha256
@@ -38,6 +39,10 @@ def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_tes
     assert sealed.n == 30
     assert sealed.metrics.keys() == run.results["metrics"].keys()
     assert 0 <= sealed.metrics["accuracy"] <= 1
+    with sessions() as session:
+        predicted = read_predictions(session, [run_id], Split.TEST)[run_id]
+    assert list(predicted.rows) == list(range(30))
+    assert (predicted.predicted == predicted.reference).mean() == pytest.approx(sealed.metrics["accuracy"])
     assert run.environment["dataset"].keys() == {"train_sha256", "validation_sha256", "test_sha256"}
 
     validation_only = make_run()
