@@ -144,7 +144,7 @@ def require_opened(session: Session, run: Run, split: Split) -> None:
 
 def _require_scores(session: Session, experiment: Experiment) -> None:
     if experiment.searching or (left := sum(not run.status.final for run in experiment.runs)):
-        going_on = "The search goes on" if experiment.searching else f"{plural(left, 'run')} have not ended"
+        going_on = "The search goes on" if experiment.searching else f"{plural(left, 'run has', 'runs have')} not ended"
         raise ConflictError(f"{going_on}. Wait, or cancel the rest, before you freeze a choice.")
     scored, _, _ = session.execute(_extent(experiment.id)).one()
     if not scored and experiment.dataset.n_test is None:
