@@ -15,13 +15,16 @@ from app.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
 from app.archive.members import (
     EXPERIMENT,
     FORMAT,
+    LATER_ROWS,
     MANIFEST,
     MAX_LINE_BYTES,
     MAX_RUNS,
     MAX_STEPS,
+    OPENINGS,
     ROWS,
     RUN_FIGURES,
     RUNS,
+    SEALED_SCORES,
     STEPS,
 )
 from app.archive.records import (
@@ -31,6 +34,7 @@ from app.archive.records import (
     RunRecord,
     StepRecord,
 )
+from app.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings
 from app.complaints import complaint_of
 from app.db.models import Run
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
@@ -68,7 +72,11 @@ class Archive:
         runs = self._check_runs(experiment)
         steps = self._check_steps(runs)
         self._check_run_figures(runs)
-        hashes = "".join(self.manifest.members[name].sha256 for name in ROWS)
+        self._check_sealed(runs)
+        members = self.manifest.members
+        # Empty is as good as missing: what an earlier version exported is the same experiment.
+        told = [*ROWS, *(name for name in LATER_ROWS if name in members and members[name].bytes)]
+        hashes = "".join(members[name].sha256 for name in told)
         return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), steps)
 
     def experiment(self) -> ExperimentRecord:
@@ -93,6 +101,21 @@ class Archive:
         for number, line in enumerate(self._lines(RUN_FIGURES), start=1):
             place = f"{RUN_FIGURES}, line {number}"
             yield _record(RunFigureRecord, _parsed(line, place), place)
+
+    def sealed_scores(self) -> Iterator[SealedScoreRecord]:
+        """Yield what runs scored on test rows, sealed."""
+        yield from self._later(SEALED_SCORES, SealedScoreRecord)
+
+    def openings(self) -> Iterator[OpeningRecord]:
+        """Yield the choices that were opened, the first first."""
+        yield from self._later(OPENINGS, OpeningRecord)
+
+    def _later(self, name: str, kind: type[R]) -> Iterator[R]:
+        """Yield the records of a member that an export may lack."""
+        lines = self._lines(name) if name in self.manifest.members else iter(())
+        for number, line in enumerate(lines, start=1):
+            place = f"{name}, line {number}"
+            yield _record(kind, _parsed(line, place), place)
 
     def _read_manifest(self) -> Manifest:
         if MANIFEST not in self._container.names:
@@ -153,6 +176,14 @@ class Archive:
             if key in seen:
                 raise InvalidError(f"{RUN_FIGURES} has a figure of a run twice. {ADVICE}")
             seen.add(key)
+
+    def _check_sealed(self, runs: dict[str, int]) -> None:
+        seen: set[str] = set()
+        for score in self.sealed_scores():
+            if _run_of(score.run, runs, SEALED_SCORES) in seen:
+                raise InvalidError(f"{SEALED_SCORES} has the score of a run twice. {ADVICE}")
+            seen.add(score.run)
+        check_openings(self.openings(), {run.position for run in self.runs()}, ADVICE)
 
     def _lines(self, name: str) -> Iterator[bytes]:
         rest = b""

@@ -22,6 +22,7 @@ from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column
+from app.formats.division import Division
 from app.services.grid import Grid
 
 MAX_LAYERS = 1000
@@ -84,10 +85,14 @@ class DatasetRecord(Record):
     hub_name: HubName | None
     train_sha256: Sha256 | None
     validation_sha256: Sha256 | None
+    test_sha256: Sha256 | None = None
     train_filename: Filename | None
     validation_filename: Filename | None
+    test_filename: Filename | None = None
     n_train: Count | None
     n_validation: Count | None
+    n_test: Count | None = None
+    division: Division | None = None
     columns: list[Column] = Field(max_length=10_000)
 
 

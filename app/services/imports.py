@@ -22,6 +22,7 @@ from app.formats.wording import blaming
 from app.sandbox import run_in_sandbox
 from app.services.experiments import get_experiment
 from app.services.names import base_name
+from app.services.sealed_rows import write_sealed
 from app.storage.storage import BLOCK_BYTES
 
 STEPS_AT_ONCE = 5000
@@ -90,7 +91,7 @@ def _imported() -> Any:
 
 def _write(session: Session, archive: Archive, found: Found) -> str:
     told = found.experiment
-    dataset = told.dataset.model_dump(mode="json", exclude={"columns"})
+    dataset = told.dataset.model_dump(mode="json", exclude={"columns"}, exclude_unset=True)
     experiment = Experiment(
         name=told.name,
         dataset=_dataset(session, told.dataset),
@@ -119,6 +120,7 @@ def _write(session: Session, archive: Archive, found: Found) -> str:
         session.execute(insert(Step), [_of_run(step.model_dump(), ids) for step in steps])
     for figures in _batches(archive, archive.run_figures(), RUNS_AT_ONCE):
         session.execute(insert(RunFigure), [_of_run(figure.model_dump(), ids) for figure in figures])
+    write_sealed(session, archive, experiment, ids)
     return experiment.id
 
 
@@ -128,16 +130,19 @@ def _dataset(session: Session, told: DatasetRecord) -> Dataset:
     wanted = select(Dataset).order_by(Dataset.created_at)
     if None not in files:
         wanted = wanted.where(Dataset.train_sha256 == files[0], Dataset.validation_sha256 == files[1])
+        wanted = wanted.where(Dataset.test_sha256 == told.test_sha256)
         found = session.scalar(wanted.limit(1))
     elif told.hub_name is not None:
-        found = session.scalar(wanted.where(Dataset.hub_name == told.hub_name.value).limit(1))
+        found = session.scalar(
+            wanted.where(Dataset.hub_name == told.hub_name.value, Dataset.n_test == told.n_test).limit(1)
+        )
     else:
         found = None
     return found or _named_before(session, told) or _named(told)
 
 
 def _named_before(session: Session, told: DatasetRecord) -> Dataset | None:
-    wanted = told.model_dump(mode="json", exclude={"columns"})
+    wanted = told.model_dump(mode="json", exclude={"columns"}, exclude_unset=True)
     return next((one.dataset for one in session.scalars(_imported()) if (one.source or {}).get("dataset") == wanted),
                 None)  # fmt: skip
 
@@ -149,8 +154,11 @@ def _named(told: DatasetRecord) -> Dataset:
         hub_name=told.hub_name.value if told.hub_name else None,
         train_filename=told.train_filename,
         validation_filename=told.validation_filename,
+        test_filename=told.test_filename,
         n_train=told.n_train,
         n_validation=told.n_validation,
+        n_test=told.n_test,
+        division=None if told.division is None else told.division.model_dump(mode="json"),
         columns=[column.model_dump(mode="json") for column in told.columns],
     )
 

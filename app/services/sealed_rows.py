@@ -1,0 +1,55 @@
+"""Sealed test scores and openings that leave with an experiment and come in with it, sealed as they were."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from app.archive.members import OPENINGS, SEALED_SCORES
+from app.archive.reading import Archive
+from app.archive.sealed_records import OpeningRecord
+from app.context import Context
+from app.db.models import Experiment, Opening, Run, SealedScore
+from app.db.types import new_id
+
+Member = tuple[str, Iterable[dict[str, Any]]]
+
+
+def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]:
+    """Yield the members of an archive that hold what is sealed, with their records; none where nothing is."""
+    with context.sessions() as session:
+        scores = session.scalars(
+            select(SealedScore).join(Run).where(Run.experiment_id == experiment.id).order_by(Run.position)
+        ).all()
+        openings = session.scalars(
+            select(Opening).where(Opening.experiment_id == experiment.id).order_by(Opening.number)
+        ).all()
+    if scores:
+        yield SEALED_SCORES, map(_score, scores)
+    if openings:
+        yield OPENINGS, map(_opening, openings)
+
+
+def write_sealed(session: Session, archive: Archive, experiment: Experiment, ids: Mapping[str, str]) -> None:
+    """Write what is sealed of an archive; ``ids`` are those of its runs here."""
+    if scores := [one.model_dump() for one in archive.sealed_scores()]:
+        session.execute(insert(SealedScore), [{"run_id": ids[one.pop("run")], **one} for one in scores])
+    if openings := [one.model_dump() for one in archive.openings()]:
+        here = {"experiment_id": experiment.id, "experiment_name": experiment.name}
+        session.execute(insert(Opening), [{"id": new_id(), **here, **one} for one in openings])
+
+
+def _score(row: SealedScore) -> dict[str, Any]:
+    return {
+        "run": row.run_id,
+        "metrics": row.metrics,
+        "reasons": row.reasons,
+        "n": row.n,
+        "rows_sha256": row.rows_sha256,
+    }
+
+
+def _opening(row: Opening) -> dict[str, Any]:
+    columns = {name: getattr(row, name) for name in OpeningRecord.model_fields}
+    return {**columns, "at": row.at.isoformat()}
