@@ -1,6 +1,9 @@
 """An experiment whose runs have sealed test scores that nothing else in it equals."""
 
-from app.db.models import Dataset, Experiment, Run, RunPredictions, SealedScore, Split
+import numpy as np
+
+from app.db.models import Dataset, Experiment, SealedScore, Split
+from app.db.predictions import Predictions, write_predictions
 from tests.run_rows import add_experiment, run_row
 
 ROWS = "a" * 64
@@ -31,18 +34,15 @@ def add_sealed(context, *runs, n=500, rows=ROWS, scores=None, **columns):
     return experiment_id
 
 
-def add_predictions(context, experiment_id, packed):
-    """Give every run of an experiment these predictions on its test rows."""
+def add_predictions(context, experiment_id, n=4):
+    """Give every run of an experiment predictions on its test rows, all of them right but the last."""
+    right = np.arange(n) % 2
+    given = np.append(right[:-1], 1 - right[-1])
     with context.sessions.begin() as session:
         for run in session.get(Experiment, experiment_id).runs:
-            session.add(RunPredictions(run_id=run.id, split=Split.TEST, n=len(packed), data=packed.pack()))
+            write_predictions(session, run.id, Split.TEST, Predictions(np.arange(n), right, given))
 
 
 def run_ids(context, experiment_id):
     with context.sessions() as session:
         return [run.id for run in session.get(Experiment, experiment_id).runs]
-
-
-def sealed_of(context, run_id):
-    with context.sessions() as session:
-        return session.get(SealedScore, run_id), session.get(Run, run_id)

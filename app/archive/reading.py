@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -21,22 +22,28 @@ from app.archive.members import (
     MAX_RUNS,
     MAX_STEPS,
     OPENINGS,
+    PREDICTIONS,
     ROWS,
     RUN_FIGURES,
     RUNS,
+    SEALED_PREDICTIONS,
     SEALED_SCORES,
     STEPS,
 )
+from app.archive.prediction_records import joined
 from app.archive.records import (
     ExperimentRecord,
     Manifest,
+    PredictionsRecord,
     RunFigureRecord,
     RunRecord,
     StepRecord,
 )
 from app.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings
 from app.complaints import complaint_of
-from app.db.models import Run
+from app.db.models import Run, Split
+from app.db.predictions import Predictions
+from app.db.task import TaskKind
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from app.figures.setting import cell, setting_of
 
@@ -72,6 +79,7 @@ class Archive:
         runs = self._check_runs(experiment)
         steps = self._check_steps(runs)
         self._check_run_figures(runs)
+        self._check_predictions(experiment, runs)
         self._check_sealed(runs)
         members = self.manifest.members
         # Empty is as good as missing: what an earlier version exported is the same experiment.
@@ -101,6 +109,15 @@ class Archive:
         for number, line in enumerate(self._lines(RUN_FIGURES), start=1):
             place = f"{RUN_FIGURES}, line {number}"
             yield _record(RunFigureRecord, _parsed(line, place), place)
+
+    def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
+        """Yield run and predictions, one run at a time; none where the export has none of the split."""
+        name = PREDICTIONS if split is Split.VALIDATION else SEALED_PREDICTIONS
+        for run, parts in groupby(self._later(name, PredictionsRecord), key=lambda record: record.run):
+            try:
+                yield run, joined(parts, task, split)
+            except ValueError as error:
+                raise InvalidError(f"{name} cannot be what a run predicted: {error}. {ADVICE}") from None
 
     def sealed_scores(self) -> Iterator[SealedScoreRecord]:
         """Yield what runs scored on test rows, sealed."""
@@ -176,6 +193,14 @@ class Archive:
             if key in seen:
                 raise InvalidError(f"{RUN_FIGURES} has a figure of a run twice. {ADVICE}")
             seen.add(key)
+
+    def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> None:
+        for split in Split:
+            seen: set[str] = set()
+            for run, _ in self.predictions(experiment.config.task, split):
+                if _run_of(run, runs, PREDICTIONS) in seen:
+                    raise InvalidError(f"The file has the {split} predictions of a run twice. {ADVICE}")
+                seen.add(run)
 
     def _check_sealed(self, runs: dict[str, int]) -> None:
         seen: set[str] = set()

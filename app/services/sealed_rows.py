@@ -1,16 +1,18 @@
 """Sealed test scores and openings that leave with an experiment and come in with it, sealed as they were."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from app.archive.members import OPENINGS, SEALED_SCORES
+from app.archive.members import OPENINGS, SEALED_PREDICTIONS, SEALED_SCORES
+from app.archive.prediction_records import parts
 from app.archive.reading import Archive
 from app.archive.sealed_records import OpeningRecord
 from app.context import Context
-from app.db.models import Experiment, Opening, Run, SealedScore
+from app.db.models import Experiment, Opening, Run, SealedScore, Split
+from app.db.predictions import read_predictions, write_predictions
 from app.db.types import new_id
 
 Member = tuple[str, Iterable[dict[str, Any]]]
@@ -27,6 +29,7 @@ def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]
         ).all()
     if scores:
         yield SEALED_SCORES, map(_score, scores)
+        yield SEALED_PREDICTIONS, _predictions(context, [score.run_id for score in scores])
     if openings:
         yield OPENINGS, map(_opening, openings)
 
@@ -38,6 +41,17 @@ def write_sealed(session: Session, archive: Archive, experiment: Experiment, ids
     if openings := [one.model_dump() for one in archive.openings()]:
         here = {"experiment_id": experiment.id, "experiment_name": experiment.name}
         session.execute(insert(Opening), [{"id": new_id(), **here, **one} for one in openings])
+    for run_id, predictions in archive.predictions(archive.experiment().config.task, Split.TEST):
+        write_predictions(session, ids[run_id], Split.TEST, predictions)
+        session.flush()
+        session.expunge_all()
+
+
+def _predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with context.sessions() as session:
+        for run_id in run_ids:
+            for found in read_predictions(session, [run_id], Split.TEST).values():
+                yield from parts(run_id, found, Split.TEST)
 
 
 def _score(row: SealedScore) -> dict[str, Any]:

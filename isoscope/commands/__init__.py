@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 from isoscope.client import Isoscope
-from isoscope.commands import encode, export, import_, open_test, runs, sweep, upload, upload_dataset
+from isoscope.commands import encode, export, import_, open_test, predictions, runs, sweep, upload, upload_dataset
 
 COMMANDS: dict[str, ModuleType] = {
     "upload": upload,
@@ -13,6 +13,7 @@ COMMANDS: dict[str, ModuleType] = {
     "encode": encode,
     "sweep": sweep,
     "runs": runs,
+    "predictions": predictions,
     "open-test": open_test,
     "export": export,
     "import": import_,

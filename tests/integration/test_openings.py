@@ -4,7 +4,7 @@ import pytest
 
 from app.db.models import RunStatus
 from tests.run_rows import add_experiment, run_row
-from tests.sealed import DIGITS, PLANTED, STEP, add_sealed, run_ids
+from tests.sealed import DIGITS, PLANTED, STEP, add_predictions, add_sealed, run_ids
 
 
 def address(experiment_id):
@@ -140,3 +140,20 @@ def test_a_metric_that_is_undefined_says_why(client, context):
     assert chosen["test"] is None
     assert chosen["reason"].startswith("No test row has the label")
     assert "No test row has the label" in client.get(f"/experiments/{experiment_id}").text
+
+
+def test_predictions_on_test_rows_are_sealed_as_the_scores_are(client, context):
+    experiment_id = add_sealed(context)
+    add_predictions(context, experiment_id)
+    path = f"/api/runs/{run_ids(context, experiment_id)[0]}/predictions"
+    for query in ({"split": "test"}, {"split": "test", "format": "csv"}):
+        refused = client.get(path, params=query)
+        assert (refused.status_code, refused.json()["field"]) == (409, "split")
+        assert "sealed" in refused.json()["detail"]
+    assert client.get(path).status_code == 404, "of validation rows none are stored here"
+    open_by(client, experiment_id, "lambda = 1")
+    rows = client.get(path, params={"split": "test"}).json()
+    assert [(one["row"], one["reference"] == one["predicted"]) for one in rows] == [
+        (0, True), (1, True), (2, True), (3, False)
+    ]  # fmt: skip
+    assert client.get(path, params={"split": "test", "format": "csv"}).text.startswith("row,reference,predicted")

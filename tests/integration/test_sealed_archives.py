@@ -3,9 +3,10 @@
 import json
 
 from tests.archives import exported, members, packed, sent
-from tests.sealed import DIGITS, add_sealed
+from tests.sealed import DIGITS, add_predictions, add_sealed
 
 SCORES, OPENINGS = "sealed/test_scores.jsonl", "sealed/openings.jsonl"
+PREDICTIONS = "sealed/predictions.jsonl"
 
 
 def opening(client, experiment_id):
@@ -24,8 +25,11 @@ def imported(elsewhere, content):
 
 def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context):
     experiment_id = add_sealed(context)
+    add_predictions(context, experiment_id)
     content = exported(client, experiment_id)
     files = members(content)
+    assert len(files[PREDICTIONS].splitlines()) == 6
+    assert files["predictions.jsonl"] == b""
     assert {name for name, data in files.items() if DIGITS.encode() in data} == {SCORES}
     assert OPENINGS not in files
     assert "sealed/" in files["README.txt"].decode()
@@ -37,7 +41,11 @@ def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context)
     page = elsewhere.get(f"/experiments/{here}").text
     assert "Freeze and open" in page
     assert DIGITS not in page
+    run = elsewhere.get(f"/api/experiments/{here}").json()["runs"][0]["id"]
+    predictions = f"/api/runs/{run}/predictions?split=test"
+    assert elsewhere.get(predictions).status_code == 409
     opened = open_by(elsewhere, here, "lambda = 1").json()
+    assert len(elsewhere.get(predictions).json()) == 4
     assert opened["scores"] == open_by(client, experiment_id, "lambda = 1").json()["scores"]
 
 
