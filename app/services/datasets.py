@@ -10,7 +10,7 @@ from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
 from app.errors import ConflictError, InvalidError, IsoscopeError, NotFoundError
-from app.formats.division import SPLITS, Division
+from app.formats.division import Division
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
 from app.services.names import base_name, clean_name
@@ -56,9 +56,13 @@ def create_dataset(
         divided = {} if division is None else divide_upload(context, division, files)
         stored += [one.stored for one in divided.values()]
         files |= divided
-        described = [part for split in SPLITS if split in files for part in _place(context, files[split])]
         description = run_in_sandbox(
-            describe_pair, *described, memory_bytes=settings.parse_memory_bytes, seconds=settings.parse_seconds
+            describe_pair,
+            *_place(context, files["train"]),
+            *_place(context, files["validation"]),
+            *(_place(context, files["test"]) if "test" in files else (None, "")),
+            memory_bytes=settings.parse_memory_bytes,
+            seconds=settings.parse_seconds,
         )
         if "test" in files:
             require_labels(description)

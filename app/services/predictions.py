@@ -81,8 +81,8 @@ def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATI
         raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
     if found is None:
         raise NotFoundError(
-            f"No {split} predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a script "
-            "logs them; runs of earlier versions have none."
+            f"No {split} predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a "
+            "script logs them; runs of earlier versions have none."
         )
     return RunPredictions(run, found)
 

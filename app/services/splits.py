@@ -43,11 +43,11 @@ def read_division(
     if by_column and by_fraction:
         raise InvalidError("Choose either a split column or a test fraction, not both.", "test_fraction")
     if by_column:
-        given = {split: _listed(text) for split, text in (values or {}).items() if text.strip()}
-        return _checked(ColumnDivision, {"column": by_column, **given})
+        mapped = {split: _listed(text) for split, text in (values or {}).items() if text.strip()}
+        return _checked(ColumnDivision, {"column": by_column, **mapped})
     if by_fraction:
-        given = {"fraction": test_fraction, **({} if split_seed == "" else {"seed": split_seed})}
-        return _checked(FractionDivision, given)
+        seed = {} if split_seed == "" else {"seed": split_seed}
+        return _checked(FractionDivision, {"fraction": test_fraction, **seed})
     return None
 
 
