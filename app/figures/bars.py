@@ -11,7 +11,7 @@ from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
 from app.figures.metrics import SCALES
-from app.figures.points import Point, averaged, cells, empty, finished, given_up, points_of, scored, unscored
+from app.figures.points import Point, averaged, cells, empty, given_up, points_of, scored, unscored
 from app.figures.sweep import Sweep
 from app.figures.trivial import Trivial
 from app.numerals import count, number
@@ -36,7 +36,7 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
     points = points_of(sweep, scored(sweep))
     bars = list(_bars([point for point in points if point.setting not in sweep.given_up]))
     flattered = given_up(sweep, "Left out")
-    trivial = Trivial.of(sweep, finished(sweep))
+    trivial = Trivial.of(sweep, [run for bar in bars for run in bar.best.runs])
     chosen = any(bar.among > 1 for bar in bars)
     return Figure(
         slug="methods",

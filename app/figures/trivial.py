@@ -60,8 +60,7 @@ class Trivial(NamedTuple):
             return told
         named = ", ".join(f"{sweep.label(sweep.setting(run))} seed {run.seed}" for run, _ in runs[:MOST_NAMED])
         more = f" and {count(len(runs) - MOST_NAMED)} more" if len(runs) > MOST_NAMED else ""
-        crossed = "Crosses mark" if len(runs) > 1 else "A cross marks"
-        return f"{told} {crossed} {plural(len(runs), 'run')} that learned nothing: {named}{more}. {runs[0][1]}"
+        return f"{told} {plural(len(runs), 'run')} learned nothing (crossed out): {named}{more}. {runs[0][1]}"
 
     def words(self, setting: Setting) -> str:
         """What pointing at a setting says of it, with a line break before it; empty where its runs learned."""

@@ -53,11 +53,16 @@ def test_the_plain_loop_of_the_document_is_a_finished_run(settings, context, tmp
         assert (ran.returncode, ran.stderr) == (0, "")
         run = run_at(address, ran.stdout)
         page = httpx2.get(f"{address}/experiments/{run['experiment_id']}")
+        predictions = httpx2.get(f"{address}/api/runs/{run['id']}/predictions").json()
     assert (run["status"], run["lam"], run["regularizer"]) == ("finished", -1.0, "istar")
     assert [step["step"] for step in run["steps"]] == list(range(1, 21))
     assert all(-1 <= step["penalty"] <= 0 for step in run["steps"])
     assert run["isoscore_star"] == pytest.approx(1 + run["steps"][-1]["penalty"], abs=0.1)  # of other rows
     assert run["results"]["n_validation"] == 32
+    assert [row["row"] for row in predictions] == list(range(32))
+    right = [row["reference"] == row["predicted"] for row in predictions]
+    assert run["results"]["metrics"]["accuracy"] == pytest.approx(sum(right) / 32)
+    assert run["results"]["trivial"]["metrics"]["accuracy"] >= 0.5
     assert 0 <= run["performance"] <= 1
     assert page.status_code == 200
 
