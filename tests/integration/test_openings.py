@@ -43,7 +43,8 @@ def test_the_chosen_setting_comes_with_its_interval_and_its_difference_to_the_ba
     assert (chosen["difference"]["n"], chosen["baseline"]) == (3, "λ = 0")
     assert chosen["validation"]["mean"] == pytest.approx(0.61)
     page = client.get(f"/experiments/{experiment_id}").text
-    assert "λ = 1: Accuracy 0.860 ± 0.025 on 500 test rows, +0.050 ± 0.025 against λ = 0 over 3 seeds" in page
+    assert "λ = 1: Accuracy 0.860 ± 0.025 on 500 test rows over 3 seeds." in page
+    assert "Difference from λ = 0: +0.050 ± 0.025 over 3 seeds." in page
     assert page.index("<strong>chosen</strong>") > page.index("not chosen")
     assert "Chosen by local user" in page
     assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}").text
