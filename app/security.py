@@ -127,10 +127,10 @@ class BodyLimit:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
-        # Both files of a data set come in one body.
+        # All files of a data set come in one body.
         self._caps = {
             "embeddings": settings.max_upload_bytes,
-            "datasets": 2 * settings.max_dataset_bytes,
+            "datasets": 3 * settings.max_dataset_bytes,
             "encodings": settings.max_dataset_bytes,
             "experiments/import": settings.max_upload_bytes,
         }

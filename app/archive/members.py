@@ -13,13 +13,17 @@ EXPERIMENT = "experiment.json"
 RUNS = "runs.jsonl"
 STEPS = "steps.jsonl"
 RUN_FIGURES = "run_figures.jsonl"
+SEALED = "sealed/"
+SEALED_SCORES = f"{SEALED}test_scores.jsonl"
+SEALED_PREDICTIONS = f"{SEALED}predictions.jsonl"
+OPENINGS = f"{SEALED}openings.jsonl"
 PREDICTIONS = "predictions.jsonl"
 FIGURE = re.compile(r"figures/[a-z0-9_-]{1,60}\.(json|csv)")
 
 ROWS = (EXPERIMENT, RUNS, STEPS, RUN_FIGURES)
 """Members that an import reads and that every export has."""
 
-LATER_ROWS = (PREDICTIONS,)
+LATER_ROWS = (PREDICTIONS, SEALED_SCORES, SEALED_PREDICTIONS, OPENINGS)
 """Members that an import reads where there are any: exports of earlier versions lack them. The rest is for people."""
 
 MAX_BYTES = {
@@ -30,6 +34,9 @@ MAX_BYTES = {
     STEPS: 8 * 1024 * MIB,
     RUN_FIGURES: 1024 * MIB,
     PREDICTIONS: 2 * 1024 * MIB,
+    SEALED_SCORES: 64 * MIB,
+    SEALED_PREDICTIONS: 2 * 1024 * MIB,
+    OPENINGS: 64 * MIB,
 }
 MAX_FIGURE_BYTES = 512 * MIB
 MAX_MEMBERS = 300
@@ -48,6 +55,8 @@ runs.jsonl         a run a line: settings, status, times, performance and IsoSco
 steps.jsonl        a logged step a line, none left out: run, step, task_loss, penalty, and measures by layer
 run_figures.jsonl  what figures of a run show that no other file holds, such as its activation by dimension
 predictions.jsonl  predictions of runs by validation row, up to 5,000 rows a line; positions are from 0
+sealed/            where the data set has a test split: scores and predictions of runs on it, and every choice that was
+                   opened, by whom and when. Freeze a choice before you read them; an import keeps them sealed
 figures/           the figures of the experiment's page: plotly JSON, and the numbers of each as CSV
 
 Times are in UTC. A value that is undefined is null, with the reason beside it; NaN and infinity are never written.

@@ -12,14 +12,14 @@ from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions
 from app.db.task import TaskKind
 
 
-def parts(run_id: str, found: Predictions) -> Iterator[dict[str, Any]]:
+def parts(run_id: str, found: Predictions, split: Split = Split.VALIDATION) -> Iterator[dict[str, Any]]:
     """Yield the predictions of a run in records of some thousand rows."""
     for start in range(0, len(found), PREDICTIONS_AT_ONCE):
         some = slice(start, start + PREDICTIONS_AT_ONCE)
         predicted = found.predicted[some]
         yield {
             "run": run_id,
-            "split": Split.VALIDATION.value,
+            "split": split.value,
             "rows": found.rows[some].tolist(),
             "reference": _listed(found.reference, some),
             "predicted": list(predicted) if isinstance(predicted, tuple) else predicted.tolist(),
@@ -28,7 +28,7 @@ def parts(run_id: str, found: Predictions) -> Iterator[dict[str, Any]]:
         }
 
 
-def joined(records: Iterable[PredictionsRecord], task: TaskKind) -> Predictions:
+def joined(records: Iterable[PredictionsRecord], task: TaskKind, split: Split = Split.VALIDATION) -> Predictions:
     """Return the predictions that records of one run tell; of one record at a time they are in memory as lists.
 
     Raises:
@@ -40,6 +40,8 @@ def joined(records: Iterable[PredictionsRecord], task: TaskKind) -> Predictions:
     texts: list[str] = []
     n = size = 0
     for record in records:
+        if record.split is not split:
+            raise ValueError(f"expected {split} as split, got {record.split}")
         n += len(record.rows)
         size += sum(len(text) for text in record.predicted if isinstance(text, str))
         if n > MAX_ROWS or size > MAX_TEXT_BYTES:

@@ -21,10 +21,13 @@ from app.archive.members import (
     MAX_LINE_BYTES,
     MAX_RUNS,
     MAX_STEPS,
+    OPENINGS,
     PREDICTIONS,
     ROWS,
     RUN_FIGURES,
     RUNS,
+    SEALED_PREDICTIONS,
+    SEALED_SCORES,
     STEPS,
 )
 from app.archive.prediction_records import joined
@@ -36,8 +39,9 @@ from app.archive.records import (
     RunRecord,
     StepRecord,
 )
+from app.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings
 from app.complaints import complaint_of
-from app.db.models import Run
+from app.db.models import Run, Split
 from app.db.predictions import Predictions
 from app.db.task import TaskKind
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
@@ -75,7 +79,7 @@ class Archive:
         experiment = self.experiment()
         runs = self._check_runs(experiment)
         total = len(runs) + self._check_steps(runs) + self._check_run_figures(runs)
-        total += self._check_predictions(experiment, runs)
+        total += self._check_predictions(experiment, runs) + self._check_sealed(runs)
         members = self.manifest.members
         # Empty is as good as missing: what an earlier version exported is the same experiment.
         told = [*ROWS, *(name for name in LATER_ROWS if name in members and members[name].bytes)]
@@ -105,19 +109,29 @@ class Archive:
             place = f"{RUN_FIGURES}, line {number}"
             yield _record(RunFigureRecord, _parsed(line, place), place)
 
-    def predictions(self, task: TaskKind) -> Iterator[tuple[str, Predictions]]:
-        """Yield run and predictions, one run at a time; none where an earlier version made the export."""
-        lines = self._lines(PREDICTIONS) if PREDICTIONS in self.manifest.members else iter(())
-        records = (
-            _record(PredictionsRecord, _parsed(line, place), place)
-            for number, line in enumerate(lines, start=1)
-            for place in [f"{PREDICTIONS}, line {number}"]
-        )
-        for run, parts in groupby(records, key=lambda record: record.run):
+    def predictions(self, task: TaskKind, split: Split = Split.VALIDATION) -> Iterator[tuple[str, Predictions]]:
+        """Yield run and predictions, one run at a time; none where the export has none of the split."""
+        name = PREDICTIONS if split is Split.VALIDATION else SEALED_PREDICTIONS
+        for run, parts in groupby(self._later(name, PredictionsRecord), key=lambda record: record.run):
             try:
-                yield run, joined(parts, task)
+                yield run, joined(parts, task, split)
             except ValueError as error:
-                raise InvalidError(f"{PREDICTIONS} cannot be what a run predicted: {error}. {ADVICE}") from None
+                raise InvalidError(f"{name} cannot be what a run predicted: {error}. {ADVICE}") from None
+
+    def sealed_scores(self) -> Iterator[SealedScoreRecord]:
+        """Yield what runs scored on test rows, sealed."""
+        yield from self._later(SEALED_SCORES, SealedScoreRecord)
+
+    def openings(self) -> Iterator[OpeningRecord]:
+        """Yield the choices that were opened, the first first."""
+        yield from self._later(OPENINGS, OpeningRecord)
+
+    def _later(self, name: str, kind: type[R]) -> Iterator[R]:
+        """Yield the records of a member that an export may lack."""
+        lines = self._lines(name) if name in self.manifest.members else iter(())
+        for number, line in enumerate(lines, start=1):
+            place = f"{name}, line {number}"
+            yield _record(kind, _parsed(line, place), place)
 
     def _read_manifest(self) -> Manifest:
         if MANIFEST not in self._container.names:
@@ -182,12 +196,25 @@ class Archive:
         return len(seen)
 
     def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> int:
-        """Return of how many runs there are predictions."""
+        """Return of how many runs there are predictions, on either split."""
+        n = 0
+        for split in Split:
+            seen: set[str] = set()
+            for run, _ in self.predictions(experiment.config.task, split):
+                if _run_of(run, runs, PREDICTIONS) in seen:
+                    raise InvalidError(f"The file has the {split} predictions of a run twice. {ADVICE}")
+                seen.add(run)
+            n += len(seen)
+        return n
+
+    def _check_sealed(self, runs: dict[str, int]) -> int:
+        """Return how many scores there are."""
         seen: set[str] = set()
-        for run, _ in self.predictions(experiment.config.task):
-            if _run_of(run, runs, PREDICTIONS) in seen:
-                raise InvalidError(f"{PREDICTIONS} has the predictions of a run twice. {ADVICE}")
-            seen.add(run)
+        for score in self.sealed_scores():
+            if _run_of(score.run, runs, SEALED_SCORES) in seen:
+                raise InvalidError(f"{SEALED_SCORES} has the score of a run twice. {ADVICE}")
+            seen.add(score.run)
+        check_openings(self.openings(), {run.position for run in self.runs()}, ADVICE)
         return len(seen)
 
     def _lines(self, name: str) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,7 @@ from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column
+from app.formats.division import Division
 from app.services.grid import Grid
 
 MAX_LAYERS = 1000
@@ -88,10 +89,14 @@ class DatasetRecord(Record):
     hub_name: HubName | None
     train_sha256: Sha256 | None
     validation_sha256: Sha256 | None
+    test_sha256: Sha256 | None = None
     train_filename: Filename | None
     validation_filename: Filename | None
+    test_filename: Filename | None = None
     n_train: Count | None
     n_validation: Count | None
+    n_test: Count | None = None
+    division: Division | None = None
     columns: list[Column] = Field(max_length=10_000)
 
 
@@ -280,7 +285,7 @@ class PredictionsRecord(Record):
     """Some rows of what a run predicted; those of one run follow one another, in the order of the rows."""
 
     run: Id
-    split: Literal[Split.VALIDATION]
+    split: Split
     rows: list[Count] = Field(min_length=1, max_length=PREDICTIONS_AT_ONCE)
     reference: list[Number] | None
     predicted: list[Number] | list[Answer]

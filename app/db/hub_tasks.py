@@ -48,6 +48,8 @@ class HubTask(NamedTuple):
     metric: Metric = Metric.ACCURACY
     task: TaskKind = TaskKind.CLASSIFICATION
     label_column: str = "label"
+    n_test: int | None = None
+    """Rows of its test split, where that has labels: those of the other tasks were kept back for a leaderboard."""
 
     def columns(self) -> list[Column]:
         """The columns, described as those of an uploaded file are."""
@@ -92,14 +94,14 @@ TASKS = {
     HubName.SST2: HubTask("GLUE SST-2", _glue("sst2"), SENTENCE, SENTIMENT, 67349, 872),
     HubName.QNLI: HubTask("GLUE QNLI", _glue("qnli"), ("question", "sentence"), ENTAILMENT, 104743, 5463),
     HubName.RTE: HubTask("GLUE RTE", _glue("rte"), PAIR, ENTAILMENT, 2490, 277),
-    HubName.MRPC: HubTask("GLUE MRPC", _glue("mrpc"), PAIR, ("not_equivalent", "equivalent"), 3668, 408),
+    HubName.MRPC: HubTask("GLUE MRPC", _glue("mrpc"), PAIR, ("not_equivalent", "equivalent"), 3668, 408, n_test=1725),
     HubName.QQP: HubTask("GLUE QQP", _glue("qqp"), QUESTIONS, ("not_duplicate", "duplicate"), 363846, 40430),
     HubName.COLA: HubTask(
         "GLUE CoLA", _glue("cola"), SENTENCE, ("unacceptable", "acceptable"), 8551, 1043, Metric.MATTHEWS
     ),
     HubName.STSB: HubTask("GLUE STS-B", _glue("stsb"), PAIR, (), 5749, 1500, Metric.PEARSON, TaskKind.REGRESSION),
     # The labels of this repository are numbers, their names are in a column of texts.
-    HubName.SST5: HubTask("SST-5", SST5, ("text",), FIVE, 8544, 1101, label_column="label_text"),
+    HubName.SST5: HubTask("SST-5", SST5, ("text",), FIVE, 8544, 1101, label_column="label_text", n_test=2210),
     HubName.SQUAD: HubTask(
         "SQuAD 1.1", SQUAD, ("question", "context"), (), 87599, 10570, Metric.WORD_F1, TaskKind.SPAN, "answers"
     ),

@@ -16,7 +16,7 @@ class ColumnKind(StrEnum):
 
 
 class Column(BaseModel):
-    """A column that both files have."""
+    """A column that all files have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,3 +38,11 @@ class Column(BaseModel):
     """Rows of the validation file with a value that the train file lacks; counted only if ``values``."""
     n_also_train: int = 0
     """Rows of the validation file with a text that the train file has too; counted only of texts."""
+    n_missing_test: int = 0
+    n_test_unseen: int = 0
+    """Rows of the test file with a label that the train file lacks; counted only of labels."""
+    n_test_also_train: int = 0
+    """Rows of the test file with a text that the train file has too; counted only of texts."""
+    n_test_also_validation: int = 0
+    test_unlabelled: bool = False
+    """Whether the test file has no value here that could be a label: all are missing, or -1 where train never is."""

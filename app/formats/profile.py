@@ -9,6 +9,11 @@ from app.formats.labels import MAX_LABELS, NUMBER, label_text, sort_labels
 from app.formats.span import read_span
 from app.formats.table_file import Scalar
 
+MOST_CLASSES = 20
+"""More different values, of several words each, are texts that come again and not classes."""
+UNLABELLED = "-1"
+"""What published test files have in place of labels that are kept back."""
+
 
 class Profile:
     """Counts the values of a column; of different ones it keeps no more than 1,001."""
@@ -60,8 +65,19 @@ class Profile:
         return ColumnKind.NUMBER if self._distinct and self.not_number is None else ColumnKind.TEXT
 
     @property
+    def holds_texts(self) -> bool:
+        """Whether values are texts to read, also where each comes several times, as texts of pairs do."""
+        if self.kind is ColumnKind.LABEL and self.n_distinct > MOST_CLASSES and self.not_number is not None:
+            return 2 * sum(" " in value for value in self._distinct) > self.n_distinct
+        return self.kind is ColumnKind.TEXT
+
+    @property
     def _has_fractions(self) -> bool:
         return self.not_number is None and any(not float(value).is_integer() for value in self._distinct)
+
+    def unlabelled_beside(self, train: "Profile") -> bool:
+        """Whether no row here is labelled: all values are missing, or -1 where those of ``train`` never are."""
+        return not self._distinct or (set(self._distinct) == {UNLABELLED} and UNLABELLED not in train._distinct)
 
     def lacks(self, values: list[str]) -> list[str]:
         """Return up to three of the values here that are not among ``values``."""

@@ -17,12 +17,13 @@ from app.formats.wording import blaming, listed, shown
 
 
 class DatasetDescription(BaseModel):
-    """Two files of one task."""
+    """Two or three files of one task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     n_train: int
     n_validation: int
+    n_test: int | None = None
     columns: list[Column]
 
 
@@ -49,32 +50,52 @@ def describe_texts(path: Path, filename: str) -> TextsDescription:
 
 
 def describe_pair(
-    train_path: Path, train_filename: str, validation_path: Path, validation_filename: str
+    train_path: Path,
+    train_filename: str,
+    validation_path: Path,
+    validation_filename: str,
+    test_path: Path | None = None,
+    test_filename: str = "",
 ) -> DatasetDescription:
-    """Read both files and describe the columns that both have. Run it in the sandbox.
+    """Read the files and describe the columns that train and validation have. Run it in the sandbox.
 
     Raises:
-        IsoscopeError: with the field ``train`` or ``validation``, if that file cannot be read or has no rows.
-        InvalidError: the files have no column in common.
+        IsoscopeError: with the field ``train``, ``validation`` or ``test``, if that file cannot be read or has no rows.
+        InvalidError: the files have no column in common, or the test file lacks one that the others have.
 
     """
     with blaming(train_filename, "train"):
         n_train, train = _profile(train_path, train_filename)
     with blaming(validation_filename, "validation"):
         n_validation, validation = _profile(validation_path, validation_filename)
-    shared = [_column(name, profile, validation[name]) for name, profile in train.items() if name in validation]
-    columns = count_leaks(
-        shared,
-        lambda: _rows_of(train_path, train_filename, shared),
-        lambda: _rows_of(validation_path, validation_filename, shared),
-    )
-    if not columns:
+    names = [name for name in train if name in validation]
+    if not names:
         raise InvalidError(
             f"The two files have no column in common: the train file has {listed(train)}, the validation file "
             f"{listed(validation)}. Give the columns the same names in both.",
             field="validation",
         )
-    return DatasetDescription(n_train=n_train, n_validation=n_validation, columns=columns)
+    n_test, test = None, None
+    if test_path is not None:
+        with blaming(test_filename, "test"):
+            n_test, test = _profile(test_path, test_filename)
+            _require_all(names, test)
+    shared = [_column(name, train[name], validation[name], None if test is None else test[name]) for name in names]
+    columns = count_leaks(
+        shared,
+        lambda: _rows_of(train_path, train_filename, shared),
+        lambda: _rows_of(validation_path, validation_filename, shared),
+        None if test_path is None else lambda: _rows_of(test_path, test_filename, shared),
+    )
+    return DatasetDescription(n_train=n_train, n_validation=n_validation, n_test=n_test, columns=columns)
+
+
+def _require_all(names: Collection[str], test: Collection[str]) -> None:
+    if lacking := [name for name in names if name not in test]:
+        raise InvalidError(
+            f"No column named {shown(lacking[0])}, which the train and validation files have. Columns are: "
+            f"{listed(test)}. A test file needs all columns of the others, labels too."
+        )
 
 
 def read_columns(
@@ -85,7 +106,7 @@ def read_columns(
     quoting: Quoting | None = None,
 ) -> dict[str, list[Scalar | None]]:
     """Return whole columns; text files give text, jsonl and parquet what they hold. A missing value is None."""
-    table = _open_table(path, filename, accepted, quoting)
+    table = open_table(path, filename, accepted, quoting)
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise InvalidError(f"{filename} has no column {shown(missing[0])}: it has {listed(table.columns)}.")
@@ -99,13 +120,16 @@ def read_columns(
 
 def _rows_of(path: Path, filename: str, columns: Sequence[Column]) -> Iterator[list[Scalar | None]]:
     """The rows of a file, of these columns in their order."""
-    table = _open_table(path, filename, TABLE_FORMATS)
+    table = open_table(path, filename)
     places = [table.columns.index(column.name) for column in columns]
     for row in table.rows():
         yield [row[place] for place in places]
 
 
-def _open_table(path: Path, filename: str, accepted: Collection[Format], quoting: Quoting | None = None) -> TableFile:
+def open_table(
+    path: Path, filename: str, accepted: Collection[Format] = TABLE_FORMATS, quoting: Quoting | None = None
+) -> TableFile:
+    """Open a table in any format that is accepted."""
     file_format = detect(path, filename, accepted, unpack=True)
     if file_format is Format.LINES:
         return read_lines(path)
@@ -121,7 +145,7 @@ def _open_table(path: Path, filename: str, accepted: Collection[Format], quoting
 
 def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FORMATS) -> tuple[int, dict[str, Profile]]:
     """Read a whole file; return its number of rows and what each column holds."""
-    table = _open_table(path, filename, accepted)
+    table = open_table(path, filename, accepted)
     profiles = [Profile() for _ in table.columns]
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):
@@ -132,7 +156,7 @@ def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FOR
     return n, dict(zip(table.columns, profiles, strict=True))
 
 
-def _column(name: str, train: Profile, validation: Profile | None) -> Column:
+def _column(name: str, train: Profile, validation: Profile | None, test: Profile | None = None) -> Column:
     values = train.values
     kind = train.kind
     if kind is ColumnKind.SPAN and validation is not None and validation.kind is not ColumnKind.SPAN:
@@ -140,6 +164,8 @@ def _column(name: str, train: Profile, validation: Profile | None) -> Column:
     not_number = train.not_number
     if not_number is None and validation is not None:
         not_number = validation.not_number
+    if not_number is None and test is not None:
+        not_number = test.not_number
     return Column(
         name=name,
         kind=kind,
@@ -150,4 +176,6 @@ def _column(name: str, train: Profile, validation: Profile | None) -> Column:
         not_number=not_number,
         n_missing_train=train.n_missing,
         n_missing_validation=0 if validation is None else validation.n_missing,
+        n_missing_test=0 if test is None else test.n_missing,
+        test_unlabelled=test is not None and test.unlabelled_beside(train),
     )

@@ -40,6 +40,19 @@ UPLOADS = {
         more="Its labels have to be those of the train file. Texts that stand in both files flatter every run; the "
         "page of the data set counts them.",
     ),
+    "test": Help(
+        "Rows that choose nothing: a file with the same columns, labels too",
+        more="Every run is scored on it. The scores stay sealed until you freeze your choice and open them.",
+    ),
+    "test_fraction": Help(
+        "Draws this fraction of the train rows for testing, at most 0.5. Empty: draw none.",
+        more="Rows that share a text stay together, and rows that share a text with the validation file are not drawn.",
+    ),
+    "split_seed": Help("Which rows are drawn."),
+    "split_column": Help("The column that names the split of each row. Then upload the train file alone."),
+    "split_train": Help("Separate several with commas."),
+    "split_validation": Help("Such as validation, dev."),
+    "split_test": Help("Empty: rows that hold test, if there are any."),
     "dataset_name": Help("If empty, the train file’s name is used."),
     "hub_name": Help(
         "A worker fetches it from the Hub, which it has to be able to reach.",

@@ -85,6 +85,12 @@ def _classes(column: Column) -> list[str]:
             "file never does, so no model can learn it: use the same labels in both files.",
             "label_column",
         )
+    if column.n_test_unseen:
+        raise InvalidError(
+            f"The column {shown(column.name)} of the test file holds labels that the train file never does, in "
+            f"{column.n_test_unseen:,} rows, so no model can predict them: use the same labels in all files.",
+            "label_column",
+        )
     return column.values
 
 
@@ -130,7 +136,11 @@ def _find(columns: Sequence[Column], name: str, field: str) -> Column:
 
 def _require_complete(column: Column, field: str) -> None:
     """Refuse a column with empty cells: a row without its text or label cannot be learned from."""
-    for count, which in ((column.n_missing_train, "train"), (column.n_missing_validation, "validation")):
+    for count, which in (
+        (column.n_missing_train, "train"),
+        (column.n_missing_validation, "validation"),
+        (column.n_missing_test, "test"),
+    ):
         if count:
             rows = "1 row" if count == 1 else f"{count:,} rows"
             raise InvalidError(

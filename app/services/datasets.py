@@ -1,7 +1,7 @@
-"""Data sets: train and validation rows of a task, uploaded or named."""
+"""Data sets: train, validation and test rows of a task, uploaded or named."""
 
-import re
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
@@ -10,57 +10,94 @@ from app.context import Context
 from app.db.arriving import SEEING_ARRIVING
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError, InvalidError, NotFoundError
+from app.formats.division import Division
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
 from app.services.names import base_name, clean_name
 from app.services.room import freeing
+from app.services.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
+
+
+class Upload(NamedTuple):
+    """A file as it comes in, and what the sender calls it."""
+
+    stream: BinaryIO
+    filename: str
 
 
 def create_dataset(
     context: Context,
     train: BinaryIO,
     train_filename: str,
-    validation: BinaryIO,
+    validation: BinaryIO | None,
     validation_filename: str,
     name: str | None = None,
     origin: DatasetOrigin = DatasetOrigin.UPLOAD,
+    *,
+    test: Upload | None = None,
+    division: Division | None = None,
 ) -> Dataset:
-    """Keep two files of rows and describe their columns.
+    """Keep files of rows and describe their columns; a ``division`` makes splits out of one of them first.
 
     They are read in a process of their own, within limits, while the request waits: the form that comes next
     needs the columns.
     """
     settings = context.settings
-    names = base_name(train_filename), base_name(validation_filename)
+    check_files(division, has_validation=validation is not None, has_test=test is not None)
+    given = {"train": Upload(train, base_name(train_filename))}
+    given |= {} if validation is None else {"validation": Upload(validation, base_name(validation_filename))}
+    given |= {} if test is None else {"test": Upload(test.stream, base_name(test.filename))}
     with context.ledger.arriving() as store:
-        stored = [store(stream, settings.max_dataset_bytes) for stream in (train, validation)]
-        paths = [context.storage.local(one.sha256) for one in stored]
+        files: dict[str, SplitFile] = {}
+        for split, upload in given.items():
+            files[split] = SplitFile(store(upload.stream, settings.max_dataset_bytes), upload.filename)
+        undivided = [one.stored.sha256 for one in files.values()] if division else []
+        files |= {} if division is None else divide_upload(context, division, files, store)
         description = run_in_sandbox(
             describe_pair,
-            paths[0], names[0], paths[1], names[1],
+            *_place(context, files["train"]),
+            *_place(context, files["validation"]),
+            *(_place(context, files["test"]) if "test" in files else (None, "")),
             memory_bytes=settings.parse_memory_bytes,
             seconds=settings.parse_seconds,
-        )  # fmt: skip
-        with context.ledger.recording(*stored) as session:
+        )
+        if "test" in files:
+            require_labels(description)
+        with context.ledger.recording(*(one.stored for one in files.values())) as session:
             dataset = Dataset(
-                name=clean_name(name, re.sub(r"\.[^.]*(\.gz)?$", "", names[0], flags=re.IGNORECASE)),
+                name=clean_name(name, FILE_SUFFIX.sub("", given["train"].filename)),
                 origin=origin,
-                train_sha256=stored[0].sha256,
-                validation_sha256=stored[1].sha256,
-                train_filename=names[0],
-                validation_filename=names[1],
                 n_train=description.n_train,
                 n_validation=description.n_validation,
+                n_test=description.n_test,
+                division=None if division is None else division.model_dump(mode="json"),
                 columns=[column.model_dump(mode="json") for column in description.columns],
             )
+            for split, file in files.items():
+                setattr(dataset, f"{split}_sha256", file.stored.sha256)
+                setattr(dataset, f"{split}_filename", file.filename)
             session.add(dataset)
+    context.ledger.release(*undivided)
     return dataset
 
 
-def create_hub_dataset(context: Context, hub_name: HubName) -> Dataset:
-    """Add a task of the Hub, whose rows the worker will fetch from the Hub at a pinned revision."""
+def _place(context: Context, file: SplitFile) -> tuple[Path, str]:
+    return context.storage.local(file.stored.sha256), file.filename
+
+
+def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:
+    """Add a task of the Hub, whose rows the worker will fetch from the Hub at a pinned revision.
+
+    Its test split is used where it has labels, unless ``test`` says otherwise.
+    """
     task = TASKS[hub_name]
+    if test and task.n_test is None:
+        raise InvalidError(
+            f"The test split of {task.title} has no labels (they are -1 or kept back), so no run can be scored on it. "
+            "Leave it out, or upload files with a labelled test file.",
+            "test",
+        )
     with context.sessions.begin() as session:
         dataset = Dataset(
             name=task.title,
@@ -68,6 +105,7 @@ def create_hub_dataset(context: Context, hub_name: HubName) -> Dataset:
             hub_name=hub_name.value,
             n_train=task.n_train,
             n_validation=task.n_validation,
+            n_test=None if test is False else task.n_test,
             columns=[column.model_dump(mode="json") for column in task.columns()],
         )
         session.add(dataset)
@@ -110,4 +148,4 @@ def delete_dataset(context: Context, dataset_id: str) -> None:
                 "Delete the experiment first."
             )
         session.delete(dataset)
-    context.ledger.release(dataset.train_sha256, dataset.validation_sha256)
+    context.ledger.release(dataset.train_sha256, dataset.validation_sha256, dataset.test_sha256)

@@ -80,9 +80,10 @@ def kind_of(run: RunConfig) -> str:
 
 
 def _seconds(plan: SweepPlan, run: RunConfig, steps: int, kind: dict[str, float]) -> float:
-    """The beginning, steps, passes of the shrinkage covariance, looks at the layers, and the validation rows."""
+    """The beginning, steps, passes of the shrinkage covariance, looks at the layers, and validation and test rows."""
     of_pass = min(kind["shrinkage_rows"], _inputs(plan, run, kind))
-    rows = _rows(run.validation_rows, plan.dataset.n_validation) * kind["inputs_per_row"]
+    scored = _rows(run.validation_rows, plan.dataset.n_validation) + (plan.dataset.n_test or 0)
+    rows = scored * kind["inputs_per_row"]
     rows += _passes(run, steps, _epoch_steps(plan, run, kind)) * of_pass
     in_training = steps * kind["seconds_per_step"] + _looks(run, steps, kind) * kind["seconds_per_look"]
     return kind["seconds_to_load"] + in_training + rows * kind["seconds_per_row"]

@@ -21,9 +21,12 @@ from app.db.predictions import read_predictions
 from app.figures.figure import Figure
 from app.services.experiments import get_experiment
 from app.services.names import file_name
+from app.services.sealed_rows import sealed_members
 from app.storage.storage import BLOCK_BYTES
 
 ROWS_AT_ONCE = 1000
+OF_TEST = ("test_sha256", "test_filename", "n_test", "division")
+"""Of a data set, what those without a test split lack."""
 FEW_AT_ONCE = 20
 """Of rows that are large."""
 
@@ -73,6 +76,8 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive.add(STEPS, map(write_json, _steps(context, ids)))
     archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
     archive.add(PREDICTIONS, map(write_json, _predictions(context, ids)))
+    for name, records in sealed_members(context, experiment):
+        archive.add(name, map(write_json, records))
     for figure in figures:
         if not figure.empty:
             archive.add(f"figures/{figure.slug}.json", [figure.draw().to_json().encode()])
@@ -82,7 +87,9 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
 
 def _experiment(experiment: Experiment) -> dict[str, Any]:
     told = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
-    return told | {"dataset": _columns(experiment.dataset, DatasetRecord.model_fields)}
+    dataset = _columns(experiment.dataset, DatasetRecord.model_fields)
+    # What an earlier Isoscope does not know is left out where it says nothing, so that it reads the rest.
+    return told | {"dataset": {name: one for name, one in dataset.items() if one is not None or name not in OF_TEST}}
 
 
 def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from app.db.predictions import Predictions, read_predictions
 from app.db.task import TaskKind
 from app.errors import NotFoundError
 from app.figures.figure import Table
+from app.services.openings import require_opened
 
 ROWS_AT_ONCE = 5000
 
@@ -20,7 +21,7 @@ class PredictionRow(NamedTuple):
     """What a run predicted for one row of its data set."""
 
     row: int
-    """Position in the validation rows, from 0."""
+    """Position in the rows of the split, from 0."""
     reference: int | float | str | None
     predicted: int | float | str
     exact_match: float | None
@@ -64,17 +65,24 @@ class RunPredictions(NamedTuple):
             yield lines.partition("\n")[2]
 
 
-def get_predictions(context: Context, run_id: str) -> RunPredictions:
-    """Return what a run predicted for the validation rows."""
+def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATION) -> RunPredictions:
+    """Return what a run predicted for the validation rows, or for the test rows of an experiment that was opened.
+
+    Raises:
+        ConflictError: the test rows are sealed.
+
+    """
     with context.sessions() as session:
         run = session.get(Run, run_id)
-        found = read_predictions(session, [run_id], Split.VALIDATION).get(run_id)
+        if run is not None:
+            require_opened(session, run, split)
+        found = read_predictions(session, [run_id], split).get(run_id)
     if run is None:
         raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
     if found is None:
         raise NotFoundError(
-            f"No predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a script logs "
-            "them; runs of earlier versions have none."
+            f"No {split} predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a "
+            "script logs them; runs of earlier versions have none."
         )
     return RunPredictions(run, found)
 

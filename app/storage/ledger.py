@@ -28,6 +28,7 @@ REFERENCES: tuple[tuple[InstrumentedAttribute[Any], InstrumentedAttribute[str] |
     (PostProcessing.state_sha256, PostProcessing.embedding_id),
     (Dataset.train_sha256, None),
     (Dataset.validation_sha256, None),
+    (Dataset.test_sha256, None),
     (Encoding.file_sha256, None),
     (Import.file_sha256, None),
     (Run.model_sha256, None),

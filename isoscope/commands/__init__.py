@@ -5,14 +5,16 @@ from collections.abc import Callable
 from types import ModuleType
 
 from isoscope.client import Isoscope
-from isoscope.commands import encode, export, import_, predictions, runs, sweep, upload
+from isoscope.commands import encode, export, import_, open_test, predictions, runs, sweep, upload, upload_dataset
 
 COMMANDS: dict[str, ModuleType] = {
     "upload": upload,
+    "upload-dataset": upload_dataset,
     "encode": encode,
     "sweep": sweep,
     "runs": runs,
     "predictions": predictions,
+    "open-test": open_test,
     "export": export,
     "import": import_,
 }

@@ -1,4 +1,4 @@
-"""Write what a finished run predicted for each validation row as CSV: isoscope predictions RUN -o predictions.csv."""
+"""Write what a finished run predicted for each row as CSV: isoscope predictions RUN -o predictions.csv."""
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -12,12 +12,15 @@ HELP = "write the predictions of a run"
 def add_arguments(command: ArgumentParser) -> None:
     """Add the arguments."""
     command.add_argument("run_id", metavar="RUN", help="its id, which is in its address")
+    command.add_argument(
+        "--split", choices=("validation", "test"), default="validation", help="test: once its scores are opened"
+    )
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: predictions-RUN.csv")
 
 
 def run(isoscope: Isoscope, given: Namespace) -> int:
     """Write them, and print where they are; with --json print the rows instead."""
     if given.json:
-        return write_json(list(isoscope.predictions(given.run_id)))
+        return write_json(list(isoscope.predictions(given.run_id, split=given.split)))
     target = given.output or Path(f"predictions-{given.run_id}.csv")
-    return write([str(isoscope.download_predictions(given.run_id, target))])
+    return write([str(isoscope.download_predictions(given.run_id, target, split=given.split))])

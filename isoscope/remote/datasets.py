@@ -1,5 +1,6 @@
 """Data sets over the API."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.errors import InvalidError
@@ -7,28 +8,48 @@ from isoscope.remote.connection import Connection, Known, Progress, Row, path_of
 
 
 class Datasets(Connection):
-    """Train and validation rows that sweeps are of."""
+    """Train, validation and test rows that sweeps are of."""
 
     def upload_dataset(
         self,
         train: str | Path,
-        validation: str | Path,
+        validation: str | Path | None = None,
         *,
+        test: str | Path | None = None,
+        test_fraction: float | None = None,
+        split_seed: int = 0,
+        split_column: str | None = None,
+        split_values: Mapping[str, Sequence[str]] | None = None,
         name: str | None = None,
         progress: Progress | None = None,
     ) -> Row:
-        """Upload train and validation rows: .tsv, .csv, .jsonl or .parquet.
+        """Upload train, validation and test rows: .tsv, .csv, .jsonl or .parquet.
 
-        >>> isoscope.upload_dataset("train.tsv", "dev.tsv", name="CoLA")["n_train"]
-        8551
+        Scores on test rows are sealed: see ``open_test``. Instead of a test file, ``test_fraction`` draws some of the
+        train rows by ``split_seed``. Instead of a validation and a test file, ``split_column`` names the split of each
+        row; ``split_values`` maps its values, such as ``{"validation": ["dev"]}``.
+
+        >>> isoscope.upload_dataset("train.tsv", "dev.tsv", test="test.tsv", name="MRPC")["n_test"]
+        1725
         """
-        files = [("train", train), ("validation", validation)]
-        answer: Row = self.send_files("/api/datasets", files, {"name": name}, progress)
+        files = [("train", train)]
+        files += [(split, file) for split, file in (("validation", validation), ("test", test)) if file is not None]
+        given = {
+            "name": name,
+            "split_column": split_column,
+            **{f"split_{split}": ",".join(values) for split, values in (split_values or {}).items()},
+            "test_fraction": None if test_fraction is None else str(test_fraction),
+            "split_seed": None if test_fraction is None else str(split_seed),
+        }
+        answer: Row = self.send_files("/api/datasets", files, given, progress)
         return answer
 
-    def hub_dataset(self, name: str) -> Row:
-        """Name a task of the Hub, such as ``sst2``, where the server's workers reach it."""
-        answer: Row = self.ask("POST", "/api/datasets/hub", json={"name": name})
+    def hub_dataset(self, name: str, *, test: bool | None = None) -> Row:
+        """Name a task of the Hub, such as ``mrpc``, where the server's workers reach it.
+
+        Its test split is used where it has labels; ``test=False`` leaves it out.
+        """
+        answer: Row = self.ask("POST", "/api/datasets/hub", json={"name": name, "test": test})
         return answer
 
     def datasets(self) -> list[Row]:

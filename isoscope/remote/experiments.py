@@ -119,6 +119,27 @@ class Experiments(Datasets):
         answer: Row = self.ask("GET", path_of("experiments", experiment, "conclusion"))
         return answer
 
+    def test_scores(self, experiment: Known) -> Row:
+        """Return whether an experiment's test scores are sealed and what can be chosen; once opened, the scores.
+
+        >>> isoscope.test_scores(experiment)["state"]
+        'sealed'
+        """
+        answer: Row = self.ask("GET", path_of("experiments", experiment, "opening"))
+        return answer
+
+    def open_test(self, experiment: Known, choose: str, *, note: str = "", by: str = "") -> Row:
+        """Freeze a choice, a setting as ``test_scores`` lists it or the id of a run, and return the test scores.
+
+        It is recorded for ever. A choice made after the first is marked as changed afterwards.
+
+        >>> isoscope.open_test(experiment, "lambda = -1", note="best on validation")["chosen"]["test"]["mean"]
+        0.86
+        """
+        given = {"choose": choose, "note": note, "by": by}
+        answer: Row = self.ask("POST", path_of("experiments", experiment, "opening"), json=given)
+        return answer
+
     def wait(self, experiment: Known, told: Callable[[Row], object] | None = None) -> Row:
         """Return an experiment once its runs have ended or are paused; ``told`` is called with it when one has changed.
 

@@ -19,18 +19,36 @@ SUBSET_SEED = 0
 """Of the rows drawn by ``train_rows`` and ``validation_rows``: the same in every run of every experiment."""
 
 
+UNLABELLED = (None, -1, -1.0, "-1")
+"""What stands for a label that is kept back; the Hub's names of classes have none for it."""
+
+
 def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[Part, Part]:
     """Return the text and label columns of the train and of the validation rows, subsets drawn."""
+    train, validation = (_read_split(dataset, split, config, settings) for split in ("train", "validation"))
+    return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
+
+
+def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> Columns | None:
+    """Return the text and label columns of all test rows, None of a data set without a test split."""
+    if dataset.n_test is None:
+        return None
+    columns = _read_split(dataset, "test", config, settings)
+    if all(label in UNLABELLED for label in columns[config.label_column]):
+        raise InvalidError(
+            f"The test rows of {dataset.name} have no labels: all are missing or -1, so no run can be scored on them. "
+            "Use a data set without this test split.",
+            "dataset_id",
+        )
+    return columns
+
+
+def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Settings) -> Columns:
     names = [*config.text_columns, config.label_column]
     if dataset.origin is DatasetOrigin.HUB:
-        train, validation = _hub_columns(_hub_task(dataset), names)
-    else:
-        files = (dataset.train_sha256, dataset.train_filename), (dataset.validation_sha256, dataset.validation_filename)
-        train, validation = (
-            dict(read_columns(fetch(str(sha256), f"{filename} of {dataset.name!r}", settings), str(filename), names))
-            for sha256, filename in files
-        )
-    return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
+        return _hub_columns(_hub_task(dataset), split, names)
+    sha256, filename = getattr(dataset, f"{split}_sha256"), getattr(dataset, f"{split}_filename")
+    return dict(read_columns(fetch(str(sha256), f"{filename} of {dataset.name!r}", settings), str(filename), names))
 
 
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
@@ -38,18 +56,19 @@ def describe_rows(dataset: Dataset) -> dict[str, Any]:
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
-    return {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
+    hashes = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
+    return hashes if dataset.test_sha256 is None else {**hashes, "test_sha256": dataset.test_sha256}
 
 
 def _hub_task(dataset: Dataset) -> HubTask:
     return TASKS[HubName(str(dataset.hub_name))]
 
 
-def _hub_columns(task: HubTask, names: list[str]) -> tuple[Columns, Columns]:
+def _hub_columns(task: HubTask, split: str, names: list[str]) -> Columns:
     source = task.source
     try:
         splits = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)
-        return _named_columns(splits["train"], names), _named_columns(splits["validation"], names)
+        return _named_columns(splits[split], names)
     except OSError as error:
         raise NotFoundError(
             f"{task.title} could not be had from the Hub ({' '.join(str(error).split())}). "
@@ -70,8 +89,7 @@ def _named_columns(split: datasets.Dataset, names: list[str]) -> Columns:
 
 def _values(values: list[Any], feature: Any) -> list[Any]:
     if isinstance(feature, datasets.ClassLabel):
-        names: list[Any] = feature.int2str(values)
-        return names
+        return [None if value is None or value < 0 else feature.int2str(value) for value in values]
     return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
 
 

@@ -20,24 +20,37 @@ from workers.finetune.evaluation import Evaluation
 from workers.finetune.folder import RunFolder
 from workers.finetune.penalties import note_of_silence
 from workers.finetune.progress import Progress
+from workers.finetune.sealed import Sealed
 
 
 def finish(
-    evaluation: Evaluation, model: Path | None, settings: Settings, folder: RunFolder, progress: Progress
+    evaluation: Evaluation,
+    model: Path | None,
+    settings: Settings,
+    folder: RunFolder,
+    progress: Progress,
+    sealed: Sealed | None,
 ) -> None:
     """Finish the run; where a model is to be kept, store it and finish the run, or neither."""
     if model is None:
         with progress.sessions.begin() as session:
-            _write(session, folder, progress, evaluation)
+            _write(session, folder, progress, evaluation, sealed)
         return
     ledger = Ledger(progress.sessions, open_storage(settings))
     with ExitStack() as opened, keeping(ledger) as keep:
         kept = keep(lambda: opened.enter_context(model.open("rb")))
         with ledger.recording(kept) as session:
-            _write(session, folder, progress, evaluation, model_sha256=kept.sha256)
+            _write(session, folder, progress, evaluation, sealed, model_sha256=kept.sha256)
 
 
-def _write(session: Session, folder: RunFolder, progress: Progress, evaluation: Evaluation, **values: Any) -> None:
+def _write(
+    session: Session,
+    folder: RunFolder,
+    progress: Progress,
+    evaluation: Evaluation,
+    sealed: Sealed | None,
+    **values: Any,
+) -> None:
     run = session.get_one(Run, progress.run_id)
     silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
     penalised = bool(RunConfig.model_validate(run.config).weights)
@@ -70,3 +83,5 @@ def _write(session: Session, folder: RunFolder, progress: Progress, evaluation: 
         write_predictions(session, progress.run_id, Split.VALIDATION, evaluation.predictions)
     for slug, data in evaluation.figures.items():
         session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))
+    if sealed is not None:
+        sealed.write(session, progress.run_id)

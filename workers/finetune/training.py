@@ -14,12 +14,13 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from app.db.models import Run
 from app.db.penalty import Regularizer
+from app.formats.wording import blaming
 from app.settings import Settings
 from workers.device import choose_device
 from workers.environment import describe_environment
 from workers.failure import out_of_memory
 from workers.finetune.checkpoint import CheckpointCallback, restore
-from workers.finetune.data import describe_rows, load_columns
+from workers.finetune.data import describe_rows, load_columns, load_test_columns
 from workers.finetune.evaluation import evaluate
 from workers.finetune.export import model_card, zip_model
 from workers.finetune.finish import finish
@@ -31,6 +32,7 @@ from workers.finetune.order import Order, batches_of
 from workers.finetune.penalties import make_penalties
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
+from workers.finetune.sealed import SealedRows, score_sealed, seal
 from workers.finetune.selection import SelectionCallback, divide
 from workers.finetune.shrinkage import ShrinkageCallback
 from workers.finetune.tally import Tally
@@ -60,6 +62,8 @@ class Loaded:
     """Positions of the validation examples in their split."""
     selection: Rows | None
     """Of which the best weights are chosen, where they are."""
+    test: SealedRows | None
+    """Of a data set with a test split."""
 
 
 def train(
@@ -124,11 +128,12 @@ def train(
             return
         chosen = {} if selection is None else {"selection": selection.choose()}
         evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
+        sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
     evaluation.results.update(chosen)
     kept = None
     if config.export:
         kept = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
-    finish(evaluation, kept, settings, folder, progress)
+    finish(evaluation, kept, settings, folder, progress, sealed)
 
 
 def _load(order: Order, settings: Settings) -> Loaded:
@@ -145,7 +150,10 @@ def _load(order: Order, settings: Settings) -> Loaded:
         selection = task.encode(chosen_by, tokenizer, max_length)
     rows = task.encode(columns, tokenizer, max_length, training=True)
     validation = task.encode(validating.columns, tokenizer, max_length)
-    return Loaded(source, model, tokenizer, max_length, task, rows, validation, validating.numbers, selection)
+    test_columns = load_test_columns(order.dataset, config, settings)
+    with blaming(order.dataset.test_filename or "The test split"):
+        test = None if test_columns is None else seal(test_columns, task, tokenizer, max_length)
+    return Loaded(source, model, tokenizer, max_length, task, rows, validation, validating.numbers, selection, test)
 
 
 def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | None:

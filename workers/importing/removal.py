@@ -3,7 +3,7 @@
 from sqlalchemy import delete, exists, select
 
 from app.db.arriving import SEEING_ARRIVING
-from app.db.models import Dataset, Experiment, Run, Step
+from app.db.models import Dataset, Experiment, Opening, Run, Step
 from app.db.session import Sessions
 from workers.importing.progress import let_others_write
 
@@ -24,6 +24,7 @@ def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
             session.execute(delete(Run).where(Run.id.in_(ids[start : start + RUNS_AT_ONCE])))
         let_others_write(sessions)
     with sessions.begin() as session:
+        session.execute(delete(Opening).where(Opening.experiment_id == experiment_id))
         session.execute(delete(Experiment).where(Experiment.id == experiment_id))
 
 

@@ -2,16 +2,29 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from app.archive.logged_records import LoggedConfig
-from app.archive.members import PREDICTIONS, RUN_FIGURES, RUNS, STEPS
+from app.archive.members import OPENINGS, PREDICTIONS, RUN_FIGURES, RUNS, SEALED_PREDICTIONS, SEALED_SCORES, STEPS
 from app.archive.reading import Archive
 from app.archive.records import AttemptRecord, RunRecord
-from app.db.models import Attempt, AttemptOutcome, Run, RunFigure, RunPredictions, RunStatus, Split, Step
+from app.archive.sealed_records import OpeningRecord
+from app.db.models import (
+    Attempt,
+    AttemptOutcome,
+    Opening,
+    Run,
+    RunFigure,
+    RunPredictions,
+    RunStatus,
+    SealedScore,
+    Split,
+    Step,
+)
 from app.db.predictions import Predictions
 from app.db.trivial import learning_of
 
@@ -98,19 +111,31 @@ def attempt_columns(attempted: tuple[str, AttemptRecord], target: Target) -> dic
     return columns
 
 
-def predictions_of(archive: Archive) -> Iterator[tuple[str, Predictions]]:
-    """Yield the id of each run that has predictions, and these."""
-    return archive.predictions(archive.experiment().config.task)
+def predictions_of(split: Split, archive: Archive) -> Iterator[tuple[str, Predictions]]:
+    """Yield the id of each run that has predictions on a split, and these."""
+    return archive.predictions(archive.experiment().config.task, split)
 
 
-def prediction_columns(predicted: tuple[str, Predictions], target: Target) -> dict[str, Any]:
-    """Return the columns of a run's predictions on the validation split."""
+def prediction_columns(split: Split, predicted: tuple[str, Predictions], target: Target) -> dict[str, Any]:
+    """Return the columns of a run's predictions on a split."""
     run_id, predictions = predicted
+    return {"run_id": target.run_id(run_id), "split": split, "n": len(predictions), "data": predictions.pack()}
+
+
+def openings_of(archive: Archive) -> Iterator[tuple[str, OpeningRecord]]:
+    """Yield the name of the experiment and each opening of its test scores."""
+    name = archive.experiment().name
+    return ((name, opening) for opening in archive.openings())
+
+
+def opening_columns(opened: tuple[str, OpeningRecord], target: Target) -> dict[str, Any]:
+    """Return the columns of an opening; its id is the same at every attempt."""
+    name, opening = opened
     return {
-        "run_id": target.run_id(run_id),
-        "split": Split.VALIDATION,
-        "n": len(predictions),
-        "data": predictions.pack(),
+        "id": target.run_id(f"opening {opening.number}"),
+        "experiment_id": target.experiment_id,
+        "experiment_name": name,
+        **opening.model_dump(),
     }
 
 
@@ -120,6 +145,11 @@ TABLES = (
     Table(ATTEMPTS, attempts_of, Attempt, attempt_columns, 500),
     Table(STEPS, Archive.steps, Step, columns_of_run, 5000),
     Table(RUN_FIGURES, Archive.run_figures, RunFigure, columns_of_run, 50),
-    Table(PREDICTIONS, predictions_of, RunPredictions, prediction_columns, 50),
+    *(
+        Table(member, partial(predictions_of, split), RunPredictions, partial(prediction_columns, split), 50)
+        for member, split in ((PREDICTIONS, Split.VALIDATION), (SEALED_PREDICTIONS, Split.TEST))
+    ),
+    Table(SEALED_SCORES, Archive.sealed_scores, SealedScore, columns_of_run, 50),
+    Table(OPENINGS, openings_of, Opening, opening_columns, 50),
 )
 """In the order in which they are written: what belongs to a run comes after it."""

@@ -16,6 +16,7 @@ from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment, overall
 from app.db.models.imports import Import
 from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, RunPredictions, Step, Worker
+from app.db.models.sealed import Opening, SealedScore
 from app.db.models.states import (
     FINAL,
     RETRIED,
@@ -23,6 +24,7 @@ from app.db.models.states import (
     UNFINISHED_ENCODING,
     UNFINISHED_IMPORT,
     AttemptOutcome,
+    ChoiceKind,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -50,6 +52,7 @@ __all__ = [
     "Attempt",
     "AttemptOutcome",
     "Base",
+    "ChoiceKind",
     "Dataset",
     "DatasetOrigin",
     "DryRun",
@@ -69,6 +72,7 @@ __all__ = [
     "ImportStatus",
     "Measurement",
     "MeasurementStatus",
+    "Opening",
     "Phase",
     "Pooling",
     "PostProcessing",
@@ -77,6 +81,7 @@ __all__ = [
     "RunFigure",
     "RunPredictions",
     "RunStatus",
+    "SealedScore",
     "Split",
     "Step",
     "StoredFile",

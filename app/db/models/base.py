@@ -9,6 +9,7 @@ from sqlalchemy.types import TypeEngine
 
 from app.db.models.states import (
     AttemptOutcome,
+    ChoiceKind,
     DatasetOrigin,
     EmbeddingOrigin,
     EmbeddingStatus,
@@ -57,6 +58,7 @@ class Base(DeclarativeBase):
         ResultStatus: stored_by_value(ResultStatus),
         MeasurementStatus: stored_by_value(MeasurementStatus),
         RunStatus: stored_by_value(RunStatus),
+        ChoiceKind: stored_by_value(ChoiceKind),
         Phase: stored_by_value(Phase),
         DatasetOrigin: stored_by_value(DatasetOrigin),
         ExperimentOrigin: stored_by_value(ExperimentOrigin),

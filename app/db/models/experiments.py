@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Dataset(Base):
-    """Train and validation rows of a task, and what their columns hold."""
+    """Train, validation and, where there are any, test rows of a task, and what their columns hold."""
 
     __tablename__ = "datasets"
 
@@ -27,12 +27,18 @@ class Dataset(Base):
     """Which of the tasks that are known by name: see ``app.db.hub_tasks``."""
     train_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     validation_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
+    test_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
     train_filename: Mapped[str | None] = mapped_column(String(255))
     validation_filename: Mapped[str | None] = mapped_column(String(255))
+    test_filename: Mapped[str | None] = mapped_column(String(255))
     n_train: Mapped[int | None]
     n_validation: Mapped[int | None]
+    n_test: Mapped[int | None]
+    """Null without a test split; else every run scores these rows, and the scores are sealed."""
+    division: Mapped[dict[str, Any] | None]
+    """How the rows of an uploaded file were divided among the splits: ``app.formats.division.Division``."""
     columns: Mapped[list[Any]]
-    """One ``app.formats.columns.Column`` as a dict for each column that both files have."""
+    """One ``app.formats.columns.Column`` as a dict for each column that all files have."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 
 

@@ -172,6 +172,13 @@ class ExperimentOrigin(StrEnum):
     LOGGED = "logged"
 
 
+class ChoiceKind(StrEnum):
+    """What was chosen before test scores were opened: all seeds of a setting, or one run."""
+
+    SETTING = "setting"
+    RUN = "run"
+
+
 class Split(StrEnum):
     """Rows of a data set that a run is evaluated on: validation rows, or sealed test rows."""
 

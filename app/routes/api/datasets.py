@@ -10,6 +10,7 @@ from app.dependencies import ContextDep
 from app.parsers import parsing
 from app.routes.api.schemas.datasets import DatasetOut, HubRequest
 from app.services import datasets
+from app.services.splits import read_division
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
 
@@ -26,19 +27,42 @@ def create_dataset(
     request: Request,
     context: ContextDep,
     train: Annotated[UploadFile, File(description=".tsv, .csv or .jsonl, gzipped or not, or .parquet")],
-    validation: Annotated[UploadFile, File(description="The same columns, other rows.")],
+    validation: Annotated[
+        UploadFile | None, File(description="The same columns, other rows; left out only with `split_column`.")
+    ] = None,
+    test: Annotated[UploadFile | None, File(description="The same columns with labels; its scores are sealed.")] = None,
     name: Annotated[str | None, Form(max_length=200)] = None,
+    split_column: Annotated[str, Form(description="Column of the train file that names the split of each row.")] = "",
+    split_train: Annotated[str, Form(description="Its values of train rows, with commas between.")] = "train",
+    split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "validation",
+    split_test: Annotated[
+        str, Form(description="Its values of test rows; left out: `test`, where there are any.")
+    ] = "",
+    test_fraction: Annotated[float | None, Form(description="Of train rows to draw for testing; at most 0.5.")] = None,
+    split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
 ) -> Dataset:
-    """Upload train and validation rows."""
+    """Upload train, validation and test rows.
+
+    Instead of a test file, `test_fraction` draws rows: those that share a text stay together, and none shares a text
+    with a validation row. Instead of a validation and a test file, `split_column` divides one file.
+    """
+    values = {"train": split_train, "validation": split_validation, "test": split_test}
     return datasets.create_dataset(
-        context, train.file, train.filename or "", validation.file, validation.filename or "", name
+        context,
+        train.file,
+        train.filename or "",
+        validation.file if validation else None,
+        validation.filename or "" if validation else "",
+        name,
+        test=datasets.Upload(test.file, test.filename or "") if test else None,
+        division=read_division(split_column, values, "" if test_fraction is None else test_fraction, split_seed),
     )
 
 
 @router.post("/hub", status_code=201, response_model=DatasetOut)
 def create_hub_dataset(context: ContextDep, request: HubRequest) -> Dataset:
     """Name a task of the Hub, where it can be reached."""
-    return datasets.create_hub_dataset(context, request.name)
+    return datasets.create_hub_dataset(context, request.name, request.test)
 
 
 @router.get("/{dataset_id}", response_model=DatasetOut)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
-from app.db.models import Run
+from app.db.models import Run, Split
 from app.dependencies import ContextDep
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.schemas.experiments import ActivationOut, PredictionOut, RunOut, ScriptRunOut
@@ -84,11 +84,14 @@ def list_predictions(
     format: Annotated[  # noqa: A002 - the name in the URL
         Literal["json", "csv"], Query(description="JSON is one page of rows; CSV is a file of all of them.")
     ] = "json",
+    split: Annotated[Split, Query(description="`test`: 409 until the experiment's test scores are opened.")] = (
+        Split.VALIDATION
+    ),
     limit: Limit = PAGE_ROWS,
     offset: Offset = 0,
 ) -> Response | list[dict[str, Any]]:
-    """What a finished run predicted for each validation row, beside the reference; how many is in `X-Total-Count`."""
-    found = get_predictions(context, run_id)
+    """What a finished run predicted for each row of a split, beside the reference; how many is in `X-Total-Count`."""
+    found = get_predictions(context, run_id, split)
     if format == "csv":
         return csv_of(found)
     response.headers["X-Total-Count"] = str(len(found.predictions))

@@ -1,17 +1,20 @@
 """Data sets: list, upload, name a task of the Hub, look at the columns, delete."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, File, Form, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
+from app.formats.division import Division
 from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import see
 from app.services.datasets import (
+    Upload,
     create_dataset,
     create_hub_dataset,
     delete_dataset,
@@ -19,9 +22,38 @@ from app.services.datasets import (
     list_datasets,
 )
 from app.services.proposal import propose_for
+from app.services.splits import read_division
 from app.templating import templates
 
 router = APIRouter(prefix="/datasets")
+
+FileOrNothing = Annotated[UploadFile | str | None, File()]
+Typed = Annotated[str, Form()]
+
+
+@dataclass(frozen=True)
+class DivisionForm:
+    """The fields that divide one file, as typed."""
+
+    split_column: Typed = ""
+    split_train: Typed = "train"
+    split_validation: Typed = "validation"
+    split_test: Typed = "test"
+    test_fraction: Typed = ""
+    split_seed: Typed = "0"
+
+    def division(self) -> Division | None:
+        """Return what they ask for."""
+        values = {"train": self.split_train, "validation": self.split_validation, "test": self.split_test}
+        return read_division(self.split_column, values, self.test_fraction.strip(), self.split_seed.strip())
+
+    @property
+    def filled(self) -> bool:
+        """Whether one file is to be divided."""
+        return bool(self.split_column or self.test_fraction)
+
+
+NOTHING_DIVIDED = DivisionForm()
 
 
 @router.get("")
@@ -35,18 +67,27 @@ def list_all(request: Request, context: ContextDep) -> Response:
 def upload_dataset(
     request: Request,
     context: ContextDep,
-    train: Annotated[UploadFile | str | None, File()] = None,
-    validation: Annotated[UploadFile | str | None, File()] = None,
+    train: FileOrNothing = None,
+    validation: FileOrNothing = None,
+    test: FileOrNothing = None,
+    given: Annotated[DivisionForm, Depends()] = NOTHING_DIVIDED,
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    """Add a train and a validation file."""
+    """Add a train, a validation and perhaps a test file, or one file that is divided."""
     try:
-        first, second = _require_file(train, "train"), _require_file(validation, "validation")
+        first, second, third = _require_file(train, "train"), _chosen(validation), _chosen(test)
         dataset = create_dataset(
-            context, first.file, first.filename or "", second.file, second.filename or "", name or None
+            context,
+            first.file,
+            first.filename or "",
+            second.file if second else None,
+            second.filename or "" if second else "",
+            name or None,
+            test=Upload(third.file, third.filename or "") if third else None,
+            division=given.division(),
         )
     except IsoscopeError as error:
-        return _list_page(request, context, error, name=name)
+        return _list_page(request, context, error, name, given)
     return see(f"/datasets/{dataset.id}")
 
 
@@ -84,19 +125,31 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
     return see("/datasets")
 
 
-def _list_page(request: Request, context: Context, problem: IsoscopeError | None = None, name: str = "") -> Response:
+def _list_page(
+    request: Request,
+    context: Context,
+    problem: IsoscopeError | None = None,
+    name: str = "",
+    given: DivisionForm = NOTHING_DIVIDED,
+) -> Response:
     shown = {
         "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in list_datasets(context)],
         "hub_tasks": TASKS,
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,
         "name": name,
+        "given": given,
     }
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "datasets.html", shown, status_code=status)
 
 
+def _chosen(upload: UploadFile | str | None) -> UploadFile | None:
+    """A file that was chosen: browsers send an empty one for a field that was left empty."""
+    return None if upload is None or isinstance(upload, str) or not upload.filename else upload
+
+
 def _require_file(upload: UploadFile | str | None, field: str) -> UploadFile:
-    if upload is None or isinstance(upload, str) or not upload.filename:
+    if (chosen := _chosen(upload)) is None:
         raise InvalidError(f"Expected a {field} file: choose one.", field)
-    return upload
+    return chosen

@@ -28,6 +28,7 @@ from app.services.experiments import (
     get_experiment,
     get_experiment_alone,
 )
+from app.services.openings import read_test_split
 from app.services.run_search import RunQuery
 from app.services.sweep_figures import offered, read_figure
 from app.services.workers import list_workers
@@ -108,6 +109,7 @@ def show_experiment(
         "choices": choices(sweep),
         "colouring": colouring,
         "conclusion": Conclusion(sweep),
+        "split": read_test_split(context, experiment),
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.compared],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},

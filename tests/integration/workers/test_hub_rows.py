@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.db.models import Dataset, DatasetOrigin, RunStatus
+from app.db.models import Dataset, DatasetOrigin, RunStatus, SealedScore
 from workers.finetune.job import fine_tune
 
 pytestmark = pytest.mark.one_database
@@ -42,20 +42,21 @@ def hub_run(tmp_path, monkeypatch, sessions, dataset_id, make_run, settings, get
     """Do a run of a task whose rows are in a table; the Hub is asked for what comes with them."""
     load = datasets.load_dataset
 
-    def hub_run(name, table, **changes):
+    def hub_run(name, table, n_test=None, **changes):
         path = tmp_path / "rows.parquet"
         pq.write_table(table, path)
         asked = []
 
         def load_dataset(repo, config_name, *, revision):
             asked.append((repo, config_name, revision))
-            files = {"train": str(path), "validation": str(path)}
+            files = {split: str(path) for split in ("train", "validation", "test")}
             return load("parquet", data_files=files, cache_dir=str(tmp_path / "cache"))
 
         monkeypatch.setattr(datasets, "load_dataset", load_dataset)
         with sessions.begin() as session:
             dataset = session.get(Dataset, dataset_id)
             dataset.origin, dataset.hub_name = DatasetOrigin.HUB, name
+            dataset.n_test = n_test
         run_id = make_run(**{**STEPS, **changes})
         fine_tune(run_id, settings, "cpu")
         run = get_run(run_id)
@@ -87,3 +88,17 @@ def test_squad(hub_run):
     run, asked = hub_run("squad", SQUAD, label_column="answers", **changes)
     assert asked == ("rajpurkar/squad", "plain_text")
     assert (run.results["n_questions"], run.results["n_train_left_out"]) == (20, 0)
+
+
+def test_the_labelled_test_split_of_mrpc_is_scored_by_the_names_of_its_classes(hub_run, sessions):
+    names = ["not_equivalent", "equivalent"]
+    label = datasets.ClassLabel(names=names)
+    rows = datasets.Dataset.from_dict(
+        {"sentence1": ["a film", "a plot"] * 10, "sentence2": ["the film", "dull"] * 10, "label": [1, 0] * 10},
+        features=datasets.Features({"sentence1": datasets.Value("string"), "sentence2": datasets.Value("string"),
+                                    "label": label}),
+    )  # fmt: skip
+    changes = {"text_columns": ["sentence1", "sentence2"], "label_names": names}
+    run, _ = hub_run("mrpc", rows.data.table, n_test=20, **changes)
+    with sessions() as session:
+        assert session.get(SealedScore, run.id).n == 20

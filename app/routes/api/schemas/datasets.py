@@ -20,8 +20,11 @@ class DatasetOut(Row):
     hub_name: HubName | None = Field(description="The task of the Hub; null for an upload.")
     train_filename: str | None
     validation_filename: str | None
+    test_filename: str | None
     n_train: int | None
     n_validation: int | None
+    n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
+    division: dict[str, Any] | None = Field(description="How the rows of one file were divided; null where not.")
     columns: list[Any]
     created_at: datetime
 
@@ -38,3 +41,6 @@ class HubRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: HubName
+    test: bool | None = Field(
+        None, description="Whether to score its test split; null: where that has labels. True is refused where not."
+    )

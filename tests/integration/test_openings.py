@@ -1,0 +1,160 @@
+"""Freeze and open: a choice is recorded with who made it and when, and only then test scores are shown."""
+
+import pytest
+
+from app.db.models import RunStatus
+from tests.run_rows import add_experiment, run_row
+from tests.sealed import DIGITS, PLANTED, STEP, add_predictions, add_sealed, run_ids
+
+
+def address(experiment_id):
+    return f"/api/experiments/{experiment_id}/opening"
+
+
+def open_by(client, experiment_id, choose, **given):
+    return client.post(address(experiment_id), json={"choose": choose, **given})
+
+
+def test_scores_are_sealed_until_a_choice_is_frozen(client, context):
+    experiment_id = add_sealed(context)
+    sealed = client.get(address(experiment_id)).json()
+    assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["opened_on_rows"]) == ("sealed", 500, 6, 0)
+    assert (sealed["chosen"], sealed["scores"], sealed["openings"]) == (None, None, [])
+    assert [one["label"] for one in sealed["settings"]] == ["λ = 0", "λ = 1"]
+
+    answer = open_by(client, experiment_id, "lambda = 1", note="best on validation", by="Ada")
+    assert answer.status_code == 201, answer.text
+    opened = answer.json()
+    assert opened == client.get(address(experiment_id)).json()
+    assert opened["state"] == "opened"
+    (opening,) = opened["openings"]
+    assert (opening["number"], opening["kind"], opening["label"]) == (1, "setting", "λ = 1")
+    assert (opening["note"], opening["by"], opening["opened_before"]) == ("best on validation", "Ada", 0)
+    assert [one["chosen"] for one in opened["scores"]] == [None, 1]
+
+
+def test_the_chosen_setting_comes_with_its_interval_and_its_difference_to_the_baseline(client, context):
+    scores = [0.80, 0.82, 0.81, 0.85, 0.86, 0.87]
+    experiment_id = add_sealed(context, scores=scores)
+    chosen = open_by(client, experiment_id, "λ = 1").json()["chosen"]
+    assert chosen["test"]["mean"] == pytest.approx(0.86)
+    assert chosen["test"]["ci95_half_width"] == pytest.approx(4.3027 * 0.01 / 3**0.5, rel=1e-3)
+    assert chosen["difference"]["mean"] == pytest.approx(0.05)
+    assert (chosen["difference"]["n"], chosen["baseline"]) == (3, "λ = 0")
+    assert chosen["validation"]["mean"] == pytest.approx(0.61)
+    page = client.get(f"/experiments/{experiment_id}").text
+    assert "λ = 1: Accuracy 0.860 ± 0.025 on 500 test rows over 3 seeds." in page
+    assert "Difference from λ = 0: +0.050 ± 0.025 over 3 seeds." in page
+    assert page.index("<strong>chosen</strong>") > page.index("not chosen")
+    assert "Chosen by local user" in page
+    assert "a record, not a lock" in client.get(f"/experiments/{add_sealed(context)}").text
+
+
+@pytest.mark.parametrize("typed", ["λ=1", "lambda=1", "lam=1", "Lambda = 1.0", "  λ = 1 "])
+def test_a_choice_may_be_typed_in_several_ways(client, context, typed):
+    assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
+
+
+def test_a_run_is_chosen_by_its_id_or_its_seed(client, context):
+    experiment_id = add_sealed(context)
+    chosen = open_by(client, experiment_id, run_ids(context, experiment_id)[4]).json()
+    assert (chosen["openings"][0]["kind"], chosen["openings"][0]["label"]) == ("run", "λ = 1, seed 1")
+    assert (chosen["chosen"]["test"]["n"], chosen["chosen"]["test"]["ci95_half_width"]) == (1, None)
+    assert chosen["chosen"]["test"]["mean"] == pytest.approx(PLANTED + 4 * STEP)
+    assert [one["chosen"] for one in chosen["scores"]] == [None, None]
+    assert open_by(client, experiment_id, "λ = 1, seed 2").json()["openings"][1]["kind"] == "run"
+
+
+def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
+    experiment_id = add_sealed(context)
+    first = open_by(client, experiment_id, "lambda = 0").json()["chosen"]
+    again = open_by(client, experiment_id, "lambda = 0")
+    assert (again.status_code, again.json()["field"]) == (409, "choose")
+    changed = open_by(client, experiment_id, "lambda = 1", note="looked better", by="Ada").json()
+    assert changed["chosen"] == first
+    assert [(one["number"], one["opened_before"]) for one in changed["openings"]] == [(1, 0), (2, 1)]
+    assert [one["chosen"] for one in changed["scores"]] == [1, 2]
+    back = open_by(client, experiment_id, "lambda = 0").json()
+    assert [one["label"] for one in back["openings"]] == ["λ = 0", "λ = 1", "λ = 0"]
+    assert [one["chosen"] for one in back["scores"]] == [1, 2]
+    page = client.get(f"/experiments/{experiment_id}").text
+    assert "changed after the scores were shown" in page
+    assert "looked better" in page
+
+
+def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(client, context):
+    first, second, other = add_sealed(context), add_sealed(context), add_sealed(context, rows="b" * 64)
+    open_by(client, first, "lambda = 1")
+    open_by(client, first, "lambda = 0")
+    client.delete(f"/api/experiments/{first}")
+    assert client.get(address(second)).json()["opened_on_rows"] == 2
+    assert "2 choices were opened on these test rows before" in client.get(f"/experiments/{second}").text
+    assert open_by(client, second, "lambda = 1").json()["openings"][0]["opened_before"] == 2
+    assert "2 choices had been opened on these test rows before" in client.get(f"/experiments/{second}").text
+    assert open_by(client, other, "lambda = 1").json()["openings"][0]["opened_before"] == 0
+
+
+def test_what_cannot_be_opened_says_why(client, context):
+    plain = add_experiment(context, run_row(0.0), run_row(1.0))
+    assert client.get(address(plain)).json()["state"] == "none"
+    assert "no test split" in open_by(client, plain, "lambda = 1").json()["detail"]
+    assert 'id="test"' not in client.get(f"/experiments/{plain}").text
+    running = add_sealed(context, run_row(0.0), run_row(1.0, status=RunStatus.RUNNING))
+    refused = open_by(client, running, "lambda = 0")
+    assert (refused.status_code, "1 run have not ended" in refused.json()["detail"]) == (409, False)
+    assert "has not ended" in refused.json()["detail"]
+    refused = open_by(client, add_sealed(context), "lambda = 3")
+    assert (refused.status_code, refused.json()["field"]) == (422, "choose")
+    assert refused.json()["detail"].startswith("No setting or run 'lambda = 3'. Settings are: λ = 0; λ = 1.")
+    assert open_by(client, "0" * 32, "lambda = 1").status_code == 404
+    assert open_by(client, add_sealed(context), "").json()["field"] == "choose"
+
+
+def test_a_token_makes_an_administrator(client, context, monkeypatch):
+    monkeypatch.setattr("app.services.openings.name_of_user", lambda _: "administrator")
+    assert open_by(client, add_sealed(context), "lambda = 1").json()["openings"][0]["by"] == "administrator"
+
+
+def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context):
+    experiment_id = add_sealed(context)
+    page = client.get(f"/experiments/{experiment_id}").text
+    assert "6 runs are scored on 500 test rows" in page
+    here = f"/experiments/{experiment_id}/opening"
+    assert f'href="{here}"' in page
+    form = client.get(here).text
+    assert "This cannot be undone" in form
+    assert DIGITS not in page + form
+    refused = client.post(here, data={"choose": "", "run": "", "note": "kept"})
+    assert refused.status_code == 422
+    assert "Choose a setting or a run." in refused.text
+    assert "kept</textarea>" in refused.text
+    assert client.post(here, data={"choose": "λ = 1", "note": "x" * 3000}).status_code == 422
+    opened = client.post(here, data={"choose": "λ = 1", "run": "", "note": "because", "by": "Ada"})
+    assert (opened.status_code, opened.headers["location"]) == (303, f"/experiments/{experiment_id}#test")
+    assert "“because”" in client.get(f"/experiments/{experiment_id}").text
+    assert "Change the choice" in client.get(here).text
+
+
+def test_a_metric_that_is_undefined_says_why(client, context):
+    experiment_id = add_sealed(context, config={"metric": "f1"})
+    chosen = open_by(client, experiment_id, "lambda = 1").json()["chosen"]
+    assert chosen["test"] is None
+    assert chosen["reason"].startswith("No test row has the label")
+    assert "No test row has the label" in client.get(f"/experiments/{experiment_id}").text
+
+
+def test_predictions_on_test_rows_are_sealed_as_the_scores_are(client, context):
+    experiment_id = add_sealed(context)
+    add_predictions(context, experiment_id)
+    path = f"/api/runs/{run_ids(context, experiment_id)[0]}/predictions"
+    for query in ({"split": "test"}, {"split": "test", "format": "csv"}):
+        refused = client.get(path, params=query)
+        assert (refused.status_code, refused.json()["field"]) == (409, "split")
+        assert "sealed" in refused.json()["detail"]
+    assert client.get(path).status_code == 404, "of validation rows none are stored here"
+    open_by(client, experiment_id, "lambda = 1")
+    rows = client.get(path, params={"split": "test"}).json()
+    assert [(one["row"], one["reference"] == one["predicted"]) for one in rows] == [
+        (0, True), (1, True), (2, True), (3, False)
+    ]  # fmt: skip
+    assert client.get(path, params={"split": "test", "format": "csv"}).text.startswith("row,reference,predicted")

@@ -1,0 +1,125 @@
+"""Whatever a dashboard is asked, it tells no sealed test score: every route is asked, archives are unpacked."""
+
+import io
+import itertools
+import json
+import re
+import zipfile
+
+import pytest
+
+from app.routes import api, pages
+from tests.sealed import PLANTED, add_sealed, run_ids
+
+SEALED = re.compile(r"0?\.731\d*|73\.1")
+SPLITS = ("validation", "test")
+GONE = ["0" * 32]
+KINDS = ("json", "csv", "html")
+
+
+pytestmark = pytest.mark.one_database
+
+
+@pytest.fixture
+def experiment_id(context):
+    return add_sealed(context)
+
+
+@pytest.fixture
+def asked(client, context, experiment_id):
+    """Every GET route with all that its path may name here, as (path, answer)."""
+    run = run_ids(context, experiment_id)[0]
+    listed = client.get(f"/api/experiments/{experiment_id}/figures").json()
+    slugs = {*listed} | {"isotropy", "lambda", "loss", "activation", "layers", "parallel"}
+    known = {
+        "experiment_id": [experiment_id],
+        "run_id": [run],
+        "slug": sorted(slugs),
+        "kind": KINDS,
+        "format": KINDS,
+    }
+
+    dataset = client.get(f"/api/experiments/{experiment_id}").json()["dataset_id"]
+
+    def asked():
+        for path in (f"/datasets/{dataset}", f"/api/datasets/{dataset}"):
+            yield path, client.get(path)
+        for template in paths():
+            if "/playground" in template:  # numbers of clouds, of no experiment
+                continue
+            is_ours = "{experiment_id}" in template or "{run_id}" in template
+            names = re.findall(r"{(\w+)(?::\w+)?}", template)
+            for values in itertools.product(*(known.get(name, GONE) if is_ours else GONE for name in names)):
+                path = template
+                for name, value in zip(names, values, strict=True):
+                    path = re.sub(rf"{{{name}(:\w+)?}}", value, path)
+                for query in ("", *queries(path, experiment_id)):
+                    yield path + query, client.get(path + query)
+
+    return asked
+
+
+def paths():
+    """The path of every route that is read by GET."""
+    for prefix, package in (("", pages), ("/api", api)):
+        for module in package.MODULES:
+            for route in module.router.routes:
+                if "GET" in route.methods:
+                    yield prefix + route.path
+
+
+def queries(path, experiment_id):
+    """Searches, sorts and splits by which a score might be found."""
+    if path.endswith("/runs") or path.startswith("/compare/runs") or path.startswith("/api/compare/runs"):
+        yield f"?q=experiment%3D{experiment_id}"
+        yield "?q=accuracy%3E0.7"
+        yield "?sort=-performance"
+    if path in {"/experiments", "/api/experiments"}:
+        yield "?q=accuracy%3E0.7"
+    if path.startswith("/api/runs/"):
+        yield from (f"?split={split}" for split in SPLITS)
+        yield "?split=test&format=csv"
+
+
+def texts_of(answer):
+    """What an answer says, member by member where it is an archive; what is marked as sealed is left out."""
+    if answer.headers.get("content-type") != "application/octet-stream" and not answer.content.startswith(b"PK"):
+        yield answer.text
+        return
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        for name in archive.namelist():
+            if not name.startswith("sealed/"):
+                yield archive.read(name).decode()
+
+
+def test_no_route_tells_a_sealed_score(asked, caplog):
+    caplog.set_level("DEBUG")
+    answers = [(path, answer) for path, answer in asked()]
+    assert sum(answer.status_code == 200 for _, answer in answers) > 60
+    for path, answer in answers:
+        assert answer.status_code < 500, path
+        for text in texts_of(answer):
+            assert SEALED.search(text) is None, path
+    assert SEALED.search(caplog.text) is None
+
+
+def test_what_changes_an_experiment_tells_none_either(client, context, experiment_id):
+    run = run_ids(context, experiment_id)[0]
+    for path in ("cancel", "pause", "resume"):
+        assert SEALED.search(client.post(f"/api/experiments/{experiment_id}/{path}").text) is None
+    for path in ("cancel", "pause", "resume", "retry"):
+        assert SEALED.search(client.post(f"/api/runs/{run}/{path}").text) is None
+    refused = client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "nothing"})
+    assert SEALED.search(refused.text) is None
+
+
+def test_once_opened_only_the_opening_and_its_page_tell_them(client, asked, experiment_id):
+    client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": "lambda = 0"})
+    told = {path for path, answer in asked() if any(map(SEALED.search, texts_of(answer)))}
+    assert told == {f"/experiments/{experiment_id}", f"/api/experiments/{experiment_id}/opening"}
+
+
+def test_a_search_by_the_metric_finds_no_run_by_its_test_score(client, experiment_id):
+    assert client.get("/api/runs", params={"q": "accuracy>0.7"}).json() == []
+    assert len(client.get("/api/runs", params={"q": "accuracy>0.4"}).json()) == 6
+    assert json.dumps(PLANTED) not in client.get("/api/runs").text

@@ -1,0 +1,96 @@
+"""An exported experiment carries its sealed scores marked as sealed, and an import keeps the seal and its history."""
+
+import json
+
+from tests.archives import exported, members, packed, sent
+from tests.sealed import DIGITS, add_predictions, add_sealed
+
+SCORES, OPENINGS = "sealed/test_scores.jsonl", "sealed/openings.jsonl"
+PREDICTIONS = "sealed/predictions.jsonl"
+
+
+def opening(client, experiment_id):
+    return client.get(f"/api/experiments/{experiment_id}/opening").json()
+
+
+def open_by(client, experiment_id, choose):
+    return client.post(f"/api/experiments/{experiment_id}/opening", json={"choose": choose, "by": "Ada"})
+
+
+def imported(elsewhere, content):
+    answer = sent(elsewhere, content)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def test_an_import_is_as_sealed_as_what_was_exported(client, elsewhere, context):
+    experiment_id = add_sealed(context)
+    add_predictions(context, experiment_id)
+    content = exported(client, experiment_id)
+    files = members(content)
+    assert len(files[PREDICTIONS].splitlines()) == 6
+    assert files["predictions.jsonl"] == b""
+    assert {name for name, data in files.items() if DIGITS.encode() in data} == {SCORES}
+    assert OPENINGS not in files
+    assert "sealed/" in files["README.txt"].decode()
+
+    here = imported(elsewhere, content)
+    sealed = opening(elsewhere, here)
+    assert (sealed["state"], sealed["n"], sealed["scored_runs"], sealed["scores"]) == ("sealed", 500, 6, None)
+    assert sealed["rows_sha256"] == opening(client, experiment_id)["rows_sha256"]
+    page = elsewhere.get(f"/experiments/{here}").text
+    assert "Freeze and open" in page
+    assert DIGITS not in page
+    run = elsewhere.get(f"/api/experiments/{here}").json()["runs"][0]["id"]
+    predictions = f"/api/runs/{run}/predictions?split=test"
+    assert elsewhere.get(predictions).status_code == 409
+    opened = open_by(elsewhere, here, "lambda = 1").json()
+    assert len(elsewhere.get(predictions).json()) == 4
+    assert opened["scores"] == open_by(client, experiment_id, "lambda = 1").json()["scores"]
+
+
+def test_the_history_of_openings_comes_along_and_counts_once(client, elsewhere, context):
+    experiment_id = add_sealed(context)
+    open_by(client, experiment_id, "lambda = 0")
+    open_by(client, experiment_id, "lambda = 1")
+    content = exported(client, experiment_id)
+    here = imported(elsewhere, content)
+    before, after = opening(client, experiment_id), opening(elsewhere, here)
+    assert after["openings"] == before["openings"]
+    assert after["chosen"] == before["chosen"]
+    assert "changed after the scores were shown" in elsewhere.get(f"/experiments/{here}").text
+    elsewhere.delete(f"/api/experiments/{here}")
+    again = imported(elsewhere, content)
+    assert opening(elsewhere, again)["opened_on_rows"] == 2
+    assert open_by(elsewhere, again, "lambda = 0").json()["openings"][2]["opened_before"] == 2
+
+
+def test_an_experiment_without_a_test_split_is_exported_as_before(client, context):
+    from tests.archives import add_experiment  # noqa: PLC0415
+
+    files = members(exported(client, add_experiment(context)))
+    assert not [name for name in files if name.startswith("sealed/")]
+    assert not {"n_test", "test_sha256", "division"} & json.loads(files["experiment.json"])["dataset"].keys()
+
+
+def test_hostile_openings_and_scores_are_refused(client, elsewhere, context):
+    experiment_id = add_sealed(context)
+    open_by(client, experiment_id, "lambda = 1")
+    files = members(exported(client, experiment_id))
+    scores, openings = files[SCORES].splitlines(), json.loads(files[OPENINGS])
+
+    def refused(**changed):
+        answer = sent(elsewhere, packed(files | {name.replace("__", "/"): data for name, data in changed.items()}))
+        assert answer.status_code == 422, answer.text
+        return answer.json()["detail"]
+
+    def line(record, **changes):
+        return json.dumps(record | changes).encode() + b"\n"
+
+    assert "twice" in refused(**{SCORES: scores[0] + b"\n" + scores[0] + b"\n"})
+    assert "not in runs.jsonl" in refused(**{SCORES: line(json.loads(scores[0]), run="f" * 32)})
+    assert "numbered" in refused(**{OPENINGS: line(openings, number=2)})
+    assert "not in the file" in refused(**{OPENINGS: line(openings, position=99)})
+    assert OPENINGS in refused(**{OPENINGS: line(openings, rows_sha256="x")})
+    assert "Expected" in refused(**{SCORES: line(json.loads(scores[0]), metrics={"accuracy": "high"})})
+    assert elsewhere.get("/api/experiments").json() == []

@@ -1,0 +1,177 @@
+"""A test split of a data set: a file, a column of one file, or a drawn fraction; and what is refused as one."""
+
+import pytest
+
+from app.formats.tables import read_columns
+
+HEAD = "sentence\tlabel\n"
+TRAIN = HEAD + "".join(f"a film number {i}\t{i % 2}\n" for i in range(40))
+VALIDATION = HEAD + "".join(f"a plot number {i}\t{i % 2}\n" for i in range(10))
+TEST = HEAD + "a film number 3\t1\na plot number 4\t0\n" + "".join(f"a cast number {i}\t{i % 2}\n" for i in range(8))
+
+
+def upload(client, train=TRAIN, validation=VALIDATION, test=None, names=None, **data):
+    given = {"train": train, "validation": validation, "test": test}
+    names = names or {}
+    files = {
+        field: (names.get(field, f"{field}.tsv"), text.encode()) for field, text in given.items() if text is not None
+    }
+    return client.post("/api/datasets", files=files, data=data)
+
+
+def rows_of(context, dataset, split):
+    """The sentences and labels of a split as a run reads them."""
+    columns = read_columns(
+        context.storage.local(dataset_row(context, dataset, split)[0]),
+        dataset_row(context, dataset, split)[1],
+        ["sentence", "label"],
+    )
+    return list(zip(*columns.values(), strict=True))
+
+
+def dataset_row(context, dataset, split):
+    from app.services.datasets import get_dataset  # noqa: PLC0415
+
+    row = get_dataset(context, dataset["id"])
+    return getattr(row, f"{split}_sha256"), getattr(row, f"{split}_filename")
+
+
+def test_a_test_file_is_described_and_its_leaks_are_told(client):
+    found = upload(client, test=TEST).json()
+    assert (found["n_train"], found["n_validation"], found["n_test"]) == (40, 10, 10)
+    assert found["test_filename"] == "test.tsv"
+    sentence = found["columns"][0]
+    assert (sentence["n_test_also_train"], sentence["n_test_also_validation"]) == (1, 1)
+    page = client.get(f"/datasets/{found['id']}").text
+    assert "10 test rows" in page
+    assert "1 test row of 10 has a text that a train row has too" in page
+    assert "1 test row of 10 has a text that a validation row has too" in page
+
+
+def test_without_a_test_split_nothing_changes(client):
+    found = upload(client).json()
+    assert (found["n_test"], found["test_filename"], found["division"]) == (None, None, None)
+    assert "test row" not in client.get(f"/datasets/{found['id']}").text
+
+
+def test_a_label_that_train_lacks_is_counted_and_refused_when_it_is_chosen(client, models_dir):
+    found = upload(client, test=TEST + "a new film\t7\n").json()
+    assert found["columns"][1]["n_test_unseen"] == 1
+    request = {"dataset_id": found["id"], "text_columns": ["sentence"], "label_column": "label", "model": "minilm"}
+    refused = client.post("/api/experiments", json=request).json()
+    assert refused["field"] == "label_column"
+    assert "test file" in refused["detail"]
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        (HEAD + "a film\t-1\na plot\t-1\n", "no labels"),
+        (HEAD + "a film\t\na plot\t\n", "no labels"),
+        (HEAD + "a film\tunknown\na plot\tunknown\n", "no labels"),
+        ("sentence\na film\n", "No column named 'label'"),
+        ("sentence\tlabel\n", "no rows"),
+    ],
+)
+def test_a_test_file_without_labels_is_refused(client, context, test, said):
+    refused = upload(client, test=test)
+    assert refused.status_code == 422
+    assert refused.json()["field"] == "test"
+    assert said in refused.json()["detail"]
+    assert list(context.storage.listed()) == []
+
+
+def test_a_column_divides_one_file(client, context):
+    splits = ["train"] * 6 + ["dev", "valid", "test", "test"]
+    text = "sentence\tlabel\tpart\n" + "".join(
+        f'"a ""film"" number {i}"\t{i % 2}\t{part}\n' for i, part in enumerate(splits)
+    )
+    found = upload(client, text, None, split_column="part", split_validation="dev, valid").json()
+    assert (found["n_train"], found["n_validation"], found["n_test"]) == (6, 2, 2)
+    assert [column["name"] for column in found["columns"]] == ["sentence", "label"]
+    assert found["division"]["validation"] == ["dev", "valid"]
+    assert [label for _, label in rows_of(context, found, "test")] == ["0", "1"]
+    assert "Column part says which rows they are: test" in client.get(f"/datasets/{found['id']}").text
+    assert len(list(context.storage.listed())) == 3  # the file that was divided is not kept
+    client.delete(f"/api/datasets/{found['id']}")
+    assert list(context.storage.listed()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "said"),
+    [
+        ({"split_column": "fold"}, "split_column", "No column named 'fold'. Columns are: 'sentence', 'label'."),
+        (
+            {"split_column": "label", "split_train": "0", "split_validation": "1", "split_test": "2"},
+            "split_test",
+            "'2'",
+        ),
+        ({"split_column": "label", "split_train": "0", "split_validation": "2"}, "split_column", "holds '1'"),
+        ({"split_column": "label", "split_train": "0", "split_validation": "0"}, "split_column", "in two"),
+        ({"split_column": "label", "split_train": " , "}, "split_column", "at least one value"),
+        ({}, "validation", "No validation file"),
+        ({"split_column": "label", "test_fraction": "0.1"}, "test_fraction", "not both"),
+        ({"test_fraction": "0.1"}, "validation", "No validation file"),
+    ],
+)
+def test_a_division_that_cannot_be_is_refused(client, context, data, field, said):
+    refused = upload(client, TRAIN, None, **data)
+    assert refused.status_code == 422
+    assert refused.json()["field"] == field, refused.json()
+    assert said in refused.json()["detail"]
+    assert list(context.storage.listed()) == []
+
+
+def test_a_column_goes_with_no_other_file(client):
+    assert upload(client, split_column="label").json()["field"] == "validation"
+    assert upload(client, test=TEST, test_fraction="0.1").json()["field"] == "test_fraction"
+
+
+def test_a_fraction_is_drawn_by_seed_and_no_text_is_on_both_sides(client, context):
+    """Rows come in pairs of equal texts, some of which validation has too; the last ten rows are one group."""
+    rows = [f"a film number {i // 2}\t{i % 2}\n" for i in range(60)] + ["the same film\t1\n"] * 10
+    validation = VALIDATION + "a film number 0\t1\na film number 1\t1\n"
+    found = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="3").json()
+    assert (found["n_train"], found["n_validation"], found["n_test"]) == (56, 12, 14)
+    assert found["division"] == {"kind": "fraction", "fraction": 0.2, "seed": 3}
+    train, validation_rows, test = (
+        {text for text, _ in rows_of(context, found, split)} for split in ("train", "validation", "test")
+    )
+    assert not test & (train | validation_rows)
+    column = found["columns"][0]
+    assert (column["n_test_also_train"], column["n_test_also_validation"]) == (0, 0)
+    assert "by seed 3" in client.get(f"/datasets/{found['id']}").text
+
+    shuffled = upload(client, HEAD + "".join(reversed(rows)), validation, test_fraction="0.2", split_seed="3").json()
+    assert {text for text, _ in rows_of(context, shuffled, "test")} == test
+    other = upload(client, HEAD + "".join(rows), validation, test_fraction="0.2", split_seed="4").json()
+    assert {text for text, _ in rows_of(context, other, "test")} != test
+
+
+def test_a_fraction_that_cannot_be_drawn_is_refused(client):
+    refused = upload(client, HEAD + "one long film text\t1\n" * 39 + "another\t0\n", test_fraction="0.4")
+    assert refused.json()["field"] == "test_fraction"
+    assert "39 of 40" in refused.json()["detail"]
+    for value in ("0.9", "0", "much"):
+        assert upload(client, test_fraction=value).json()["field"] == "test_fraction"
+
+
+def test_pages_take_the_same_and_keep_what_was_typed(client):
+    files = {"train": ("train.tsv", TRAIN.encode()), "validation": ("", b""), "test": ("", b"")}
+    page = client.post("/datasets", files=files, data={"split_column": "fold", "split_test": "held out"})
+    assert page.status_code == 422
+    assert "No column named &#39;fold&#39;" in page.text
+    assert 'value="held out"' in page.text
+    files = {"train": ("t.tsv", TRAIN.encode()), "validation": ("v.tsv", VALIDATION.encode()), "test": ("", b"")}
+    kept = client.post("/datasets", files=files, data={"test_fraction": "0.1", "split_seed": "1"})
+    assert kept.status_code == 303
+    assert "4 test rows" in client.get(kept.headers["location"]).text
+
+
+def test_a_task_of_the_hub_brings_its_test_split_where_that_has_labels(client):
+    assert client.post("/api/datasets/hub", json={"name": "mrpc"}).json()["n_test"] == 1725
+    assert client.post("/api/datasets/hub", json={"name": "mrpc", "test": False}).json()["n_test"] is None
+    assert client.post("/api/datasets/hub", json={"name": "rte"}).json()["n_test"] is None
+    refused = client.post("/api/datasets/hub", json={"name": "rte", "test": True})
+    assert (refused.status_code, refused.json()["field"]) == (422, "test")
+    assert "-1" in refused.json()["detail"]

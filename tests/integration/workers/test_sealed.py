@@ -1,0 +1,111 @@
+"""Every run of a data set with a test split scores it, and keeps the score where nothing else is."""
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Dataset, Run, RunStatus, SealedScore, Split, Step
+from app.db.predictions import read_predictions
+from tests.tiny import make_table
+from workers.finetune.job import fine_tune
+from workers.finetune.sealed import Sealed, rows_sha256
+
+pytestmark = pytest.mark.one_database
+
+
+@pytest.fixture
+def add_test(sessions, dataset_id, store):
+    def add_test(content, name="test.tsv"):
+        with sessions.begin() as session:
+            dataset = session.get(Dataset, dataset_id)
+            dataset.test_sha256, dataset.test_filename, dataset.n_test = store(content), name, 30
+
+    return add_test
+
+
+def scores(sessions):
+    with sessions() as session:
+        return {one.run_id: one for one in session.scalars(select(SealedScore))}
+
+
+def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_test, make_run, get_run, caplog):
+    caplog.set_level("DEBUG")
+    content = make_table(30, 3)
+    add_test(content)
+    run_id = make_run()
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    assert (run.status, run.error) == (RunStatus.FINISHED, None)
+    sealed = scores(sessions)[run_id]
+    assert sealed.n == 30
+    assert sealed.metrics.keys() == run.results["metrics"].keys()
+    assert 0 <= sealed.metrics["accuracy"] <= 1
+    with sessions() as session:
+        predicted = read_predictions(session, [run_id], Split.TEST)[run_id]
+    assert list(predicted.rows) == list(range(30))
+    assert (predicted.predicted == predicted.reference).mean() == pytest.approx(sealed.metrics["accuracy"])
+    assert run.environment["dataset"].keys() == {"train_sha256", "validation_sha256", "test_sha256"}
+
+    validation_only = make_run()
+    with sessions.begin() as session:
+        session.get(Dataset, session.get(Run, validation_only).experiment.dataset_id).n_test = None
+    fine_tune(validation_only, settings, "cpu")
+    plain = get_run(validation_only)
+    assert plain.results == run.results
+    assert [(one.task_loss, one.penalty) for one in plain.steps] == [(one.task_loss, one.penalty) for one in run.steps]
+    assert validation_only not in scores(sessions)
+    assert_not_told(sessions, run_id, sealed, caplog.text)
+
+
+def assert_not_told(sessions, run_id, sealed, logged):
+    """No column of the run or its steps, and nothing logged, has the loss of the test rows or their score."""
+    with sessions() as session:
+        run = session.get(Run, run_id)
+        told = " ".join(str(getattr(run, column.key)) for column in Run.__table__.columns)
+        told += " ".join(str(one.layers) for one in session.scalars(select(Step).where(Step.run_id == run_id)))
+    for value in sealed.metrics.values():
+        if value not in run.results["metrics"].values():
+            assert repr(value) not in told + logged
+
+
+def test_a_score_is_written_with_the_results_or_not_at_all(
+    settings, sessions, add_test, make_run, get_run, monkeypatch
+):
+    def write(self, session, run_id):
+        raise RuntimeError("away")
+
+    add_test(make_table(30, 3))
+    monkeypatch.setattr(Sealed, "write", write)
+    run_id = make_run()
+    fine_tune(run_id, settings, "cpu")
+    assert (get_run(run_id).status, get_run(run_id).results) == (RunStatus.FAILED, None)
+    assert scores(sessions) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"sentence\tlabel\nthe film is good\t-1\nthe plot is dull\t-1\n", "no labels"),
+        (b"sentence\tlabel\nthe film is good\t1\nthe plot is dull\t7\n", "test.tsv: Row 2 has the label '7'"),
+    ],
+)
+def test_rows_that_cannot_be_scored_fail_a_run_before_it_trains(
+    settings, sessions, add_test, make_run, get_run, content, said
+):
+    add_test(content)
+    run_id = make_run()
+    fine_tune(run_id, settings, "cpu")
+    run = get_run(run_id)
+    assert run.status is RunStatus.FAILED
+    assert said in run.error
+    assert run.steps == []
+
+
+def test_rows_have_a_name_of_their_own():
+    columns = {"a": ["x", "y"], "b": ["p", "q"], "label": ["1", "0"]}
+    name = rows_sha256(columns, ["a", "b"], "label")
+    turned = {"other": ["y", "x"], "b": ["q", "p"], "score": [0, 1.0]}
+    assert rows_sha256(turned, ["other", "b"], "score") == name
+    for changed in ({"a": ["x", "z"]}, {"label": ["1", "1"]}, {"a": ["p", "y"], "b": ["x", "q"]}):
+        assert rows_sha256(columns | changed, ["a", "b"], "label") != name
+    twice = {column: [*values, values[0]] for column, values in columns.items()}
+    assert rows_sha256(twice, ["a", "b"], "label") != name

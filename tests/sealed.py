@@ -1,0 +1,48 @@
+"""An experiment whose runs have sealed test scores that nothing else in it equals."""
+
+import numpy as np
+
+from app.db.models import Dataset, Experiment, SealedScore, Split
+from app.db.predictions import Predictions, write_predictions
+from tests.run_rows import add_experiment, run_row
+
+ROWS = "a" * 64
+PLANTED = 0.7310585786
+"""Of the baseline's first seed; the others follow by ``STEP``, so that all begin with 0.73105."""
+STEP = 1e-6
+DIGITS = "0.73105"
+
+
+def add_sealed(context, *runs, n=500, rows=ROWS, scores=None, **columns):
+    """Write such an experiment and return its id: lambda 0 and 1, three seeds each, unless runs are given."""
+    runs = runs or [run_row(lam, seed, performance=0.5 + lam / 10 + seed / 100) for lam in (0, 1) for seed in range(3)]
+    experiment_id = add_experiment(context, *runs, **columns)
+    with context.sessions.begin() as session:
+        experiment = session.get(Experiment, experiment_id)
+        session.get(Dataset, experiment.dataset_id).n_test = n
+        for i, run in enumerate(experiment.runs):
+            score = PLANTED + i * STEP if scores is None else scores[i]
+            session.add(
+                SealedScore(
+                    run_id=run.id,
+                    metrics={"accuracy": score, "f1": None},
+                    reasons={"f1": "No test row has the label '1', which F1 looks for."},
+                    n=n,
+                    rows_sha256=rows,
+                )
+            )
+    return experiment_id
+
+
+def add_predictions(context, experiment_id, n=4):
+    """Give every run of an experiment predictions on its test rows, all of them right but the last."""
+    right = np.arange(n) % 2
+    given = np.append(right[:-1], 1 - right[-1])
+    with context.sessions.begin() as session:
+        for run in session.get(Experiment, experiment_id).runs:
+            write_predictions(session, run.id, Split.TEST, Predictions(np.arange(n), right, given))
+
+
+def run_ids(context, experiment_id):
+    with context.sessions() as session:
+        return [run.id for run in session.get(Experiment, experiment_id).runs]
