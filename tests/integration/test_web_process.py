@@ -34,7 +34,7 @@ def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path,
 def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
     port = free_port()
     known = os.environ | {"ISOSCOPE_DATA_DIR": str(context.settings.data_dir), "ISOSCOPE_PORT": str(port)}
-    process = subprocess.Popen([sys.executable, "-X", "dev", "-m", "app"], env=known, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-m", "app"], env=known, stderr=subprocess.PIPE, text=True)
     url = f"http://127.0.0.1:{port}"
 
     def answers():
@@ -43,15 +43,17 @@ def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):
         except httpx2.TransportError:
             return False
 
-    wait_for(answers, 60)
-    with httpx2.Client() as kept, ThreadPoolExecutor(4) as threads:
-        kept.get(f"{url}/static/app.css")
-        list(threads.map(lambda _: httpx2.get(url).status_code, range(8)))
-        stuck = socket.create_connection(("127.0.0.1", port))
-        stuck.send(b"POST /api/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n--x\r\n")
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
-        stuck.close()
+    try:
+        wait_for(answers, 120)
+        with httpx2.Client() as kept, ThreadPoolExecutor(4) as threads:
+            kept.get(f"{url}/static/app.css")
+            list(threads.map(lambda _: httpx2.get(url, timeout=60).status_code, range(8)))
+            with socket.create_connection(("127.0.0.1", port)) as stuck:
+                stuck.send(b"POST /api/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n--x\r\n")
+                process.send_signal(signal.SIGINT)
+                _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert "Task was destroyed" not in told
     assert "Traceback" not in told
     assert all(LINE.match(line) for line in told.splitlines()), told
