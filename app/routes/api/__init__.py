@@ -41,8 +41,9 @@ PROBLEMS = {
     415: "The file is of a kind that is not read here.",
     421: "The server does not answer to this name.",
     422: "A value, or what a file holds, cannot be used; `field` names which.",
+    429: "Too many uploads at once; `Retry-After` says when to come back.",
     500: "Isoscope failed; `detail` has the number under which its log tells why.",
-    503: "What keeps the files or rows cannot be reached at the moment.",
+    503: "What keeps the files or rows is busy or cannot be reached at the moment.",
     507: "A disk is full, or would be left with less than its reserve.",
 }
 RESPONSES: dict[int | str, dict[str, Any]] = {
