@@ -12,6 +12,7 @@ from tests.faults.test_kill import EXPERIMENT, STEPS
 from tests.ports import free_port
 from tests.serving import Serving
 
+SECONDS = 300
 TOLD = ("performance", "isoscore_star", "metrics", "validation_loss", "results")
 
 
@@ -27,7 +28,7 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(
     rows = "\n".join(f"the {'good' if i % 2 else 'bad'} film number {i}\t{i % 2}" for i in range(200))
     files = {name: (f"{name}.tsv", f"sentence\tlabel\n{rows}\n") for name in ("train", "validation")}
     dataset = server.post("/api/datasets", files=files)
-    experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"]})
+    experiment = server.post("/api/experiments", json=EXPERIMENT | {"dataset_id": dataset["id"], "lambdas": [1]})
     address = f"/api/experiments/{experiment['id']}"
 
     def saved():
@@ -48,7 +49,7 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(
         return any(entry.path.endswith("complete") for entry in made.manifest.runs)
 
     server.wait_for(has_checkpoint, "a backup with a checkpoint")
-    uninterrupted = server.wait_for(ended(server), "the end of the sweep")
+    uninterrupted = server.wait_for(ended(server), "the end of the sweep", SECONDS)
     server.stop()
 
     elsewhere = tmp_path / "elsewhere"
@@ -57,7 +58,7 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(
     assert any(elsewhere.glob("runs/*/checkpoint-*/complete"))
     restored = Serving(elsewhere, free_port(), environment | {"ISOSCOPE_DATABASE_URL": databases[1]})
     try:
-        again = restored.wait_for(ended(restored), "the end of the restored sweep")
+        again = restored.wait_for(ended(restored), "the end of the restored sweep", SECONDS)
         for before, after in zip(uninterrupted, again, strict=True):
             assert [before[name] for name in TOLD if name in before] == [after[name] for name in TOLD if name in after]
             steps = [step["step"] for step in restored.get(f"/api/runs/{after['id']}")["steps"]]
