@@ -117,7 +117,7 @@ def test_an_embedding_keeps_its_file_measurements_and_curves_through_an_upgrade_
 
     upgrade(engine)
     assert rows(engine, "embedding_files") == [("e", 0, "vectors", "cloud.npy", "abc")]
-    assert rows(engine, "measurements") == [(*row, None) for row in before["measurements"]]
+    assert rows(engine, "measurements") == [(*row, None, None) for row in before["measurements"]]
     assert rows(engine, "zeta_curves") == before["zeta_curves"]
 
     with engine.begin() as connection:
