@@ -16,7 +16,7 @@ from app.numerals import count, number, plural
 MOST_NAMED = 3
 LONGEST_PREDICTOR = 80
 CROSS = 15
-FARTHEST = 0.6
+FARTHEST = 2.0
 """Of the range of the points: a line that lies farther away is told at the edge, so that points keep their room."""
 
 
@@ -54,7 +54,7 @@ class Trivial(NamedTuple):
         """What a caption says of it: the level, and which runs learned nothing."""
         told = ""
         if self.score is not None:
-            told = f" The dashed line is the trivial predictor, {number(self.score)}: {self.predictor}."
+            told = f" The trivial predictor (dashed line) scores {number(self.score)}: {self.predictor}."
         runs = [(run, why) for of_one in self.nothing.values() for run, why in of_one]
         if not runs:
             return told

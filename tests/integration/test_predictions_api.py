@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from app.db.models import Run, RunPredictions, RunStatus, Split, Step
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.trivial import learning_of
 from app.services.script_predictions import MAX_ROWS
+from isoscope.__main__ import main
+from isoscope.client import Isoscope
 from tests.archives import add_experiment as add_archived
 from tests.archives import exported, members, packed, sent
 from tests.run_rows import add_experiment, run_row
+from tests.serving import served
 
 TOLD = {"experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
         "regularizer": "none", "lam": 0.0, "seed": 3}  # fmt: skip
@@ -250,3 +254,23 @@ def test_steps_and_predictions_go_with_the_experiment(client, context, archived)
     assert client.delete(f"/api/experiments/{archived[0]}").is_success
     with context.sessions() as session:
         assert (session.query(RunPredictions).count(), session.query(Step).count()) == (0, 0)
+
+
+def test_the_client_and_the_command_read_and_write_them(context, tmp_path, monkeypatch, capsys):
+    add_experiment(context, run_row(id="0" * 32, config={"label_names": ["no", "yes"]}))
+    with context.sessions.begin() as session:
+        rows = Predictions(np.arange(600), np.arange(600) % 2, np.ones(600, dtype=np.int64))
+        write_predictions(session, "0" * 32, Split.VALIDATION, rows)
+    with served(context.settings) as address, Isoscope(address) as isoscope:
+        found = list(isoscope.predictions("0" * 32))
+        file = isoscope.download_predictions("0" * 32, tmp_path / "p.csv").read_text()
+        monkeypatch.setenv("ISOSCOPE_URL", address)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["isoscope", "predictions", "0" * 32])
+        assert main() == 0
+        assert capsys.readouterr().out == f"predictions-{'0' * 32}.csv\n"
+    assert [row["row"] for row in found] == list(range(600))
+    assert found[1] == {"row": 1, "reference": "yes", "predicted": "yes", "exact_match": None, "f1": None}
+    assert file.splitlines()[:2] == ["row,reference,predicted", "0,no,yes"]
+    assert len(file.splitlines()) == 601
+    assert (tmp_path / f"predictions-{'0' * 32}.csv").read_text() == file
