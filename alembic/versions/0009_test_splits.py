@@ -33,9 +33,7 @@ def upgrade() -> None:
         "openings",
         sa.Column("id", sa.String(32), primary_key=True),
         sa.Column("record_id", sa.String(32), nullable=False, index=True),
-        sa.Column(
-            "experiment_id", sa.String(32), sa.ForeignKey("experiments.id", ondelete="SET NULL"), index=True
-        ),
+        sa.Column("experiment_id", sa.String(32), sa.ForeignKey("experiments.id", ondelete="SET NULL"), index=True),
         sa.Column("experiment_name", sa.String(200), nullable=False),
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("kind", sa.String(16), nullable=False),
