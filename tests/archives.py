@@ -6,7 +6,7 @@ import json
 import zipfile
 
 from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
+from app.db.models import Attempt, Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
@@ -47,6 +47,11 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
         seed=seed,
         status=status,
         worker="machine-0",
+        worked_seconds=12.5,
+        timeline=[
+            Attempt(number=1, worker="machine-1", outcome="killed", detail="signal SIGKILL", ended_at=utcnow()),
+            Attempt(number=2, worker="machine-0", outcome="finished", first_step=3, last_step=9, ended_at=utcnow()),
+        ],
         error=None if done else "The loss was not a number at step 20.",
         started_at=utcnow(),
         finished_at=utcnow() if status.final else None,

@@ -35,9 +35,8 @@ class Log:
 
     def begin(self, attempt: int, slot: str, earlier: str | None) -> None:
         """Head the log of an attempt. ``earlier`` is what the row has of former ones, which were logged elsewhere."""
-        here = self._path.exists()
         with self._path.open("a", encoding="utf-8") as file:
-            if not here and earlier is not None:
+            if not file.tell() and earlier is not None:
                 file.write(f"{earlier}\n")
             file.write(f"{BEGUN}{attempt} on {slot}, {utcnow():%Y-%m-%d %H:%M:%S} UTC\n")
 
