@@ -117,7 +117,7 @@ def test_an_embedding_keeps_its_file_measurements_and_curves_through_an_upgrade_
 
     upgrade(engine)
     assert rows(engine, "embedding_files") == [("e", 0, "vectors", "cloud.npy", "abc")]
-    assert rows(engine, "measurements") == [(*row, None) for row in before["measurements"]]
+    assert rows(engine, "measurements") == [(*row, None, None) for row in before["measurements"]]
     assert rows(engine, "zeta_curves") == before["zeta_curves"]
 
     with engine.begin() as connection:
@@ -144,6 +144,17 @@ def test_standard_errors_come_with_an_upgrade_and_go_with_the_way_back(engine):
         connection.execute(text("UPDATE measurements SET value = NULL"))
     downgrade(engine, "0003")
     assert rows(engine, "measurements") == before
+
+
+def test_errors_that_were_none_of_the_population_are_dropped(engine):
+    upgrade(engine, "0001")
+    fill(engine)
+    upgrade(engine, "0007")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE measurements SET measure = 'isoscore', value = 0.5, se = 0.01"))
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT value, se, resampled FROM measurements")).one() == (0.5, None, None)
 
 
 @pytest.fixture
