@@ -38,11 +38,8 @@ def drawn(random: np.random.Generator, n: int, *, d: int, spectrum: str, tails: 
     """
     sd = np.sqrt(SPECTRA[spectrum](d))
     shift = mean * np.sqrt((sd**2).mean())
-    x: Points
-    if tails == "t5 coordinates":
-        x = random.standard_t(5, (n, d)) * sd
-    else:
-        x = random.standard_normal((n, d)) * sd
+    x: Points = random.standard_t(5, (n, d)) if tails == "t5 coordinates" else random.standard_normal((n, d))
+    x *= sd
     if tails == "t5":
         x /= np.sqrt(random.chisquare(5, (n, 1)) / 5)
     x += shift
