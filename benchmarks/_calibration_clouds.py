@@ -38,10 +38,12 @@ def drawn(random: np.random.Generator, n: int, *, d: int, spectrum: str, tails: 
     """
     sd = np.sqrt(SPECTRA[spectrum](d))
     shift = mean * np.sqrt((sd**2).mean())
-    if tails == "t5 coordinates":
-        return random.standard_t(5, (n, d)) * sd + shift
-    x = random.standard_normal((n, d)) * sd
-    return (x / np.sqrt(random.chisquare(5, (n, 1)) / 5) if tails == "t5" else x) + shift
+    x: Points = random.standard_t(5, (n, d)) if tails == "t5 coordinates" else random.standard_normal((n, d))
+    x *= sd
+    if tails == "t5":
+        x /= np.sqrt(random.chisquare(5, (n, 1)) / 5)
+    x += shift
+    return x
 
 
 def copied(random: np.random.Generator, n: int, *, copies: int, d: int, spectrum: str) -> Points:
@@ -157,7 +159,7 @@ def _differences() -> list[Case]:
         cases.append(same(f"S3 {slug}, paired, 500 rows", partial(differs_paired, draw=views, n=500, slug=slug)))
     flat = partial(drawn, d=5, spectrum="isotropic", tails="Gaussian")
     for slug in ("twonn", "twonn_mle", "levina_bickel"):
-        for name, draw, n in (("", usual, (500, 500)), ("", usual, (1000, 700)), (", d = 5", flat, (500, 500))):
+        for name, draw, n in (("", usual, (1000, 1000)), ("", usual, (1500, 1200)), (", d = 5", flat, (1000, 1000))):
             simulate = partial(differs, draw=draw, n=n, slug=slug)
             cases.append(same(f"S3 {slug}, {n[0]} and {n[1]}{name}", simulate))
     return cases

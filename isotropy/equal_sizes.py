@@ -21,10 +21,10 @@ from torch import Tensor
 from isotropy.neighbours import Neighbours, nearest_neighbours
 from isotropy.score import Score
 
-SIZES = (500, 1000, 2000, 5000)
+SIZES = (1000, 2000, 5000)
 """Numbers of distinct rows for which estimates are stored, to compare clouds of unlike numbers of rows."""
 
-FEWEST = 500
+FEWEST = 1000
 """Distinct rows below which there is no error: of smaller blocks the estimates are too rough."""
 
 
@@ -54,7 +54,7 @@ class Neighbourhoods:
         return self._with_error(measure, len(self._points), measure(self.whole))
 
     def at_sizes(self, measure: Callable[[Neighbours], Score]) -> dict[int, Score]:
-        """Return a measure of the first 500, 1,000, ... points, each with its standard error."""
+        """Return a measure of the first 1,000, 2,000, ... points, each with its standard error."""
         sizes = [size for size in SIZES if size <= len(self._points)]
         return {size: self._with_error(measure, size, measure(self._among(size)[0])) for size in sizes}
 
@@ -71,6 +71,6 @@ class Neighbourhoods:
         if size not in self._found:
             points, blocks = self._points[:size], self._blocks[:size]
             whole = self.whole if size == len(self._points) else nearest_neighbours(points, self._k)
-            own = [nearest_neighbours(points[blocks == block], self._k) for block in blocks.unique()]
+            own = [nearest_neighbours(points[blocks == block], self._k) for block in range(int(blocks.max()) + 1)]
             self._found[size] = [whole, *own]
         return self._found[size]

@@ -33,8 +33,8 @@ class Compared(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Whether some difference has an interval at all."""
-        return any(one is not None and one.se is not None for one in self.differences)
+        """Whether some difference has an interval, or is known to be none."""
+        return any(one is not None and (one.se is not None or one.value == 0) for one in self.differences)
 
 
 def compare(embeddings: Sequence[Embedding]) -> list[Compared]:

@@ -19,7 +19,7 @@ class Finding(NamedTuple):
     detail: dict[str, Any] | None = None
     """Lists and settings; nothing where the score is undefined. A measure that is a list has it in "values"."""
     at_sizes: Mapping[int, Score] = MappingProxyType({})
-    """Scores of the first 500, 1,000, ... of the rows, where a measure depends on their number."""
+    """Scores of the first 1,000, 2,000, ... of the rows, where a measure depends on their number."""
 
     @property
     def value(self) -> float | list[float | None] | None:

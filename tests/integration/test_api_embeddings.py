@@ -284,7 +284,13 @@ def test_names_and_labels_of_a_second_file_are_offered_chosen_and_kept(client, w
     work()
     path = f"/api/embeddings/{created['id']}"
     draft = client.get(path).json()
-    assert draft["selection"] == {"vectors": "array", "names": "word", "labels": "label", "transpose": False}
+    assert draft["selection"] == {
+        "vectors": "array",
+        "names": "word",
+        "labels": "label",
+        "groups": None,
+        "transpose": False,
+    }
     chosen = client.put(f"{path}/selection", json={"vectors": "array", "names": "word", "labels": "group"})
     assert chosen.status_code == 200
     work()
@@ -339,8 +345,9 @@ def test_a_name_never_becomes_a_path(client, context, work, cloud):
 
 def test_a_standard_error_is_told_where_there_is_one(ready):
     measured = {one["measure"]: one for one in ready["measurements"]}
-    assert measured["isoscore"]["se"] > 0
-    assert measured["stable_rank"]["se"] is None
+    assert measured["isoscore_unbiased"]["low"] < measured["isoscore_unbiased"]["value"]
+    assert measured["stable_rank"]["se"] > 0
+    assert (measured["isoscore"]["se"], measured["stable_rank"]["low"]) == (None, None)
 
 
 def test_what_another_version_measured_is_answered_as_the_description_allows(client, context, ready):

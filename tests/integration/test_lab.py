@@ -113,7 +113,13 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     work()
     ready = client.get(f"/api/embeddings/{made_id}").json()
     assert (ready["status"], ready["n"], ready["d"], ready["n_left_out"]) == ("ready", 400, 8, 1)
-    assert ready["selection"] == {"vectors": "array", "names": "name", "labels": "label", "transpose": False}
+    assert ready["selection"] == {
+        "vectors": "array",
+        "names": "name",
+        "labels": "label",
+        "groups": None,
+        "transpose": False,
+    }
     assert {one["role"] for one in ready["files"]} == {"vectors", "annotations"}
     silhouette = next(one for one in ready["measurements"] if one["measure"] == "silhouette")
     assert silhouette["n"] == 399

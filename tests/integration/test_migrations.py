@@ -146,6 +146,17 @@ def test_standard_errors_come_with_an_upgrade_and_go_with_the_way_back(engine):
     assert rows(engine, "measurements") == before
 
 
+def test_errors_that_were_none_of_the_population_are_dropped(engine):
+    upgrade(engine, "0001")
+    fill(engine)
+    upgrade(engine, "0007")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE measurements SET measure = 'isoscore', value = 0.5, se = 0.01"))
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT value, se, resampled FROM measurements")).one() == (0.5, None, None)
+
+
 @pytest.fixture
 def sqlite(sqlite_url):
     engine = create_database_engine(sqlite_url)

@@ -54,14 +54,31 @@ def npy(tmp_path, x):
 
 def test_json_has_every_measure_of_the_catalogue_by_its_slug(scored, npy, x):
     found = scored(npy)
-    assert list(found) == ["n", "d", "n_left_out", *MEASURES]
+    assert list(found) == ["n", "d", "n_left_out", "independent", *MEASURES]
     assert all(entry.keys() >= {"value", "se", "status", "reason"} for entry in found.values())
     assert (found["n"]["value"], found["d"]["value"]) == (300, 6)
     assert found["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x)), rel=1e-7)
-    assert found["isoscore"]["se"] > 0
+    assert (found["isoscore"]["se"], found["participation_ratio"]["se"]) == (None, None)
+    assert found["isoscore_unbiased"]["se"] > 0
+    assert (found["independent"]["value"], found["independent"]["detail"]) == (300, {"by": "rows"})
     variances = np.linalg.eigvalsh(np.cov(x.T))[::-1]
     assert found["anisotropy_centred"]["value"] == pytest.approx(variances / variances.sum())
     assert found["explained_variance"]["value"] == pytest.approx(variances.cumsum() / variances.sum())
+
+
+def test_copies_and_groups_count_as_one(scored, score, tmp_path, x):
+    lines = [f"{row // 10},{','.join(map(str, values))}" for row, values in enumerate(np.repeat(x[:30], 10, axis=0))]
+    path = tmp_path / "copies.csv"
+    path.write_text("document,a,b,c,d,e,f\n" + "\n".join(lines))
+    columns = ("--vectors", "a,b,c,d,e,f", "--measures", "isoscore_unbiased")
+    copies, grouped = scored(path, *columns), scored(path, *columns, "--groups", "document")
+    assert copies["independent"]["detail"] == {"by": "duplicates"}
+    assert grouped["independent"]["detail"] == {"by": "groups"}
+    assert copies["independent"]["value"] == grouped["independent"]["value"] == 30
+    assert copies["isoscore_unbiased"] == grouped["isoscore_unbiased"]
+    assert "30 groups" in score(path, *columns, "--groups", "document")[0].out
+    printed, code = score(path, *columns, "--groups", "typo")
+    assert (code, "nothing called 'typo' for the groups" in printed.err) == (1, True)
 
 
 def test_what_has_no_value_says_why(scored, npy):
