@@ -1,4 +1,4 @@
-"""A claim of a test or an interval, tried on simulated data of which the truth is known; and the table of all of them."""
+"""Claims of tests and intervals, tried on simulated data of which the truth is known, and the table of them all."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -106,4 +106,5 @@ def _row(found: Rate) -> str:
     case = found.case
     attainable = "" if case.attainable is None else f"{case.attainable:.3f}"
     verdict = "yes" if found.ok() else "**no**"
-    return f"| {case.name} | {case.claim} | {found.rate:.3f} | {case.low:.3f} to {case.high:.3f} | {attainable} | {verdict} |"
+    bounds = f"{case.low:.3f} to {case.high:.3f}"
+    return f"| {case.name} | {case.claim} | {found.rate:.3f} | {bounds} | {attainable} | {verdict} |"
