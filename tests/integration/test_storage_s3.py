@@ -202,8 +202,8 @@ def test_the_rows_of_a_data_set_come_from_the_bucket(client, context, bucket, fo
     with context.sessions() as session:
         dataset = session.get(Dataset, answer.json()["id"])
     train, validation = load_columns(dataset, config, context.settings)
-    assert train["sentence"] == ["a good film", "a dull plot"]
-    assert len(validation["label"]) == 4
+    assert train.columns["sentence"] == ["a good film", "a dull plot"]
+    assert len(validation.columns["label"]) == 4
 
 
 def test_a_file_of_several_parts_is_stored_and_read_whole(storage, bucket, forget):

@@ -1,10 +1,21 @@
 """Whole columns of a file, and some of their rows."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 Columns = Mapping[str, list[Any]]
 """As long as each other, by name; a missing value is None."""
+
+
+class Part(NamedTuple):
+    """Some rows of a split of a data set."""
+
+    columns: Columns
+    numbers: NDArray[np.int64]
+    """[n], their positions in the split, from 0, ascending."""
 
 
 def n_rows(columns: Columns) -> int:

@@ -13,13 +13,13 @@ from app.errors import InvalidError, NotFoundError
 from app.formats.tables import read_columns
 from app.settings import Settings
 from workers.files import fetch
-from workers.finetune.columns import Columns, n_rows, rows_of
+from workers.finetune.columns import Columns, Part, n_rows, rows_of
 
 SUBSET_SEED = 0
 """Of the rows drawn by ``train_rows`` and ``validation_rows``: the same in every run of every experiment."""
 
 
-def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[Columns, Columns]:
+def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[Part, Part]:
     """Return the text and label columns of the train and of the validation rows, subsets drawn."""
     names = [*config.text_columns, config.label_column]
     if dataset.origin is DatasetOrigin.HUB:
@@ -75,11 +75,11 @@ def _values(values: list[Any], feature: Any) -> list[Any]:
     return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
 
 
-def _subset(columns: Columns, rows: int | None) -> Columns:
+def _subset(columns: Columns, rows: int | None) -> Part:
     n = n_rows(columns)
     if n == 0:
         raise InvalidError("Expected at least one row in the train and in the validation file, got none.")
     if rows is None or rows >= n:
-        return columns
+        return Part(columns, np.arange(n))
     chosen = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, rows, replace=False))
-    return rows_of(columns, chosen.tolist())
+    return Part(rows_of(columns, chosen.tolist()), chosen)

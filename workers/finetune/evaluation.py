@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
+from app.db.predictions import Predictions
 from app.db.task import TaskKind
+from app.db.trivial import constant_words
 from isotropy.score import Score
 from workers.failure import NotFiniteError
 from workers.finetune.layers import LayerMoments, isoscore_star, tokens_by_layer
@@ -18,7 +20,7 @@ from workers.finetune.measures import ByLayer, LayerMeasures
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.sentences import Sentences
-from workers.finetune.tasks import Predictions, Task
+from workers.finetune.tasks import Collector, Task
 from workers.hidden_states import hidden_states_of, looking_at
 
 REFERENCE_ZETA = 0.75
@@ -34,6 +36,11 @@ class Evaluation:
     results: dict[str, Any]
     figures: dict[str, dict[str, Any]]
     """The data of a ``RunFigure`` by its slug."""
+    predictions: Predictions | None
+    """On the validation rows; None where these are more than can be stored."""
+    untrained_loss: float
+    """Of a model that knows nothing yet, on the training rows."""
+    notes: list[str]
 
 
 @dataclass
@@ -44,13 +51,22 @@ class Observation:
     vectors: LayerMoments
     """Of the sentence vectors of every layer."""
     sentences: Sentences
-    predictions: Predictions
+    predictions: Collector
     loss: float = 0.0
     """Summed over rows."""
 
 
-def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, progress: Progress) -> Evaluation:
+def evaluate(
+    model: PreTrainedModel,
+    train: Rows,
+    validation: Rows,
+    task: Task,
+    progress: Progress,
+    numbers: NDArray[np.int64] | None = None,
+) -> Evaluation:
     """Return the metrics on all validation rows and IsoScore* of their tokens, at settings that all runs share.
+
+    ``numbers`` are the positions of the validation examples in their split; without them they are all of it.
 
     The cloud is the union of all layers, the embedding layer and padding left out, whatever the run was trained on.
     With ``config.evaluation_zeta`` = 0 that is all. Above it, IsoScore* needs the covariance of more points than it
@@ -77,9 +93,12 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
     ]
     metrics = seen.predictions.metrics()
     performance = metrics[config.metric]
+    predictions, notes = _by_row(seen.predictions, np.arange(validation.examples) if numbers is None else numbers)
     results = {
         "metrics": {name: score.value for name, score in metrics.items()},
         "metric_reasons": {name: score.reason for name, score in metrics.items() if score.reason is not None},
+        "trivial": task.trivial(train, validation).told(),
+        "constant_prediction": None if predictions is None else constant_words(predictions, config.label_names),
         **task.details(train, validation),
         "loss": seen.loss / len(validation),
         "n_validation": validation.examples,
@@ -99,7 +118,8 @@ def evaluate(model: PreTrainedModel, train: Rows, validation: Rows, task: Task, 
     }
     activation = seen.sentences.activation()
     figures = {} if activation is None else {"activation": activation}
-    return Evaluation(performance, isoscore_star(union, zeta, towards.union()), results, figures)
+    star = isoscore_star(union, zeta, towards.union())
+    return Evaluation(performance, star, results, figures, predictions, task.untrained_loss(train), notes)
 
 
 def observe(
@@ -126,6 +146,14 @@ def observe(
             "learning_rate",
         )
     return seen
+
+
+def _by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
+    """What was predicted row by row, or a note that says why it is not stored."""
+    try:
+        return collected.by_row(numbers), []
+    except ValueError as error:
+        return None, [f"Predictions are not stored: {error}."]
 
 
 def _tokens(

@@ -1,4 +1,4 @@
-"""The row of a finished run: its numbers, its notes, its figures, and the model that it keeps."""
+"""The row of a finished run: its numbers, its notes, its figures, its predictions, and the model that it keeps."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,7 +7,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from app.db.config import RunConfig
-from app.db.models import Run, RunFigure, RunStatus
+from app.db.divergence import divergence_words, find_divergence
+from app.db.models import Run, RunFigure, RunStatus, Split
+from app.db.predictions import write_predictions
 from app.db.types import utcnow
 from app.settings import Settings
 from app.storage import open_storage
@@ -37,8 +39,13 @@ def finish(
 def _write(session: Session, folder: RunFolder, progress: Progress, evaluation: Evaluation, **values: Any) -> None:
     run = session.get_one(Run, progress.run_id)
     silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
-    if silent is not None and RunConfig.model_validate(run.config).weights:
-        values["notes"] = [*run.notes, silent]
+    penalised = bool(RunConfig.model_validate(run.config).weights)
+    divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
+    told = [
+        silent if penalised else None,
+        None if divergence is None else divergence_words(divergence),
+        *evaluation.notes,
+    ]
     progress.write(
         session,
         status=RunStatus.FINISHED,
@@ -51,9 +58,12 @@ def _write(session: Session, folder: RunFolder, progress: Progress, evaluation: 
         performance_reason=evaluation.performance.reason,
         isoscore_star=evaluation.isoscore_star.value,
         isoscore_star_reason=evaluation.isoscore_star.reason,
-        results=evaluation.results,
+        results=evaluation.results | {"divergence": None if divergence is None else divergence._asdict()},
+        notes=[*run.notes, *(note for note in told if note)],
         log=folder.log.tail(),
         **values,
     )
+    if evaluation.predictions is not None:
+        write_predictions(session, progress.run_id, Split.VALIDATION, evaluation.predictions)
     for slug, data in evaluation.figures.items():
         session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))

@@ -54,7 +54,8 @@ class Rehearsal:
         self.task = TASKS[config.task](config)
         if config.processes > 1:
             devices_of(config, device)
-        self.columns, validation = load_columns(dataset, config, settings)
+        train, validating = load_columns(dataset, config, settings)
+        self.columns, validation = train.columns, validating.columns
         self.n = n_rows(self.columns)
         if config.selects:
             self.columns, _ = divide(self.columns, validation, config)

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -53,6 +55,8 @@ class Loaded:
     task: Task
     train: Rows
     validation: Rows
+    numbers: NDArray[np.int64]
+    """Positions of the validation examples in their split."""
     selection: Rows | None
     """Of which the best weights are chosen, where they are."""
 
@@ -118,7 +122,7 @@ def train(
         if not place.first:
             return
         chosen = {} if selection is None else {"selection": selection.choose()}
-        evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress)
+        evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
     evaluation.results.update(chosen)
     kept = None
     if config.export:
@@ -129,17 +133,18 @@ def train(
 def _load(order: Order, settings: Settings) -> Loaded:
     config = order.config
     task = TASKS[config.task](config)
-    columns, validation_columns = load_columns(order.dataset, config, settings)
+    training, validating = load_columns(order.dataset, config, settings)
+    columns = training.columns
     source = find_source(config.model, settings, order.revision)
     model, tokenizer = load_model(source, task)
     max_length = longest_input(model, tokenizer, config.max_length)
     selection = None
     if config.selects:
-        columns, chosen_by = divide(columns, validation_columns, config)
+        columns, chosen_by = divide(columns, validating.columns, config)
         selection = task.encode(chosen_by, tokenizer, max_length)
     rows = task.encode(columns, tokenizer, max_length, training=True)
-    validation = task.encode(validation_columns, tokenizer, max_length)
-    return Loaded(source, model, tokenizer, max_length, task, rows, validation, selection)
+    validation = task.encode(validating.columns, tokenizer, max_length)
+    return Loaded(source, model, tokenizer, max_length, task, rows, validation, validating.numbers, selection)
 
 
 def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | None:

@@ -13,7 +13,7 @@ from app.db.models.embeddings import (
 )
 from app.db.models.encodings import Encoding
 from app.db.models.experiments import Dataset, DryRun, Experiment, overall
-from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, Step, Worker
+from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, RunPredictions, Step, Worker
 from app.db.models.states import (
     FINAL,
     RETRIED,
@@ -31,6 +31,7 @@ from app.db.models.states import (
     Pooling,
     ResultStatus,
     RunStatus,
+    Split,
 )
 from app.db.models.views import View
 
@@ -64,7 +65,9 @@ __all__ = [
     "ResultStatus",
     "Run",
     "RunFigure",
+    "RunPredictions",
     "RunStatus",
+    "Split",
     "Step",
     "StoredFile",
     "View",

@@ -20,6 +20,7 @@ from app.db.models.states import (
     Pooling,
     ResultStatus,
     RunStatus,
+    Split,
 )
 from app.db.penalty import Regularizer
 from app.db.types import UtcDateTime, stored_by_value
@@ -56,4 +57,5 @@ class Base(DeclarativeBase):
         DatasetOrigin: stored_by_value(DatasetOrigin),
         ExperimentOrigin: stored_by_value(ExperimentOrigin),
         Regularizer: stored_by_value(Regularizer),
+        Split: stored_by_value(Split),
     }

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
-from app.db.models.states import FailureCause, Phase, RunStatus
+from app.db.models.states import FailureCause, Phase, RunStatus, Split
 from app.db.penalty import Regularizer
 from app.db.types import new_id, utcnow
 
@@ -142,6 +142,18 @@ class RunFigure(Base):
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
     slug: Mapped[str] = mapped_column(String(40), primary_key=True)
     data: Mapped[dict[str, Any]]
+
+
+class RunPredictions(Base):
+    """What a run predicted for each row of a split of its data set; ``app.db.predictions`` packs and reads it."""
+
+    __tablename__ = "run_predictions"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    split: Mapped[Split] = mapped_column(primary_key=True)
+    n: Mapped[int]
+    """Rows."""
+    data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class Worker(Base):

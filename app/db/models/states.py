@@ -135,3 +135,10 @@ class ExperimentOrigin(StrEnum):
     LAUNCHED = "launched"
     IMPORTED = "imported"
     LOGGED = "logged"
+
+
+class Split(StrEnum):
+    """Rows of a data set that a run is evaluated on: validation rows, or sealed test rows."""
+
+    VALIDATION = "validation"
+    TEST = "test"

@@ -18,12 +18,14 @@ def test_a_row_without_a_text_is_named():
 
 def test_a_subset_is_the_same_rows_of_every_column_in_their_order():
     columns = {"t": [f"text {i}" for i in range(100)], "l": list(range(100))}
-    subset = _subset(columns, 10)
-    assert subset == _subset(columns, 10)
-    assert subset["l"] == sorted(subset["l"])
+    subset, numbers = _subset(columns, 10)
+    assert subset == _subset(columns, 10).columns
+    assert subset["l"] == sorted(subset["l"]) == numbers.tolist()
     assert subset["t"] == [f"text {i}" for i in subset["l"]]
     assert subset["l"] != list(range(10))
-    assert _subset(columns, 100) == _subset(columns, None) == columns
+    for wanted in (100, None):
+        whole, numbers = _subset(columns, wanted)
+        assert (whole, numbers.tolist()) == (columns, list(range(100)))
 
 
 def test_no_rows_at_all_are_refused():

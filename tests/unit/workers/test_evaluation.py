@@ -279,7 +279,12 @@ def test_a_metric_that_is_undefined_says_why():
         def metrics(self):
             return {"accuracy": Score.undefined("There is no answer."), "f1": Score(0.5)}
 
+        def by_row(self, numbers):
+            raise ValueError("expected 1 to 1,000,000 rows, got 2,000,000")
+
     found = evaluate(make_model(), make_rows(5), make_rows(5), Silent(make_task().config), Progress())
     assert (found.performance.value, found.performance.reason) == (None, "There is no answer.")
     assert found.results["metrics"] == {"accuracy": None, "f1": 0.5}
     assert found.results["metric_reasons"] == {"accuracy": "There is no answer."}
+    assert (found.predictions, found.results["constant_prediction"]) == (None, None)
+    assert found.notes == ["Predictions are not stored: expected 1 to 1,000,000 rows, got 2,000,000."]

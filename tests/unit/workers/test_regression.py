@@ -22,7 +22,7 @@ def task():
 
 
 def metrics(right, given):
-    numbers = Numbers()
+    numbers = Numbers(np.arange(len(right)))
     for begin in range(0, len(right), 7):
         outputs = SequenceClassifierOutput(logits=torch.tensor(given[begin : begin + 7])[:, None])
         numbers.add(outputs, {"labels": torch.tensor(right[begin : begin + 7])})

@@ -4,9 +4,9 @@ from app.db.task import TaskKind
 from workers.finetune.tasks.classification import Classification
 from workers.finetune.tasks.regression import Regression
 from workers.finetune.tasks.span import Span
-from workers.finetune.tasks.task import Predictions, Task
+from workers.finetune.tasks.task import Collector, Task
 
-__all__ = ["TASKS", "Predictions", "Task"]
+__all__ = ["TASKS", "Collector", "Task"]
 
 TASKS: dict[TaskKind, type[Task]] = {
     TaskKind.CLASSIFICATION: Classification,

@@ -1,5 +1,6 @@
 """Classification of a text or a pair of texts."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,13 +12,15 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
+from app.db.predictions import Predictions
 from app.db.task import Metric
+from app.db.trivial import Trivial, best_class
 from app.errors import InvalidError
 from app.formats.labels import label_text
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.task import Predictions, Task
+from workers.finetune.tasks.task import Collector, Task, in_order
 from workers.finetune.tasks.texts import text_rows
 
 
@@ -45,9 +48,18 @@ class Classification(Task):
         labels = _labels(columns[self.config.label_column], self.config)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Predictions:
-        """Begin to gather predicted classes."""
-        return Classes(self.config.label_names)
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect predicted classes."""
+        return Classes(self.config.label_names, order)
+
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the best constant class."""
+        learned, scored = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
+        return best_class(learned, scored, self.config.label_names, self.config.metric, "training")
+
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the cross-entropy of equally likely classes."""
+        return math.log(len(self.config.label_names))
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
         """Return how F1 is averaged over classes, and which label it looks for where there are two."""
@@ -63,8 +75,9 @@ def positive_label(names: Sequence[str]) -> str | None:
 class Classes:
     """Predicted classes beside the right ones."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], order: NDArray[np.int64]) -> None:
         self._names = names
+        self._order = order
         self._right: list[int] = []
         self._given: list[int] = []
 
@@ -72,6 +85,10 @@ class Classes:
         """Take the outputs of the next batch."""
         self._right += batch["labels"].tolist()
         self._given += outputs["logits"].argmax(dim=-1).tolist()
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return the right and the predicted classes."""
+        return in_order(numbers, self._order, np.array(self._right), np.array(self._given))
 
     def metrics(self) -> dict[str, Score]:
         """Return accuracy, F1 and Matthews correlation; the last two are undefined where a class to be found is not."""

@@ -10,13 +10,15 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
+from app.db.predictions import Predictions
 from app.db.task import Metric
+from app.db.trivial import Trivial, best_number
 from app.errors import InvalidError
 from app.formats.labels import NUMBER
 from isotropy.score import Score, there_are
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
-from workers.finetune.tasks.task import Predictions, Task
+from workers.finetune.tasks.task import Collector, Task, in_order
 from workers.finetune.tasks.texts import text_rows
 
 GREATEST = float(np.finfo(np.float32).max)
@@ -39,15 +41,24 @@ class Regression(Task):
         labels = _numbers(columns[self.config.label_column], self.config.label_column)
         return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
 
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Predictions:
-        """Begin to gather predicted numbers."""
-        return Numbers()
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect predicted numbers."""
+        return Numbers(order)
+
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the mean of the training rows."""
+        return best_number(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
+
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the squared error of 0 for every row."""
+        return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))
 
 
 class Numbers:
     """Predicted numbers beside the right ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: NDArray[np.int64]) -> None:
+        self._order = order
         self._right: list[float] = []
         self._given: list[float] = []
 
@@ -55,6 +66,10 @@ class Numbers:
         """Take the outputs of the next batch."""
         self._right += batch["labels"].tolist()
         self._given += outputs["logits"].flatten().tolist()
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return the right and the predicted numbers."""
+        return in_order(numbers, self._order, np.array(self._right), np.array(self._given))
 
     def metrics(self) -> dict[str, Score]:
         """Return the correlations by Pearson and by Spearman, each in [-1, 1]."""

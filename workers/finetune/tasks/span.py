@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
+from math import inf, log
 from typing import Any, cast
 
 import numpy as np
@@ -12,14 +12,16 @@ from torch import Tensor
 from transformers import AutoModelForQuestionAnswering, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
+from app.db.predictions import Predictions
 from app.db.task import Metric
+from app.db.trivial import Trivial, empty_answer
 from app.errors import InvalidError
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
 from workers.finetune.tasks.answers import find_answer, read_answers
 from workers.finetune.tasks.overlap import exact_match, word_f1
-from workers.finetune.tasks.task import Predictions, Task
+from workers.finetune.tasks.task import Collector, Task
 from workers.finetune.tasks.texts import texts_of
 from workers.finetune.tasks.windows import Question, Windows, cut_windows
 
@@ -65,9 +67,20 @@ class Span(Task):
         windows = cut_windows(questions, tokenizer, max_length, config.stride)
         return replace(windows, left_out=len(answers) - len(questions))
 
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Predictions:
-        """Begin to gather the best answer to each question; ``rows`` are of ``encode``."""
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect the best answer to each question; ``rows`` are of ``encode``."""
         return BestAnswers(cast("Windows", rows), order)
+
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the predictor that never answers: no answer fits questions about different texts."""
+        answers = [question.answers.texts for question in cast("Windows", validation).questions]
+        return empty_answer(
+            *(float(np.mean([score("", texts) for texts in answers])) for score in (exact_match, word_f1))
+        )
+
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the cross-entropy of equally likely tokens of the longest window."""
+        return log(float(train.tokens.max()))
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
         """Return how many questions and windows there are, and what was left out or cut."""
@@ -111,12 +124,24 @@ class BestAnswers:
 
     def metrics(self) -> dict[str, Score]:
         """Return the means over the questions seen of F1 of words and of exact match; no answer is a wrong one."""
-        asked = sorted({window.question for window in self._windows})
-        pairs = [(self._texts.get(number, ""), self._questions[number].answers.texts) for number in asked]
+        _, _, exact, shared = self._scored()
         return {
-            Metric.WORD_F1.value: Score(sum(word_f1(*pair) for pair in pairs) / len(pairs)),
-            Metric.EXACT_MATCH.value: Score(sum(exact_match(*pair) for pair in pairs) / len(pairs)),
+            Metric.WORD_F1.value: Score(sum(shared) / len(shared)),
+            Metric.EXACT_MATCH.value: Score(sum(exact) / len(exact)),
         }
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return the answer to each question seen, and its scores."""
+        asked, texts, exact, shared = self._scored()
+        return Predictions(numbers[asked], None, tuple(texts), np.array(exact), np.array(shared))
+
+    def _scored(self) -> tuple[list[int], list[str], list[float], list[float]]:
+        """Questions seen, and of each the answer, whether it matches exactly, and its F1 of words."""
+        asked = sorted({window.question for window in self._windows})
+        texts = [self._texts.get(number, "") for number in asked]
+        references = [self._questions[number].answers.texts for number in asked]
+        pairs = list(zip(texts, references, strict=True))
+        return asked, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
 
 
 def best_spans(start_logits: Tensor, end_logits: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,13 +11,15 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
+from app.db.predictions import Predictions
+from app.db.trivial import Trivial
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
 
 
-class Predictions(Protocol):
-    """What a model gave for rows, gathered batch by batch, and what that is worth."""
+class Collector(Protocol):
+    """Collects what a model predicts, batch by batch, and scores it."""
 
     def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
         """Take the outputs of the next batch."""
@@ -27,6 +29,17 @@ class Predictions(Protocol):
         """Return every metric of the task, by the values of ``app.db.task.Metric``, of all rows added.
 
         One that is undefined, as a correlation with a constant is, says why.
+        """
+        ...
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return what the metrics are computed from, row by row.
+
+        ``numbers`` are the positions of all rows (of all questions, for spans) in their split, ascending.
+
+        Raises:
+            ValueError: there are more rows than can be stored.
+
         """
         ...
 
@@ -56,9 +69,26 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Predictions:
-        """Begin to gather what a model gives for ``rows``, whose batches come in ``order``, indices of rows."""
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect what a model predicts for ``rows``, whose batches come in ``order``, indices of rows."""
+
+    @abstractmethod
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the best constant predictor by the run's metric, chosen on ``train``, scored on ``validation``."""
+
+    @abstractmethod
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the loss of a model that knows nothing yet."""
 
     def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
         """Return what has to be said beside the metrics, for a run's results; the rows are of ``encode``."""
         return {}
+
+
+def in_order(
+    numbers: NDArray[np.int64], order: NDArray[np.int64], reference: NDArray[Any], predicted: NDArray[Any]
+) -> Predictions:
+    """Return the predictions for rows that were added in ``order``, ascending by their number."""
+    added = order[: len(predicted)]
+    back = np.argsort(added)
+    return Predictions(numbers[added[back]], reference[back], predicted[back])

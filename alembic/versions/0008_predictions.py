@@ -1,0 +1,24 @@
+"""predictions of runs, row by row."""
+
+import sqlalchemy as sa
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table(
+        "run_predictions",
+        sa.Column("run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("split", sa.String(16), primary_key=True),
+        sa.Column("n", sa.Integer(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+    )
+
+
+def downgrade() -> None:
+    op.drop_table("run_predictions")

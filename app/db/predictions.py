@@ -1,0 +1,193 @@
+"""Predictions of a run on a split of its data set, row by row: in memory, as compact bytes, and in their table."""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.db.models import RunPredictions, Split
+from app.db.task import TaskKind
+
+MAX_ROWS = 1_000_000
+MAX_TEXT_BYTES = 64 * 2**20
+"""UTF-8 bytes of all answers of one split."""
+RUNS_AT_ONCE = 500
+"""Ids in one query: fewer than either database takes."""
+SAME = 1e-6
+"""Relative difference up to which predicted numbers count as one: batches of other lengths round differently."""
+
+MAGIC = b"ISP1"
+HEADER = struct.Struct("<4sBQ")
+"""Magic, kind, rows. Behind it are the columns, one after another, little-endian, compressed by zlib."""
+KINDS = (TaskKind.CLASSIFICATION, TaskKind.REGRESSION, TaskKind.SPAN)
+"""The kind in the header is a position here: never reorder."""
+INT, FLOAT = np.dtype("<i8"), np.dtype("<f8")
+WORD_BYTES = 8
+
+Integers = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+Texts = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What one run predicted for each row of one split, in the order of the rows.
+
+    Runs of one data set share row numbers, whatever subset each was evaluated on, so that they can be paired by row.
+
+    Raises:
+        ValueError: columns differ in length or type, rows do not ascend, numbers are not finite, or limits are passed.
+
+    """
+
+    rows: Integers
+    """[n], positions of the rows in the split, from 0, ascending. For spans a row is a question."""
+    reference: Integers | Numbers | None
+    """[n], right labels (positions in the configuration's ``label_names``) or numbers; None for spans."""
+    predicted: Integers | Numbers | Texts
+    """[n], predicted labels, numbers, or answers."""
+    exact_match: Numbers | None = None
+    """[n], of each answer, for spans only; so is ``f1``."""
+    f1: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        _require(0 < len(self.rows) <= MAX_ROWS, f"expected 1 to {MAX_ROWS:,} rows, got {len(self.rows):,}")
+        columns = [self.rows, *(column for column in self._values if column is not None)]
+        lengths = sorted({len(column) for column in (*columns, self.predicted)})
+        _require(len(lengths) == 1, f"expected columns of one length, got lengths {lengths}")
+        for column in columns:
+            _require(column.ndim == 1 and column.dtype in (INT, FLOAT), "expected columns of int64 or float64")
+            _require(bool(np.isfinite(column).all()), "expected finite numbers, got NaN or infinity")
+        _require(self.rows.dtype == INT, "expected row numbers as int64")
+        _require(bool(self.rows[0] >= 0 and (np.diff(self.rows) > 0).all()), "expected ascending row numbers from 0")
+        if isinstance(self.predicted, tuple):
+            scores = (self.exact_match, self.f1)
+            _require(self.reference is None, "expected answers without a reference column")
+            known = [score for score in scores if score is not None and score.dtype == FLOAT]
+            _require(len(known) == len(scores), "expected exact_match and f1 beside answers, as float64")
+            _require(all(bool(((one >= 0) & (one <= 1)).all()) for one in known), "expected scores from 0 to 1")
+        else:
+            _require(self.reference is not None, "expected a reference for each prediction")
+            same = self.reference is not None and self.reference.dtype == self.predicted.dtype
+            _require(same, "expected references of the same type as predictions")
+            _require(self.exact_match is None and self.f1 is None, "expected exact_match and f1 beside answers only")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def kind(self) -> TaskKind:
+        """The kind of task that such predictions belong to."""
+        if isinstance(self.predicted, tuple):
+            return TaskKind.SPAN
+        return TaskKind.CLASSIFICATION if self.predicted.dtype == INT else TaskKind.REGRESSION
+
+    @property
+    def constant(self) -> int | float | str | None:
+        """The prediction that every row got, where all got the same one; None where they differ."""
+        if isinstance(self.predicted, tuple):
+            return self.predicted[0] if len(set(self.predicted)) == 1 else None
+        low, high = self.predicted.min(), self.predicted.max()
+        close = 0.0 if self.kind is TaskKind.CLASSIFICATION else SAME * max(abs(low), abs(high))
+        found: int | float | None = self.predicted[0].item() if high - low <= close else None
+        return found
+
+    def pack(self) -> bytes:
+        """Return all of it as compact bytes, which ``unpack`` reads."""
+        steps = np.diff(self.rows, prepend=0)
+        if isinstance(self.predicted, tuple):
+            texts = [text.encode(errors="replace") for text in self.predicted]  # a half of a character has no bytes
+            lengths = np.array([len(text) for text in texts], dtype=INT)
+            _require(int(lengths.sum()) <= MAX_TEXT_BYTES, f"expected answers of at most {MAX_TEXT_BYTES:,} bytes")
+            columns, tail = [steps, self.exact_match, self.f1, lengths], b"".join(texts)
+        else:
+            columns, tail = [steps, self.reference, self.predicted], b""
+        kept = [column for column in columns if column is not None]
+        body = b"".join(column.astype(column.dtype.newbyteorder("<")).tobytes() for column in kept) + tail
+        return HEADER.pack(MAGIC, KINDS.index(self.kind), len(self)) + zlib.compress(body, 9)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Read what ``pack`` wrote. Nothing in the bytes is run, and no more is unpacked than the limits allow.
+
+        Raises:
+            ValueError: the bytes are something else, cut off, or beyond the limits.
+
+        """
+        _require(len(data) >= HEADER.size, "expected packed predictions, got too few bytes")
+        magic, number, n = HEADER.unpack_from(data)
+        _require(magic == MAGIC and number < len(KINDS), "expected packed predictions, got something else")
+        _require(0 < n <= MAX_ROWS, f"expected 1 to {MAX_ROWS:,} rows, got {n:,}")
+        kind = KINDS[number]
+        types = (INT, FLOAT, FLOAT, INT) if kind is TaskKind.SPAN else (INT, *_value_types(kind))
+        fixed = len(types) * n * WORD_BYTES
+        body = _inflate(data[HEADER.size :], fixed + (MAX_TEXT_BYTES if kind is TaskKind.SPAN else 0))
+        _require(len(body) >= fixed, "the packed predictions are cut off")
+        steps, *values = (
+            np.frombuffer(body, dtype, n, place * n * WORD_BYTES).astype(dtype.newbyteorder("="))
+            for place, dtype in enumerate(types)
+        )
+        _require(bool(((steps >= 0) & (steps <= 2**53 // n)).all()), "expected ascending row numbers from 0")
+        rows = np.cumsum(steps)
+        if kind is not TaskKind.SPAN:
+            _require(len(body) == fixed, "expected nothing behind the packed predictions")
+            return cls(rows, *values)
+        exact_match, f1, lengths = values
+        return cls(rows, None, _texts(body[fixed:], lengths), exact_match, f1)
+
+    @property
+    def _values(self) -> list[NDArray[Any] | None]:
+        predicted = None if isinstance(self.predicted, tuple) else self.predicted
+        return [self.reference, predicted, self.exact_match, self.f1]
+
+
+def write_predictions(session: Session, run_id: str, split: Split, predictions: Predictions) -> None:
+    """Store a run's predictions on a split, in place of those that it had."""
+    session.merge(RunPredictions(run_id=run_id, split=split, n=len(predictions), data=predictions.pack()))
+
+
+def read_predictions(session: Session, run_ids: Sequence[str], split: Split) -> dict[str, Predictions]:
+    """Return the predictions on a split of those of the runs that have some, by the run's id.
+
+    One query for 500 runs. About 40 bytes a row are in memory for each run.
+    """
+    found: dict[str, Predictions] = {}
+    stored = select(RunPredictions.run_id, RunPredictions.data).where(RunPredictions.split == split)
+    for start in range(0, len(run_ids), RUNS_AT_ONCE):
+        some = stored.where(RunPredictions.run_id.in_(run_ids[start : start + RUNS_AT_ONCE]))
+        found |= {run_id: Predictions.unpack(data) for run_id, data in session.execute(some)}
+    return found
+
+
+def _value_types(kind: TaskKind) -> tuple[np.dtype[Any], ...]:
+    dtype: np.dtype[Any] = INT if kind is TaskKind.CLASSIFICATION else FLOAT
+    return dtype, dtype
+
+
+def _inflate(data: bytes, most: int) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        body = stream.decompress(data, most + 1)
+    except zlib.error:
+        raise ValueError("the packed predictions are damaged") from None
+    _require(len(body) <= most, "the packed predictions unpack to more than they may")
+    _require(stream.eof and not stream.unused_data, "the packed predictions are cut off, or more is behind them")
+    return body
+
+
+def _texts(data: bytes, lengths: Integers) -> Texts:
+    _require(bool(((lengths >= 0) & (lengths <= len(data))).all()), "expected lengths of texts within the bytes")
+    ends = np.cumsum(lengths)
+    _require(int(ends[-1]) == len(data), "expected texts as long as their lengths say")
+    return tuple(data[end - length : end].decode() for end, length in zip(ends.tolist(), lengths.tolist(), strict=True))
+
+
+def _require(true: bool, otherwise: str) -> None:
+    if not true:
+        raise ValueError(otherwise)

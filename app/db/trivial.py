@@ -1,0 +1,131 @@
+"""The trivial predictor of a task, which gives every row the same answer, and whether a run got beyond it.
+
+``run.results["trivial"]`` is ``{"predictor": words, "metrics": {name: value}, "reasons": {name: why there is none}}``:
+what the constant does on the rows that the run was evaluated on. ``run.results["constant_prediction"]`` is what the run
+gave every row, where it gave all of them the same, in words; else null.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.db.models import Run, RunStatus
+from app.db.predictions import Predictions
+from app.db.task import Metric, TaskKind
+
+CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
+"""Of these 0 says that nothing is known, whether a constant has a value or not."""
+ROUNDING = 1e-9
+MOST_CHARACTERS = 60
+NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trivial:
+    """A constant predictor, and what it scores."""
+
+    predictor: str
+    """In words: always "0", the most frequent class of the training rows."""
+    metrics: dict[str, float | None]
+    reasons: dict[str, str]
+    """Beside each null, why."""
+
+    def told(self) -> dict[str, Any]:
+        """Return it as a run's results hold it."""
+        return {"predictor": self.predictor, "metrics": self.metrics, "reasons": self.reasons}
+
+
+def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
+    """Return the constant class with the best metric on ``train``, scored on ``labels``; both [n], places in ``names``.
+
+    It is the most frequent class for accuracy, macro F1 and Matthews, and for F1 of the second of two classes that
+    one. ``rows`` says which rows ``train`` are of.
+    """
+    frequent = int(np.bincount(train).argmax())
+    looked_for = metric is Metric.F1 and len(names) == 2 and 1 in train
+    chosen = 1 if looked_for else frequent
+    why = f"the most frequent class of the {rows} rows" if chosen == frequent else "the class that F1 looks for"
+    values = _of_class(labels, chosen, len(names))
+    reasons = {
+        Metric.F1: "No row has the class that F1 looks for.",
+        Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
+    }
+    return Trivial(
+        f"always {_quoted(names[chosen])}, {why}",
+        {name.value: value for name, value in values.items()},
+        {name.value: reasons[name] for name, value in values.items() if value is None},
+    )
+
+
+def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
+    """Return the mean of ``train``, the constant of the least squared error: no constant correlates with anything."""
+    names = (Metric.PEARSON.value, Metric.SPEARMAN.value)
+    return Trivial(
+        f"always {train.mean():.4g}, the mean of the {rows} rows",
+        dict.fromkeys(names),
+        dict.fromkeys(names, NO_CORRELATION),
+    )
+
+
+def empty_answer(exact_match: float, f1: float) -> Trivial:
+    """Return the predictor that never answers, with its means over questions."""
+    return Trivial("always an empty answer", {Metric.WORD_F1.value: f1, Metric.EXACT_MATCH.value: exact_match}, {})
+
+
+def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None:
+    """Return what every row was given, where all were given the same, in words; None where they differ."""
+    constant = predictions.constant
+    if constant is None or len(predictions) == 1:
+        return None
+    if predictions.kind is TaskKind.CLASSIFICATION:
+        place = int(constant)
+        return _quoted(names[place] if 0 <= place < len(names) else str(place))
+    return _quoted(constant) if isinstance(constant, str) else f"{constant:.4g}"
+
+
+def trivial_score(run: Run) -> float | None:
+    """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
+    told = (run.results or {}).get("trivial")
+    if not told:
+        return None
+    metric = run.config["metric"]
+    value: float | None = told["metrics"].get(metric)
+    return 0.0 if value is None and metric in CORRELATIONS else value
+
+
+def learned_nothing(run: Run) -> str | None:
+    """Return why a finished run learned nothing, as a sentence; None if it learned something or nothing tells.
+
+    It did not where it gives every row the same prediction, or where its performance is not above that of the trivial
+    predictor. Only the run's row is read.
+    """
+    if run.status is not RunStatus.FINISHED:
+        return None
+    if (constant := (run.results or {}).get("constant_prediction")) is not None:
+        return f"It predicts {constant} for every validation row."
+    score = trivial_score(run)
+    if score is None or run.performance is None or run.performance > score + ROUNDING:
+        return None
+    predictor = (run.results or {})["trivial"]["predictor"]
+    return f"Its performance, {run.performance:.4g}, is not above the trivial predictor’s {score:.4g} ({predictor})."
+
+
+def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:
+    """What a constant class scores, as the metrics of runs count."""
+    share = float((labels == chosen).mean())
+    f1: float | None = 2 * share / (1 + share)
+    if n_classes == 2:
+        f1 = None if 1 not in labels else f1 if chosen == 1 else 0.0
+    else:
+        f1 = 2 * share / (1 + share) / len({*np.unique(labels).tolist(), chosen})
+    matthews = 0.0 if len(np.unique(labels)) > 1 else None
+    return {Metric.ACCURACY: share, Metric.F1: f1, Metric.MATTHEWS: matthews}
+
+
+def _quoted(text: str) -> str:
+    return f"“{text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + '…'}”"

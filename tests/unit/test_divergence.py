@@ -1,0 +1,54 @@
+from math import inf, log, nan
+
+import pytest
+
+from app.db.divergence import Divergence, diverged, divergence_words, find_divergence
+from tests.run_rows import run_row
+
+UNTRAINED = log(2)
+
+
+@pytest.mark.parametrize(
+    ("losses", "untrained"),
+    [
+        ([0.7, 0.5, 0.3, 0.1], UNTRAINED),
+        ([0.7] * 30, UNTRAINED),
+        ([0.7, *[0.9] * 20, 1.3], UNTRAINED),  # worse than guessing, and not twice as bad
+        ([1.5, 1.6, 1.7], UNTRAINED),  # began from badly drawn weights and stayed there
+        ([0.01, 0.05], UNTRAINED),  # began from trained weights: still far better than guessing
+        ([9.0, 8.5, 8.0], 9.5),
+        ([0.5], UNTRAINED),
+        ([], None),
+        ([-3.0, -1.0], None),  # a loss that may be negative says nothing by its size
+        ([0.7, 100.0, *[0.5] * 18], UNTRAINED),  # it came back
+    ],
+)
+def test_a_training_that_did_not_diverge(losses, untrained):
+    assert find_divergence(losses, untrained) is None
+
+
+@pytest.mark.parametrize(
+    ("losses", "untrained", "found"),
+    [
+        ([0.69, *[186.0] * 9], UNTRAINED, Divergence(186.0, UNTRAINED)),
+        ([186.0] * 10, UNTRAINED, Divergence(186.0, UNTRAINED)),  # within its first logged steps
+        ([1.0, 2.5], None, Divergence(2.5, 1.0)),
+        ([1.0, 2.5], UNTRAINED, Divergence(2.5, 1.0)),
+        ([0.7, 0.6, None], UNTRAINED, Divergence(None, UNTRAINED)),
+        ([0.7, 0.6, nan], UNTRAINED, Divergence(None, UNTRAINED)),
+        ([0.7, 0.6, inf], UNTRAINED, Divergence(None, UNTRAINED)),
+    ],
+)
+def test_a_training_that_diverged(losses, untrained, found):
+    told = find_divergence(losses, untrained)
+    assert told.loss == found.loss
+    assert told.start == pytest.approx(found.start, abs=0.01)
+
+
+def test_it_is_told_in_a_sentence():
+    assert divergence_words(Divergence(186.0, 0.693)) == (
+        "Training diverged: its task loss ended at 186, after starting at 0.693."
+    )
+    assert "not a number" in divergence_words(Divergence(None, 0.693))
+    assert diverged(run_row(results={"divergence": {"loss": 186.0, "start": 0.693}})).startswith("Training diverged")
+    assert diverged(run_row(results={"divergence": None})) is diverged(run_row(results=None)) is None

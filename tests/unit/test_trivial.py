@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from app.db.models import RunStatus
+from app.db.predictions import Predictions
+from app.db.task import Metric
+from app.db.trivial import best_class, best_number, constant_words, empty_answer, learned_nothing, trivial_score
+from tests.run_rows import run_row
+
+NAMES = ["no", "yes", "perhaps"]
+
+
+@pytest.mark.parametrize("metric", [Metric.ACCURACY, Metric.F1, Metric.MATTHEWS])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_chosen_class_is_the_best_of_all_on_the_training_rows_and_scored_as_scikit_learn_does(
+    metric, n_classes, seed
+):
+    draw = np.random.default_rng(seed)
+    shares = draw.dirichlet(np.ones(n_classes))
+    train, scored = (
+        draw.choice(n_classes, 60, p=shares),
+        np.append(np.arange(n_classes), draw.integers(0, n_classes, 9)),
+    )
+    average = "binary" if n_classes == 2 else "macro"
+
+    def score(labels, constant):
+        given = np.full(len(labels), constant)
+        return {
+            Metric.ACCURACY: accuracy_score(labels, given),
+            Metric.F1: f1_score(labels, given, average=average, zero_division=0),
+            Metric.MATTHEWS: matthews_corrcoef(labels, given),
+        }
+
+    found = best_class(train, scored, NAMES[:n_classes], metric, "training")
+    chosen = next(name for name in NAMES if found.predictor.startswith(f"always “{name}”"))
+    on_train = [score(train, one)[metric] for one in range(n_classes)]
+    assert on_train[NAMES.index(chosen)] == pytest.approx(max(on_train))
+    assert found.metrics == pytest.approx(score(scored, NAMES.index(chosen)))
+    assert found.reasons == {}
+
+
+def test_the_predictor_says_what_it_is_and_where_its_class_was_chosen():
+    train = np.array([0, 0, 0, 1])
+    by_accuracy, by_f1 = (
+        best_class(train, train, NAMES[:2], metric, "training") for metric in (Metric.ACCURACY, Metric.F1)
+    )
+    assert by_accuracy.predictor == "always “no”, the most frequent class of the training rows"
+    assert by_f1.predictor == "always “yes”, the class that F1 looks for"
+
+
+def test_what_is_undefined_says_why():
+    alike = np.zeros(4, dtype=np.int64)
+    found = best_class(alike, alike, NAMES[:2], Metric.ACCURACY, "training")
+    assert found.metrics == {"accuracy": 1.0, "f1": None, "matthews": None}
+    assert found.reasons.keys() == {"f1", "matthews"}
+    assert best_number(np.array([1.0, 2.0]), "training").reasons.keys() == {"pearson", "spearman"}
+
+
+def run(performance, metric="accuracy", told=None, **columns):
+    task = {"pearson": "regression", "word_f1": "span"}.get(metric, "classification")
+    names = ["no", "yes"] if task == "classification" else []
+    results = (
+        {"trivial": {"predictor": "always “no”", "metrics": {metric: 0.5}, "reasons": {}}} if told is None else told
+    )
+    config = {"metric": metric, "task": task, "label_names": names}
+    return run_row(performance=performance, results=results, config=config, **columns)
+
+
+def test_a_run_at_or_below_the_trivial_predictor_learned_nothing():
+    assert learned_nothing(run(0.51)) is None
+    for performance in (0.5, 0.5 + 1e-12, 0.4):
+        assert "trivial predictor" in learned_nothing(run(performance))
+
+
+def test_a_run_that_gives_every_row_the_same_learned_nothing_whatever_it_scores():
+    told = {"constant_prediction": "“yes”", "trivial": run(0).results["trivial"]}
+    assert learned_nothing(run(0.6, told=told)) == "It predicts “yes” for every validation row."
+
+
+def test_of_a_correlation_nothing_is_zero():
+    told = {"trivial": best_number(np.array([1.0, 2.0]), "training").told()}
+    assert trivial_score(run(0.4, "pearson", told)) == 0.0
+    assert learned_nothing(run(0.01, "pearson", told)) is None
+    assert "0" in learned_nothing(run(-0.1, "pearson", told))
+
+
+def test_of_a_run_without_a_trivial_predictor_or_without_an_end_nothing_is_said():
+    for of in (run(0.1, told={}), run(0.1, told={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
+        assert learned_nothing(of) is None
+    assert trivial_score(run_row(results=None)) is None
+
+
+def test_constant_predictions_are_told_in_words():
+    three = np.arange(3)
+    ones = Predictions(three, np.array([0, 1, 0]), np.ones(3, dtype=np.int64))
+    assert constant_words(ones, ["no", "yes"]) == "“yes”"
+    assert constant_words(ones, []) == "“1”"
+    assert constant_words(Predictions(three, np.arange(3.0), np.full(3, 2.345678)), []) == "2.346"
+    assert constant_words(Predictions(three, None, ("", "", ""), np.zeros(3), np.zeros(3)), []) == "“”"
+    assert constant_words(Predictions(three, three, three), []) is None
+    assert constant_words(Predictions(np.arange(1), np.arange(1), np.arange(1)), []) is None  # one row is no pattern
+
+
+def test_the_predictor_of_answers_gives_none():
+    assert empty_answer(0.25, 0.5).metrics == {"exact_match": 0.25, "word_f1": 0.5}
