@@ -11,6 +11,8 @@ from markupsafe import Markup, escape
 from starlette.templating import Jinja2Templates
 
 from app import numerals
+from app.db.divergence import diverged
+from app.db.trivial import learned_nothing
 from app.db.types import utcnow
 from app.figures.headings import heading
 from app.figures.palette import of_lambda
@@ -79,6 +81,8 @@ def create_environment() -> Environment:
         "measures": MEASURES,
         "methods": METHODS,
         "silent": is_silent,
+        "diverged": diverged,
+        "learned_nothing": learned_nothing,
         "upload_help": UPLOADS,
     }
     return environment

@@ -31,6 +31,13 @@ def plain(value: Any) -> Any:
     return _text(value)
 
 
+def plain_list(values: Any) -> list[Any]:
+    """Return the values of a list, an array or a tensor as JSON has them; numbers of an array are not touched."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return [plain(value) for value in values]
+
+
 def number_of(value: Any, name: str, reasons: list[str]) -> float | None:
     """Return a number that the dashboard can hold, or None with the reason added; of one too small for it, 0."""
     if value is None:

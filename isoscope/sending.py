@@ -17,6 +17,7 @@ from isoscope.plain import LONGEST_LINE
 MAX_KEPT = 10_000
 """Steps that wait for a server that is away; of more the oldest are let go."""
 STEPS_AT_ONCE = 200
+PREDICTIONS_AT_ONCE = 2000
 BYTES_AT_ONCE = 400_000
 GATHER_SECONDS = 0.5
 BEAT_SECONDS = 60.0
@@ -78,6 +79,8 @@ class Sender:
         self._arrived = False
         self._patience = NEVER_ANSWERED_SECONDS
         self._steps: dict[int, Json] = {}
+        self._predictions: list[Json] = []
+        self._refused_predictions = 0
         self._ending: Json | None = None
         self._changed = Condition()
         self._said: set[str] = set()
@@ -110,6 +113,25 @@ class Sender:
             if len(self._steps) > MAX_KEPT:
                 self._steps.pop(next(iter(self._steps)))
                 self.dropped += 1
+            self._changed.notify()
+
+    def put_predictions(self, columns: Mapping[str, list[Any]]) -> None:
+        """Have predictions sent, some thousand rows at a time; columns are as long as one another."""
+        lengths = {len(column) for column in columns.values()}
+        if len(lengths) > 1:
+            self.say(f"predictions were not logged: their columns have {sorted(lengths)} values, not equally many")
+            return
+        parts = [
+            {name: column[start : start + PREDICTIONS_AT_ONCE] for name, column in columns.items()}
+            for start in range(0, max(lengths, default=0), PREDICTIONS_AT_ONCE)
+        ]
+        with self._changed:
+            if self.refusal is not None:
+                return
+            if self.is_ended():
+                self.say("what is logged after the end of a run is let go")
+                return
+            self._predictions += parts
             self._changed.notify()
 
     def end(self, ending: Json, seconds: float) -> bool:
@@ -148,6 +170,7 @@ class Sender:
         with self._changed:
             self.refusal = error
             self._steps.clear()
+            self._predictions.clear()
             self._changed.notify_all()
 
     def _work(self, client: httpx2.Client) -> None:
@@ -178,7 +201,8 @@ class Sender:
     def _rest(self, wait: float) -> None:
         """Wait until there is something to send, and after a failure so long; an end is sent sooner."""
         with self._changed:
-            if not self._steps and self._ending is None and self._begun:
+            waiting = self._steps or self._predictions
+            if not waiting and self._ending is None and self._begun:
                 self._changed.wait(BEAT_SECONDS)
             if self._ending is None:
                 self._changed.wait_for(lambda: self._ending is not None, max(GATHER_SECONDS, wait))
@@ -194,6 +218,9 @@ class Sender:
         while batch := self._batch():
             beat = False
             self._send_steps(batch)
+        while self._predictions:
+            beat = False
+            self._send_predictions(self._predictions[0])
         ending = self._ending
         if ending is None:
             if beat:
@@ -239,12 +266,28 @@ class Sender:
                 if self._steps.get(sent["step"]) == sent:  # nothing was added to it meanwhile
                     del self._steps[sent["step"]]
 
+    def _send_predictions(self, part: Json) -> None:
+        """Send some predictions; those that are refused for what they say are let go, and the run's end tells so."""
+        try:
+            self._post(f"/api/runs/{self._told['id']}/predictions", part)
+        except RefusedError as error:
+            if error.status not in WRONG:
+                raise
+            self.say(f"predictions were refused: {error}")
+            self._refused_predictions += len(part["rows"])
+        with self._changed:
+            self._predictions = [one for one in self._predictions if one is not part]
+
     def _send_end(self, ending: Json) -> bool:
         """Send the end; whether it was taken. Of one that is refused for what it says another may come."""
         told = ending
-        if self.dropped:
-            notes = [f"{self.dropped} steps were not logged.", *ending.get("notes", [])]
-            told = {**ending, "notes": notes[:MAX_NOTES]}
+        lost = [
+            f"{n} {what} were not logged."
+            for n, what in ((self.dropped, "steps"), (self._refused_predictions, "predictions"))
+            if n
+        ]
+        if lost:
+            told = {**ending, "notes": [*lost, *ending.get("notes", [])][:MAX_NOTES]}
         try:
             self._post(f"/api/runs/{self._told['id']}/finish", told)
         except RefusedError as error:

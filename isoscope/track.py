@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from isoscope.plain import by_layer_of, line_of, number_of, plain, word_of
+from isoscope.plain import by_layer_of, line_of, number_of, plain, plain_list, word_of
 from isoscope.sending import MAX_NOTES, Sender
 
 ENDED_SILENTLY = "Its script ended before it finished this run."
@@ -127,6 +127,33 @@ class LoggedRun:
         if reasons:
             values["reason"] = "; ".join(reasons)[:500]
         self._sender.put(int(step), plain(values))
+
+    def log_predictions(
+        self,
+        *,
+        rows: Sequence[int] | None = None,
+        reference: Sequence[float] | None = None,
+        predicted: Sequence[float] | Sequence[str],
+        exact_match: Sequence[float] | None = None,
+        f1: Sequence[float] | None = None,
+    ) -> None:
+        """Log what the trained model predicts for validation rows, before ``finish``; arrays and tensors too.
+
+        With them the dashboard compares runs row by row, and with the best constant prediction. May be called batch by
+        batch. NaN and infinity are refused.
+
+        Args:
+            rows: positions in the validation rows, from 0, the same for every run; without them the first n.
+            reference: right classes as whole numbers, or right numbers; nothing for task "span".
+            predicted: predicted classes as whole numbers, numbers, or answers.
+            exact_match: for task "span": 1 where an answer is exactly right, else 0.
+            f1: for task "span": F1 of the words of each answer.
+
+        """
+        columns = {"reference": reference, "predicted": predicted, "exact_match": exact_match, "f1": f1}
+        told = {name: plain_list(column) for name, column in columns.items() if column is not None}
+        numbers = list(range(len(told["predicted"]))) if rows is None else plain_list(rows)
+        self._sender.put_predictions({"rows": numbers, **told})
 
     def finish(
         self,

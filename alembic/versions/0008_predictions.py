@@ -1,4 +1,4 @@
-"""predictions of runs, row by row."""
+"""predictions of runs, row by row, and what they say of whether a run learned anything."""
 
 import sqlalchemy as sa
 
@@ -18,7 +18,11 @@ def upgrade() -> None:
         sa.Column("n", sa.Integer(), nullable=False),
         sa.Column("data", sa.LargeBinary(), nullable=False),
     )
+    with op.batch_alter_table("runs") as batch_op:
+        batch_op.add_column(sa.Column("learning", sa.JSON(none_as_null=True)))
 
 
 def downgrade() -> None:
+    with op.batch_alter_table("runs") as batch_op:
+        batch_op.drop_column("learning")
     op.drop_table("run_predictions")

@@ -4,7 +4,17 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from app.archive.records import ByLayer, ExperimentRecord, Measure, Name, Reason, Record, RunRecord
+from app.archive.records import (
+    ByLayer,
+    DivergenceRecord,
+    ExperimentRecord,
+    Measure,
+    Name,
+    Reason,
+    Record,
+    RunRecord,
+    TrivialRecord,
+)
 from app.bounded import Count, Number
 from app.db.config import Zeta
 from app.db.penalty import Regularizer
@@ -56,6 +66,9 @@ class LoggedResults(Record):
     by_layer: dict[Measure, ByLayer]
     by_layer_n: dict[Measure, Count | None]
     further: dict[Word, Scalar] = Field(max_length=MAX_SETTINGS)
+    trivial: TrivialRecord | None = None
+    constant_prediction: Reason | None = None
+    divergence: DivergenceRecord | None = None
 
 
 class LoggedRunRecord(RunRecord):

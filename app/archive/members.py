@@ -13,10 +13,14 @@ EXPERIMENT = "experiment.json"
 RUNS = "runs.jsonl"
 STEPS = "steps.jsonl"
 RUN_FIGURES = "run_figures.jsonl"
+PREDICTIONS = "predictions.jsonl"
 FIGURE = re.compile(r"figures/[a-z0-9_-]{1,60}\.(json|csv)")
 
 ROWS = (EXPERIMENT, RUNS, STEPS, RUN_FIGURES)
-"""Members that an import reads; the others are for people."""
+"""Members that an import reads and that every export has."""
+
+LATER_ROWS = (PREDICTIONS,)
+"""Members that an import reads where there are any: exports of earlier versions lack them. The rest is for people."""
 
 MAX_BYTES = {
     MANIFEST: 1 * MIB,
@@ -25,6 +29,7 @@ MAX_BYTES = {
     RUNS: 1024 * MIB,
     STEPS: 8 * 1024 * MIB,
     RUN_FIGURES: 1024 * MIB,
+    PREDICTIONS: 2 * 1024 * MIB,
 }
 MAX_FIGURE_BYTES = 512 * MIB
 MAX_MEMBERS = 300
@@ -42,6 +47,7 @@ experiment.json    name, settings that all runs share, values that they differ i
 runs.jsonl         a run a line: settings, status, times, performance and IsoScore*, results, environment, notes, log
 steps.jsonl        a logged step a line, none left out: run, step, task_loss, penalty, and measures by layer
 run_figures.jsonl  what figures of a run show that no other file holds, such as its activation by dimension
+predictions.jsonl  predictions of runs by validation row, up to 5,000 rows a line; positions are from 0
 figures/           the figures of the experiment's page: plotly JSON, and the numbers of each as CSV
 
 Times are in UTC. A value that is undefined is null, with the reason beside it; NaN and infinity are never written.

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -15,24 +16,30 @@ from app.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
 from app.archive.members import (
     EXPERIMENT,
     FORMAT,
+    LATER_ROWS,
     MANIFEST,
     MAX_LINE_BYTES,
     MAX_RUNS,
     MAX_STEPS,
+    PREDICTIONS,
     ROWS,
     RUN_FIGURES,
     RUNS,
     STEPS,
 )
+from app.archive.prediction_records import joined
 from app.archive.records import (
     ExperimentRecord,
     Manifest,
+    PredictionsRecord,
     RunFigureRecord,
     RunRecord,
     StepRecord,
 )
 from app.complaints import complaint_of
 from app.db.models import Run
+from app.db.predictions import Predictions
+from app.db.task import TaskKind
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from app.figures.setting import cell, setting_of
 
@@ -68,7 +75,11 @@ class Archive:
         runs = self._check_runs(experiment)
         steps = self._check_steps(runs)
         self._check_run_figures(runs)
-        hashes = "".join(self.manifest.members[name].sha256 for name in ROWS)
+        self._check_predictions(experiment, runs)
+        members = self.manifest.members
+        # Empty is as good as missing: what an earlier version exported is the same experiment.
+        told = [*ROWS, *(name for name in LATER_ROWS if name in members and members[name].bytes)]
+        hashes = "".join(members[name].sha256 for name in told)
         return Found(self.manifest, experiment, hashlib.sha256(hashes.encode()).hexdigest(), steps)
 
     def experiment(self) -> ExperimentRecord:
@@ -93,6 +104,20 @@ class Archive:
         for number, line in enumerate(self._lines(RUN_FIGURES), start=1):
             place = f"{RUN_FIGURES}, line {number}"
             yield _record(RunFigureRecord, _parsed(line, place), place)
+
+    def predictions(self, task: TaskKind) -> Iterator[tuple[str, Predictions]]:
+        """Yield run and predictions, one run at a time; none where an earlier version made the export."""
+        lines = self._lines(PREDICTIONS) if PREDICTIONS in self.manifest.members else iter(())
+        records = (
+            _record(PredictionsRecord, _parsed(line, place), place)
+            for number, line in enumerate(lines, start=1)
+            for place in [f"{PREDICTIONS}, line {number}"]
+        )
+        for run, parts in groupby(records, key=lambda record: record.run):
+            try:
+                yield run, joined(parts, task)
+            except ValueError as error:
+                raise InvalidError(f"{PREDICTIONS} cannot be what a run predicted: {error}. {ADVICE}") from None
 
     def _read_manifest(self) -> Manifest:
         if MANIFEST not in self._container.names:
@@ -153,6 +178,13 @@ class Archive:
             if key in seen:
                 raise InvalidError(f"{RUN_FIGURES} has a figure of a run twice. {ADVICE}")
             seen.add(key)
+
+    def _check_predictions(self, experiment: ExperimentRecord, runs: dict[str, int]) -> None:
+        seen: set[str] = set()
+        for run, _ in self.predictions(experiment.config.task):
+            if _run_of(run, runs, PREDICTIONS) in seen:
+                raise InvalidError(f"{PREDICTIONS} has the predictions of a run twice. {ADVICE}")
+            seen.add(run)
 
     def _lines(self, name: str) -> Iterator[bytes]:
         rest = b""

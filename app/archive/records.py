@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +17,7 @@ from pydantic import (
 from app.bounded import Count, Number
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
-from app.db.models import DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus
+from app.db.models import DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
 from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.db.task import Metric
@@ -25,6 +25,8 @@ from app.formats.columns import Column
 from app.services.grid import Grid
 
 MAX_LAYERS = 1000
+PREDICTIONS_AT_ONCE = 5000
+"""Rows in a line of an archive."""
 FIRST_YEAR, LAST_YEAR = 2000, 2200
 
 
@@ -47,6 +49,7 @@ Filename = Annotated[str, Field(min_length=1, max_length=255)]
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
 Text = Annotated[str, Field(max_length=1_000_000)]
 Reason = Annotated[str, Field(max_length=10_000)]
+Answer = Annotated[str, Field(max_length=1_000_000)]
 Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
 Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
 EachLayer = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
@@ -129,6 +132,21 @@ class Reference(Record):
     n: Count | None = None
 
 
+class TrivialRecord(Record):
+    """What the best constant predictor scores on the rows that a run was evaluated on."""
+
+    predictor: Reason
+    metrics: dict[Metric, Number | None]
+    reasons: dict[Metric, Reason] = {}
+
+
+class DivergenceRecord(Record):
+    """Where the task loss of a training that diverged ended, and where it started."""
+
+    loss: Number | None
+    start: Number
+
+
 class Results(BaseModel):
     """What came out of a run: what pages read is checked, the rest is kept as it is."""
 
@@ -154,6 +172,9 @@ class Results(BaseModel):
     n_train_windows: Count = 0
     n_train_left_out: Count = 0
     n_questions_cut: Count = 0
+    trivial: TrivialRecord | None = None
+    constant_prediction: Reason | None = None
+    divergence: DivergenceRecord | None = None
 
 
 class RunRecord(Record):
@@ -229,3 +250,23 @@ class RunFigureRecord(Record):
     run: Id
     slug: Annotated[str, Field(pattern=r"^activation$")]
     data: Activation
+
+
+class PredictionsRecord(Record):
+    """Some rows of what a run predicted; those of one run follow one another, in the order of the rows."""
+
+    run: Id
+    split: Literal[Split.VALIDATION]
+    rows: list[Count] = Field(min_length=1, max_length=PREDICTIONS_AT_ONCE)
+    reference: list[Number] | None
+    predicted: list[Number] | list[Answer]
+    exact_match: list[Number] | None = None
+    f1: list[Number] | None = None
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        columns = (self.rows, self.reference, self.predicted, self.exact_match, self.f1)
+        lengths = sorted({len(column) for column in columns if column is not None})
+        if len(lengths) > 1:
+            raise ValueError(f"expected columns of one length, got lengths {lengths}")
+        return self

@@ -7,7 +7,7 @@ first tenth of its logged losses where that is higher, but not three times as hi
 drawn weights, but one that explodes within its first logged steps must not set its own level.
 
 ``run.results["divergence"]`` is ``{"loss", "start"}`` of a training that diverged, else null; ``loss`` is null where it
-is not a number.
+is not a number. ``run.learning`` repeats it.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
 
 def diverged(run: Run) -> str | None:
     """Return how a run's training diverged, as a sentence; None where it did not, or where nothing tells."""
-    told = (run.results or {}).get("divergence")
+    told = (run.learning or {}).get("divergence") if run.status.final else None
     return None if told is None else divergence_words(Divergence(told["loss"], told["start"]))
 
 

@@ -2,10 +2,11 @@
 
 ``run.results["trivial"]`` is ``{"predictor": words, "metrics": {name: value}, "reasons": {name: why there is none}}``:
 what the constant does on the rows that the run was evaluated on. ``run.results["constant_prediction"]`` is what the run
-gave every row, where it gave all of them the same, in words; else null.
+gave every row, where it gave all of them the same, in words; else null. ``run.learning`` repeats both, and the
+divergence: pages with thousands of runs do not read results.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from app.db.models import Run, RunStatus
 from app.db.predictions import Predictions
 from app.db.task import Metric, TaskKind
 
+LEARNING = ("trivial", "constant_prediction", "divergence")
+"""Of a run's results, what says whether it learned anything."""
 CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
 """Of these 0 says that nothing is known, whether a constant has a value or not."""
 ROUNDING = 1e-9
@@ -90,7 +93,7 @@ def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None
 
 def trivial_score(run: Run) -> float | None:
     """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
-    told = (run.results or {}).get("trivial")
+    told = (run.learning or {}).get("trivial")
     if not told:
         return None
     metric = run.config["metric"]
@@ -98,20 +101,32 @@ def trivial_score(run: Run) -> float | None:
     return 0.0 if value is None and metric in CORRELATIONS else value
 
 
+def trivial_predictor(run: Run) -> str:
+    """Return what the trivial predictor of a run is, in words; empty where there is none."""
+    told = (run.learning or {}).get("trivial")
+    return str(told["predictor"]) if told else ""
+
+
+def learning_of(results: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what a run's row repeats of its results; None where they say nothing of it."""
+    told = {name: results[name] for name in LEARNING if results.get(name) is not None} if results else {}
+    return told or None
+
+
 def learned_nothing(run: Run) -> str | None:
     """Return why a finished run learned nothing, as a sentence; None if it learned something or nothing tells.
 
     It did not where it gives every row the same prediction, or where its performance is not above that of the trivial
-    predictor. Only the run's row is read.
+    predictor. Only the run's row is read, and not its results.
     """
     if run.status is not RunStatus.FINISHED:
         return None
-    if (constant := (run.results or {}).get("constant_prediction")) is not None:
+    if (constant := (run.learning or {}).get("constant_prediction")) is not None:
         return f"It predicts {constant} for every validation row."
     score = trivial_score(run)
     if score is None or run.performance is None or run.performance > score + ROUNDING:
         return None
-    predictor = (run.results or {})["trivial"]["predictor"]
+    predictor = trivial_predictor(run)
     return f"Its performance, {run.performance:.4g}, is not above the trivial predictor’s {score:.4g} ({predictor})."
 
 

@@ -11,8 +11,9 @@ from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
 from app.figures.metrics import SCALES
-from app.figures.points import Point, averaged, cells, empty, given_up, points_of, scored, unscored
+from app.figures.points import Point, averaged, cells, empty, finished, given_up, points_of, scored, unscored
 from app.figures.sweep import Sweep
+from app.figures.trivial import Trivial
 from app.numerals import count, number
 from app.regularizers import NAMES
 from app.statistics.estimate import Estimate
@@ -35,13 +36,22 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
     points = points_of(sweep, scored(sweep))
     bars = list(_bars([point for point in points if point.setting not in sweep.given_up]))
     flattered = given_up(sweep, "Left out")
+    trivial = Trivial.of(sweep, finished(sweep))
     chosen = any(bar.among > 1 for bar in bars)
     return Figure(
         slug="methods",
         title="Performance by method",
-        caption=_caption(bars, chosen) + flattered + unscored(sweep) if bars else "",
+        caption=_caption(bars, chosen) + trivial.caption(sweep) + flattered + unscored(sweep) if bars else "",
         table=Table(
-            ["method", *sweep.columns, "settings", "seeds", "performance_mean", "performance_ci95_half_width"],
+            [
+                "method",
+                *sweep.columns,
+                "settings",
+                "seeds",
+                "performance_mean",
+                "performance_ci95_half_width",
+                *trivial.columns,
+            ],
             [
                 [
                     bar.method,
@@ -49,11 +59,12 @@ def method_bars(sweep: Sweep, metric: str) -> Figure:
                     bar.among,
                     bar.best.performance.n,
                     *cells(bar.best.performance),
+                    *trivial.cells(bar.best.setting),
                 ]
                 for bar in bars
             ],
         ),
-        draw=partial(_draw, sweep, bars, metric),
+        draw=partial(_draw, sweep, bars, metric, trivial),
         empty=None if bars else flattered.strip() or empty(sweep),
     )
 
@@ -82,12 +93,15 @@ def _caption(bars: Sequence[Bar], chosen: bool) -> str:
     )
 
 
-def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
+def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str, trivial: Trivial) -> go.Figure:
     scale = SCALES[metric]
     found = [bar.best.performance for bar in bars]
+    across = trivial.widened(_range(found))
+    line = trivial.line(across, "x")
+    crosses = trivial.crosses([(bar.best.setting, bar.best.performance.mean, place) for place, bar in enumerate(bars)])
     return plot(
         [
-            go.Bar(
+            *(go.Bar(
                 x=[bar.best.performance.mean],
                 y=[place],
                 orientation="h",
@@ -95,18 +109,21 @@ def _draw(sweep: Sweep, bars: Sequence[Bar], metric: str) -> go.Figure:
                 error_x=error_bar(bar.best.performance) | {"color": palette.QUIET},
                 marker={"color": legend.colour(sweep, bar.best.setting)},
                 hovertext=f"{legend.whole(sweep, bar.best.setting)}<br>best of {count(bar.among)}"
-                f"<br>{number(bar.best.performance.mean, 4)}",
+                f"<br>{number(bar.best.performance.mean, 4)}{trivial.words(bar.best.setting)}",
                 hoverinfo="text",
             )
-            for place, bar in enumerate(bars)
+            for place, bar in enumerate(bars)),
+            *crosses,
         ],
+        shapes=line["shapes"],
         annotations=[
-            {"x": _end(one), "y": place, "text": f" {number(one.mean)} ", "showarrow": False,
+            *line["annotations"],
+            *({"x": _end(one), "y": place, "text": f" {number(one.mean)} ", "showarrow": False,
              "xanchor": "right" if one.mean < 0 else "left"}
-            for place, one in enumerate(found)
+            for place, one in enumerate(found)),
         ],
         xaxis={"title": {"text": f"{scale.title} ({scale.range})"},
-               "range": _range(found)},
+               "range": across},
         yaxis={"tickvals": list(range(len(bars))), "ticktext": [_tick(sweep, bar) for bar in bars],
                "autorange": "reversed", "ticks": "", "showgrid": False},
     )  # fmt: skip

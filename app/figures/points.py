@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.db.models import Run, RunStatus
+from app.db.trivial import learned_nothing
 from app.figures.figure import Table
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
+from app.figures.trivial import Trivial
 from app.numerals import count, plural
 from app.statistics.estimate import Error, Estimate, estimate
 from app.statistics.repeats import by_seed
@@ -79,21 +81,27 @@ def empty(sweep: Sweep) -> str:
     return "The first point appears here when the first run has finished."
 
 
-def table(sweep: Sweep, points: Sequence[Point], error: Error, *, seeds: bool) -> Table:
+def table(sweep: Sweep, points: Sequence[Point], error: Error, trivial: Trivial, *, seeds: bool) -> Table:
     """The means with their error bars, or with ``seeds`` all finished runs, and why a value is missing."""
     if seeds:
+        judged = ["trivial_performance", "learned_nothing"] if trivial.columns else []
         return Table(
-            [*sweep.columns, *SEED_COLUMNS],
+            [*sweep.columns, *SEED_COLUMNS, *judged],
             [
-                [*sweep.cells(setting), *(getattr(run, column) for column in SEED_COLUMNS)]
+                [
+                    *sweep.cells(setting),
+                    *(getattr(run, column) for column in SEED_COLUMNS),
+                    *([trivial.score, learned_nothing(run)] if judged else []),
+                ]
                 for setting, runs in sweep.by_setting(finished(sweep)).items()
                 for run in runs
             ],
         )
     return Table(
         [*sweep.columns, *(f"{of}_{what}" for of in ("performance", "isoscore_star")
-                           for what in ("seeds", "mean", error.column))],
-        [[*sweep.cells(p.setting), *_counted(p.performance), *_counted(p.isotropy)] for p in points],
+                           for what in ("seeds", "mean", error.column)), *trivial.columns],
+        [[*sweep.cells(p.setting), *_counted(p.performance), *_counted(p.isotropy), *trivial.cells(p.setting)]
+         for p in points],
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
@@ -11,9 +11,10 @@ from app.figures.colouring import Colouring
 from app.figures.figure import Figure, plot, thinned
 from app.figures.marks import Mark, Ranges, interval
 from app.figures.metrics import SCALES
-from app.figures.points import Point, empty, given_up, how_many, points_of, scored, table, unscored
+from app.figures.points import Point, empty, finished, given_up, how_many, points_of, scored, table, unscored
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts
+from app.figures.trivial import Trivial
 from app.numerals import count, number, plural, short
 from app.statistics.estimate import Error, Estimate
 
@@ -40,13 +41,14 @@ USUAL = Look()
 def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     """Performance over IsoScore*, one point for each setting. ``metric`` names one of ``SCALES``."""
     points = points_of(sweep, [run for run in scored(sweep) if run.isoscore_star is not None], look.error)
+    trivial = Trivial.of(sweep, finished(sweep))
     first = f"IsoScore★ is {by_scripts(sweep.runs, 'of the validation tokens')}. "
     return Figure(
         slug="isotropy",
         title="Performance by isotropy",
-        caption=_caption(sweep, points, look.error, first, "on both axes ") + _left_out(sweep),
-        table=table(sweep, points, look.error, seeds=look.seeds),
-        draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, look),
+        caption=_caption(sweep, points, look.error, first, "on both axes ", trivial) + _left_out(sweep),
+        table=table(sweep, points, look.error, trivial, seeds=look.seeds),
+        draw=partial(_draw_isotropy, sweep, points, SCALES[metric].title, look, trivial),
         empty=None if points else _left_out(sweep).strip() or empty(sweep),
     )
 
@@ -54,17 +56,18 @@ def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figur
 def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
     points = points_of(sweep, scored(sweep), look.error)
+    trivial = Trivial.of(sweep, finished(sweep))
     return Figure(
         slug="lambda",
         title="Performance by λ",
-        caption=_caption(sweep, points, look.error, "λ stands at equal steps. ", "") + unscored(sweep),
-        table=table(sweep, points, look.error, seeds=look.seeds),
-        draw=partial(_draw_lambda, sweep, points, SCALES[metric].title, look),
+        caption=_caption(sweep, points, look.error, "λ stands at equal steps. ", "", trivial) + unscored(sweep),
+        table=table(sweep, points, look.error, trivial, seeds=look.seeds),
+        draw=partial(_draw_lambda, sweep, points, SCALES[metric].title, look, trivial),
         empty=None if points else empty(sweep),
     )
 
 
-def _caption(sweep: Sweep, points: Sequence[Point], error: Error, first: str, where: str) -> str:
+def _caption(sweep: Sweep, points: Sequence[Point], error: Error, first: str, where: str, trivial: Trivial) -> str:
     if not points:
         return ""
     sizes = [point.performance.n for point in points]
@@ -73,7 +76,7 @@ def _caption(sweep: Sweep, points: Sequence[Point], error: Error, first: str, wh
     of = f"Points are means over seeds ({how_many(sizes)}); bars {where}are {error.words}."
     if max(sizes) == 1:
         of = "Each point is of one seed (n = 1 seed); error bars need two seeds or more."
-    return f"{first}{of}{lines}{ring}{given_up(sweep, 'To be read with care')}"
+    return f"{first}{of}{lines}{ring}{trivial.caption(sweep)}{given_up(sweep, 'To be read with care')}"
 
 
 def _left_out(sweep: Sweep) -> str:
@@ -90,25 +93,33 @@ def _left_out(sweep: Sweep) -> str:
     )
 
 
-def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, look: Look) -> go.Figure:
+def _draw_isotropy(sweep: Sweep, points: Sequence[Point], metric: str, look: Look, trivial: Trivial) -> go.Figure:
     placed = [(point, point.isotropy) for point in points if point.isotropy is not None]
     drawn = [
-        Mark(point.setting, isotropy, point.performance, _words(point), _runs(sweep, point) if look.seeds else ())
+        Mark(
+            point.setting,
+            isotropy,
+            point.performance,
+            _words(point) + trivial.words(point.setting),
+            _runs(sweep, point) if look.seeds else (),
+        )
         for point, isotropy in placed
     ]
     across = marks.span([isotropy for _, isotropy in placed], _known(points, "isoscore_star") if look.seeds else ())
-    ranges = Ranges(across, _performance_span(points, look))
+    ranges = Ranges(across, trivial.widened(_performance_span(points, look)))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges)
+    line = trivial.line(ranges.y)
     return plot(
-        traces,
+        [*traces, *trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in drawn])],
         showlegend=any(trace.showlegend for trace in traces),
-        shapes=marks.level(drawn),
+        shapes=[*marks.level(drawn), *line["shapes"]],
+        annotations=line["annotations"],
         xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}, "range": ranges.x},
         yaxis={"title": {"text": metric}, "range": ranges.y},
     )
 
 
-def _draw_lambda(sweep: Sweep, points: Sequence[Point], metric: str, look: Look) -> go.Figure:
+def _draw_lambda(sweep: Sweep, points: Sequence[Point], metric: str, look: Look, trivial: Trivial) -> go.Figure:
     lams = sorted({point.setting.lam for point in points})
     drawn = []
     for step, lam in enumerate(lams):
@@ -116,20 +127,31 @@ def _draw_lambda(sweep: Sweep, points: Sequence[Point], metric: str, look: Look)
         for place, point in enumerate(here):
             x = step + WIDEST_STEP * (place - (len(here) - 1) / 2) / max(len(here), 1)
             runs = [(x, y, words) for _, y, words in _runs(sweep, point)] if look.seeds else []
-            drawn.append(Mark(point.setting, Estimate(x, None, 1), point.performance, _words(point), runs))
-    ranges = Ranges([-0.5, len(lams) - 0.5], _performance_span(points, look))
+            words = _words(point) + trivial.words(point.setting)
+            drawn.append(Mark(point.setting, Estimate(x, None, 1), point.performance, words, runs))
+    ranges = Ranges([-0.5, len(lams) - 0.5], trivial.widened(_performance_span(points, look)))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges, named=False)
     ticks = thinned(range(len(lams)), MOST_TICKS)
+    line = trivial.line(ranges.y)
     return plot(
-        traces,
+        [*traces, *trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in drawn])],
         showlegend=any(trace.showlegend for trace in traces),
-        shapes=[*marks.level(drawn), *({"type": "line", "x0": zero, "x1": zero, "yref": "paper", "y0": 0, "y1": 1,
-                                        "line": {"width": 1, "dash": "dot", "color": palette.QUIET}, "layer": "below"}
-                                       for zero, lam in enumerate(lams) if lam == 0)],
+        annotations=line["annotations"],
+        shapes=[*marks.level(drawn), *line["shapes"], *_upright(lams)],
         xaxis={"title": {"text": "λ (below 0 less isotropy, above 0 more)"},
                "tickvals": ticks, "ticktext": [short(lams[tick]) for tick in ticks], "range": ranges.x},
         yaxis={"title": {"text": metric}, "range": ranges.y},
     )  # fmt: skip
+
+
+def _upright(lams: Sequence[float]) -> list[dict[str, Any]]:
+    """A dotted line at λ = 0, where that is among them."""
+    style = {"width": 1, "dash": "dot", "color": palette.QUIET}
+    return [
+        {"type": "line", "x0": zero, "x1": zero, "yref": "paper", "y0": 0, "y1": 1, "line": style, "layer": "below"}
+        for zero, lam in enumerate(lams)
+        if lam == 0
+    ]
 
 
 def _performance_span(points: Sequence[Point], look: Look) -> list[float]:

@@ -7,6 +7,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from app.services.exports import Export
 from app.services.files import Download, SafetensorsFile
+from app.services.predictions import RunPredictions
 
 BINARY = "application/octet-stream"
 DOCUMENTED: dict[str, Any] = {
@@ -40,3 +41,9 @@ def export_of(export: Export) -> StreamingResponse:
     """An experiment as a zip file, which is gone from here when it has been sent."""
     headers = attachment(export.filename) | {"Content-Length": str(export.size_bytes)}
     return StreamingResponse(export.blocks(), media_type=BINARY, headers=headers)
+
+
+def csv_of(found: RunPredictions) -> StreamingResponse:
+    """Predictions as a CSV file, sent while it is written."""
+    headers = attachment(f"predictions-{found.run.id}.csv")
+    return StreamingResponse(found.csv(), media_type="text/csv; charset=utf-8", headers=headers)

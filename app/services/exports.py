@@ -10,11 +10,13 @@ from sqlalchemy import select
 
 from app import VERSION
 from app.archive.json_text import write_json
-from app.archive.members import EXPERIMENT, FORMAT, README, RUN_FIGURES, RUNS, STEPS, TOLD
+from app.archive.members import EXPERIMENT, FORMAT, PREDICTIONS, README, RUN_FIGURES, RUNS, STEPS, TOLD
+from app.archive.prediction_records import parts
 from app.archive.records import DatasetRecord, ExperimentRecord, RunRecord
 from app.archive.writing import ArchiveWriter
 from app.context import Context
-from app.db.models import Experiment, Run, RunFigure, Step
+from app.db.models import Experiment, Run, RunFigure, Split, Step
+from app.db.predictions import read_predictions
 from app.figures.figure import Figure
 from app.services.experiments import get_experiment
 from app.services.names import file_name
@@ -69,6 +71,7 @@ def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], 
     archive.add(RUNS, map(write_json, _runs(context, ids)))
     archive.add(STEPS, map(write_json, _steps(context, ids)))
     archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
+    archive.add(PREDICTIONS, map(write_json, _predictions(context, ids)))
     for figure in figures:
         if not figure.empty:
             archive.add(f"figures/{figure.slug}.json", [figure.draw().to_json().encode()])
@@ -105,6 +108,13 @@ def _run_figures(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str,
         for run_id in run_ids:
             for figure in session.scalars(select(RunFigure).where(RunFigure.run_id == run_id).order_by(RunFigure.slug)):
                 yield {"run": run_id, "slug": figure.slug, "data": figure.data}
+
+
+def _predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with context.sessions() as session:
+        for run_id in run_ids:
+            for found in read_predictions(session, [run_id], Split.VALIDATION).values():
+                yield from parts(run_id, found)
 
 
 def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:

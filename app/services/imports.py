@@ -13,9 +13,11 @@ from app.archive.logged_records import LoggedConfig
 from app.archive.reading import Archive, Found, check_archive, open_archive
 from app.archive.records import DatasetRecord, RunRecord
 from app.context import Context
-from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunFigure, RunStatus, Step
+from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunFigure, RunStatus, Split, Step
+from app.db.predictions import write_predictions
 from app.db.session import hold
 from app.db.study import Search
+from app.db.trivial import learning_of
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, TooLargeError
 from app.formats.wording import blaming
@@ -111,15 +113,20 @@ def _write(session: Session, archive: Archive, found: Found) -> str:
     )
     session.add(experiment)
     session.flush()
+    experiment_id = experiment.id
     ids: dict[str, str] = {}
     for runs in _batches(archive, archive.runs(), RUNS_AT_ONCE):
         ids |= {run.id: new_id() for run in runs}
-        session.execute(insert(Run), [_run(run) | {"id": ids[run.id], "experiment_id": experiment.id} for run in runs])
+        session.execute(insert(Run), [_run(run) | {"id": ids[run.id], "experiment_id": experiment_id} for run in runs])
     for steps in _batches(archive, archive.steps(), STEPS_AT_ONCE):
         session.execute(insert(Step), [_of_run(step.model_dump(), ids) for step in steps])
     for figures in _batches(archive, archive.run_figures(), RUNS_AT_ONCE):
         session.execute(insert(RunFigure), [_of_run(figure.model_dump(), ids) for figure in figures])
-    return experiment.id
+    for run_id, predictions in archive.predictions(told.config.task):
+        write_predictions(session, ids[run_id], Split.VALIDATION, predictions)
+        session.flush()
+        session.expunge_all()
+    return experiment_id
 
 
 def _dataset(session: Session, told: DatasetRecord) -> Dataset:
@@ -169,6 +176,7 @@ def _run(run: RunRecord) -> dict[str, Any]:
     columns["config"] = _said(run.config)
     columns["model"] = run.config.model
     columns["results"] = run.results.model_dump(mode="json", exclude_unset=True) if run.results else None
+    columns["learning"] = learning_of(columns["results"])
     if not run.status.final:
         columns["status"] = RunStatus.CANCELLED
         columns["notes"] = [*run.notes, f"It was {run.status} when it was exported, and does not go on here."]

@@ -10,15 +10,18 @@ from sqlalchemy.orm import Session
 
 from app.bounded import Count, Number
 from app.context import Context
+from app.db.divergence import diverged
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
 from app.db.session import hold
 from app.db.task import Metric
+from app.db.trivial import learning_of
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
 from app.figures.metrics import SCALES, MetricRange
 from app.numerals import count
 from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
+from app.services.script_outcome import judge
 
 MAX_RUNS = 10_000
 MAX_STEPS = 100_000
@@ -172,7 +175,7 @@ def log_steps(context: Context, run_id: str, told: LoggedSteps) -> Run:
     """Add steps to a run that its script writes."""
     with context.sessions.begin() as session:
         hold(session.connection(), run_id)
-        run = _find(session, run_id)
+        run = find_script_run(session, run_id)
         if run.status is not RunStatus.STREAMING:
             raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
         _require_one_depth(session, run_id, told)
@@ -203,7 +206,7 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
     """End a run that its script writes; one that has ended so already stays as it is."""
     with context.sessions.begin() as session:
         hold(session.connection(), run_id)
-        run = _find(session, run_id)
+        run = find_script_run(session, run_id)
         if run.status in (RunStatus.FINISHED, RunStatus.FAILED):
             return run
         if run.status is not RunStatus.STREAMING:
@@ -216,8 +219,10 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
         if run.isoscore_star is None:
             run.isoscore_star_reason = told.isoscore_star_reason or "Its script gave no IsoScore★."
         run.status = RunStatus.FAILED if told.error else RunStatus.FINISHED
-        run.error, run.results = told.error, _results(told)
-        run.notes = _with(told.notes, run.notes)  # those of steps, of which there may be any number, give way
+        run.error, run.results = told.error, judge(session, run) | _results(told)
+        run.learning = learning_of(run.results)
+        own = [note for note in (diverged(run),) if note]
+        run.notes = _with([*own, *told.notes], run.notes)  # those of steps, of which there may be any number, give way
         run.finished_at = run.heard_at = utcnow()
     return run
 
@@ -286,7 +291,8 @@ def _dataset(session: Session, name: str) -> Dataset:
     return found
 
 
-def _find(session: Session, run_id: str) -> Run:
+def find_script_run(session: Session, run_id: str) -> Run:
+    """Return a run that a script writes, held until the transaction ends."""
     # Held, so that it is neither cancelled nor deleted between this look and what is written.
     run = session.get(Run, run_id, with_for_update=True)
     if run is None:

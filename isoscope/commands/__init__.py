@@ -5,13 +5,14 @@ from collections.abc import Callable
 from types import ModuleType
 
 from isoscope.client import Isoscope
-from isoscope.commands import encode, export, import_, runs, sweep, upload
+from isoscope.commands import encode, export, import_, predictions, runs, sweep, upload
 
 COMMANDS: dict[str, ModuleType] = {
     "upload": upload,
     "encode": encode,
     "sweep": sweep,
     "runs": runs,
+    "predictions": predictions,
     "export": export,
     "import": import_,
 }

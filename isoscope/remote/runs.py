@@ -90,6 +90,20 @@ class Runs(Connection):
         answer: Row = self.ask("GET", path_of("runs", run, "activation"))
         return answer
 
+    def predictions(self, run: Known) -> Iterator[Row]:
+        """Yield what a run predicted for each validation row: row, reference, predicted; scores of answers.
+
+        >>> wrong = [one for one in isoscope.predictions(run) if one["predicted"] != one["reference"]]
+        """
+        return self.every(path_of("runs", run, "predictions"))
+
+    def download_predictions(self, run: Known, target: str | Path) -> Path:
+        """Write the same as a CSV file.
+
+        >>> isoscope.download_predictions(run, "predictions.csv")
+        """
+        return self.download(path_of("runs", run, "predictions"), target, params={"format": "csv"})
+
     def download_model(self, run: Known, target: str | Path) -> Path:
         """Write the trained model of a run whose settings say ``export``, as a zip file.
 

@@ -22,6 +22,14 @@ class ScriptRuns(Connection):
         answer: Row = self.ask("POST", path_of("runs", run, "steps"), json={"steps": [dict(one) for one in steps]})
         return answer
 
+    def log_predictions(self, run: Known, predictions: Mapping[str, Any]) -> Row:
+        """Log what a run predicted for up to 10,000 validation rows: columns of one length.
+
+        >>> isoscope.log_predictions(run, {"rows": [0, 1], "reference": [1, 0], "predicted": [1, 1]})
+        """
+        answer: Row = self.ask("POST", path_of("runs", run, "predictions"), json=dict(predictions))
+        return answer
+
     def finish_run(self, run: Known, ending: Mapping[str, Any]) -> Row:
         """End a run with its ``metrics``, or with the ``error`` that ended it."""
         answer: Row = self.ask("POST", path_of("runs", run, "finish"), json=dict(ending))

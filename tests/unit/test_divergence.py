@@ -50,5 +50,5 @@ def test_it_is_told_in_a_sentence():
         "Training diverged: its task loss ended at 186, after starting at 0.693."
     )
     assert "not a number" in divergence_words(Divergence(None, 0.693))
-    assert diverged(run_row(results={"divergence": {"loss": 186.0, "start": 0.693}})).startswith("Training diverged")
-    assert diverged(run_row(results={"divergence": None})) is diverged(run_row(results=None)) is None
+    assert diverged(run_row(learning={"divergence": {"loss": 186.0, "start": 0.693}})).startswith("Training diverged")
+    assert diverged(run_row(learning={"divergence": None})) is diverged(run_row(learning=None)) is None

@@ -65,7 +65,7 @@ def run(performance, metric="accuracy", told=None, **columns):
         {"trivial": {"predictor": "always “no”", "metrics": {metric: 0.5}, "reasons": {}}} if told is None else told
     )
     config = {"metric": metric, "task": task, "label_names": names}
-    return run_row(performance=performance, results=results, config=config, **columns)
+    return run_row(performance=performance, learning=results, config=config, **columns)
 
 
 def test_a_run_at_or_below_the_trivial_predictor_learned_nothing():
@@ -75,7 +75,7 @@ def test_a_run_at_or_below_the_trivial_predictor_learned_nothing():
 
 
 def test_a_run_that_gives_every_row_the_same_learned_nothing_whatever_it_scores():
-    told = {"constant_prediction": "“yes”", "trivial": run(0).results["trivial"]}
+    told = {"constant_prediction": "“yes”", "trivial": run(0).learning["trivial"]}
     assert learned_nothing(run(0.6, told=told)) == "It predicts “yes” for every validation row."
 
 
@@ -89,7 +89,7 @@ def test_of_a_correlation_nothing_is_zero():
 def test_of_a_run_without_a_trivial_predictor_or_without_an_end_nothing_is_said():
     for of in (run(0.1, told={}), run(0.1, told={"trivial": None}), run(None), run(0.1, status=RunStatus.FAILED)):
         assert learned_nothing(of) is None
-    assert trivial_score(run_row(results=None)) is None
+    assert trivial_score(run_row(learning=None)) is None
 
 
 def test_constant_predictions_are_told_in_words():

@@ -10,6 +10,7 @@ from app.db.config import RunConfig
 from app.db.divergence import divergence_words, find_divergence
 from app.db.models import Run, RunFigure, RunStatus, Split
 from app.db.predictions import write_predictions
+from app.db.trivial import learning_of
 from app.db.types import utcnow
 from app.settings import Settings
 from app.storage import open_storage
@@ -46,6 +47,7 @@ def _write(session: Session, folder: RunFolder, progress: Progress, evaluation: 
         None if divergence is None else divergence_words(divergence),
         *evaluation.notes,
     ]
+    results = evaluation.results | {"divergence": None if divergence is None else divergence._asdict()}
     progress.write(
         session,
         status=RunStatus.FINISHED,
@@ -58,7 +60,8 @@ def _write(session: Session, folder: RunFolder, progress: Progress, evaluation: 
         performance_reason=evaluation.performance.reason,
         isoscore_star=evaluation.isoscore_star.value,
         isoscore_star_reason=evaluation.isoscore_star.reason,
-        results=evaluation.results | {"divergence": None if divergence is None else divergence._asdict()},
+        results=results,
+        learning=learning_of(results),
         notes=[*run.notes, *(note for note in told if note)],
         log=folder.log.tail(),
         **values,

@@ -74,12 +74,16 @@ class Run(Base):
     results: Mapped[dict[str, Any] | None]
     """Further metrics, measures by layer, the reference's own protocol, numbers of rows and tokens.
 
+    ``trivial`` and ``constant_prediction`` are told in ``app.db.trivial``, ``divergence`` in ``app.db.divergence``.
+
     ``by_layer`` is ``{measure: {"values": [first layer first], "reasons": [null where there is a value]}}``, with the
     points behind each in ``by_layer_n``: tokens, texts (``isoscore_unbiased``), or sentence vectors of texts (the last
     three). ``sentences`` tells how these are pooled, and of those of the last layer the value, reason and n of each
     measure. ``reference`` is IsoScore★ of such vectors by layer under the reference's own protocol, with zeta, pooling
     and n.
     """
+    learning: Mapped[dict[str, Any] | None]
+    """Of ``results`` what ``app.db.trivial.LEARNING`` names: lists and figures of many runs do not read the rest."""
     notes: Mapped[list[str]] = mapped_column(default=list)
     """What happened on the way and has to be known, such as a batch that had to be halved."""
     log: Mapped[str | None] = mapped_column(Text)

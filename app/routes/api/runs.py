@@ -1,24 +1,31 @@
 """Runs over the API."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
 
 from app.db.models import Run
 from app.dependencies import ContextDep
-from app.routes.api.schemas.experiments import ActivationOut, RunOut, ScriptRunOut
+from app.routes.api.paging import TOTAL, Limit, Offset
+from app.routes.api.schemas.experiments import ActivationOut, PredictionOut, RunOut, ScriptRunOut
 from app.routes.api.schemas.queue import Move, PriorityIn
-from app.routes.downloads import DOCUMENTED, file_of
-from app.services import pausing, runs, script_runs, turns
+from app.routes.downloads import DOCUMENTED, csv_of, file_of
+from app.services import pausing, runs, script_predictions, script_runs, turns
 from app.services.files import get_model
+from app.services.library import PAGE_ROWS
+from app.services.predictions import get_predictions
 from app.services.relaunch import request_of_run
 from app.services.run_data import get_activation
 from app.services.script_config import ScriptRun
+from app.services.script_predictions import LoggedPredictions
 from app.services.script_runs import Ending, LoggedSteps
 from app.services.sweeps import SweepRequest
 
 router = APIRouter(prefix="/runs", tags=["runs"])
+TOTAL_OR_CSV: dict[int | str, dict[str, Any]] = {
+    200: {**TOTAL[200], "content": {"text/csv": {"schema": {"type": "string"}}}}
+}
 
 
 @router.post("", status_code=201, response_model=ScriptRunOut)
@@ -31,6 +38,12 @@ def begin_run(context: ContextDep, told: ScriptRun) -> Run:
 def log_steps(context: ContextDep, run_id: str, told: LoggedSteps) -> Run:
     """Log steps of a run that a script began; a step that is logged again takes what is new. 409: it has ended."""
     return script_runs.log_steps(context, run_id, told)
+
+
+@router.post("/{run_id}/predictions", response_model=ScriptRunOut)
+def log_predictions(context: ContextDep, run_id: str, told: LoggedPredictions) -> Run:
+    """Log what a script's run predicted for validation rows, up to 10,000 at once. 409: it has ended."""
+    return script_predictions.log_predictions(context, run_id, told)
 
 
 @router.post("/{run_id}/finish", response_model=ScriptRunOut)
@@ -61,6 +74,25 @@ def download_model(context: ContextDep, run_id: str) -> FileResponse:
 def show_activation(context: ContextDep, run_id: str) -> dict[str, Any]:
     """Mean and standard deviation of each dimension of the trained model's sentence vectors, on the validation rows."""
     return get_activation(context, run_id)
+
+
+@router.get("/{run_id}/predictions", response_model=list[PredictionOut], responses=TOTAL_OR_CSV)
+def list_predictions(
+    context: ContextDep,
+    response: Response,
+    run_id: str,
+    format: Annotated[  # noqa: A002 - the name in the URL
+        Literal["json", "csv"], Query(description="JSON is one page of rows; CSV is a file of all of them.")
+    ] = "json",
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
+) -> Response | list[dict[str, Any]]:
+    """What a finished run predicted for each validation row, beside the reference; how many is in `X-Total-Count`."""
+    found = get_predictions(context, run_id)
+    if format == "csv":
+        return csv_of(found)
+    response.headers["X-Total-Count"] = str(len(found.predictions))
+    return [row._asdict() for row in found.rows(offset, offset + limit)]
 
 
 @router.post("/{run_id}/cancel", response_model=RunOut)

@@ -4,11 +4,12 @@ from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, StreamingResponse
 
 from app.context import Context
 from app.db.models import Pooling, Run
 from app.db.stated import Stated
+from app.db.trivial import trivial_score
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
 from app.figures import learning
@@ -21,12 +22,13 @@ from app.figures.probe import probe
 from app.figures.profiles import profiles
 from app.figures.sweep import Sweep
 from app.regularizers import NAMES
-from app.routes.downloads import file_of
+from app.routes.downloads import csv_of, file_of
 from app.routes.pages.answers import FileKind, figure_file
 from app.routes.pages.failing import advice_of
 from app.routes.pages.run_config import configuration
 from app.routes.pages.sweep_choices import LABELS
 from app.services.files import get_model
+from app.services.predictions import count_predictions, get_predictions
 from app.services.run_data import ACTIVATION, find_run_figure
 from app.services.runs import find_baseline, get_run
 from app.services.workers import list_workers, worker_lost
@@ -88,6 +90,8 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "twonn": _twonn(run),
         "by_layer": _by_layer(run.results or {}),
+        "trivial": trivial_score(run),
+        "predicted": count_predictions(context, run_id),
         "details": _details(run.results or {}),
         "protocols": _protocols(run.results or {}),
         "configuration": configuration(run.config, find_baseline(context, run)),
@@ -102,6 +106,12 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
 def download_model(context: ContextDep, run_id: str) -> FileResponse:
     """The trained model, where it was kept."""
     return file_of(get_model(context, run_id))
+
+
+@router.get("/predictions.csv")
+def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
+    """What the run predicted, row by row."""
+    return csv_of(get_predictions(context, run_id))
 
 
 @router.get("/figures/{slug}.html")

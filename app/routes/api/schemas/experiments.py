@@ -1,12 +1,14 @@
 """Experiments, their runs and what these logged."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
-from app.db.models import ExperimentOrigin, FailureCause, Phase, RunStatus
+from app.db.divergence import diverged
+from app.db.models import ExperimentOrigin, FailureCause, Phase, Run, RunStatus
 from app.db.penalty import Regularizer
+from app.db.trivial import learned_nothing
 from app.routes.api.schemas.row import Row
 
 
@@ -40,6 +42,20 @@ class RunOfExperiment(RunSummary):
     """A run in its experiment."""
 
     setting: dict[str, Any] = Field(description="Its value of every field of the experiment's grid.")
+    learned_nothing: str | None = Field(
+        None,
+        description="Why the run learned nothing: it is not better than the trivial predictor, or predicts the same "
+        "for every row. Null otherwise, and where nothing is known.",
+    )
+    diverged: str | None = Field(None, description="How training diverged. Null otherwise, and where nothing is known.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _judged(cls, row: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        found = read(row)
+        if isinstance(row, Run):
+            found.learned_nothing, found.diverged = learned_nothing(row), diverged(row)
+        return found
 
 
 class StepOut(Row):
@@ -73,6 +89,16 @@ class ScriptRunOut(Row):
     status: RunStatus
     phase_done: int = Field(description="The last step that was logged.")
     phase_total: int | None = Field(description="Steps in all, where the script has said it.")
+
+
+class PredictionOut(BaseModel):
+    """What a run predicted for one validation row."""
+
+    row: int = Field(description="Position in the validation rows, from 0.")
+    reference: int | float | str | None = Field(description="Right class or number; null for answers.")
+    predicted: int | float | str = Field(description="Predicted class, number or answer.")
+    exact_match: float | None = Field(description="Of an answer: 1 if it is exactly right, else 0.")
+    f1: float | None = Field(description="Of an answer: F1 of its words.")
 
 
 class ActivationOut(BaseModel):

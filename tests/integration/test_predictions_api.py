@@ -1,0 +1,252 @@
+"""Predictions over the API, by the client and the command, logged by scripts, and in archives."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from app.db.models import Run, RunPredictions, RunStatus, Split, Step
+from app.db.predictions import Predictions, read_predictions, write_predictions
+from app.db.trivial import learning_of
+from app.services.script_predictions import MAX_ROWS
+from tests.archives import add_experiment as add_archived
+from tests.archives import exported, members, packed, sent
+from tests.run_rows import add_experiment, run_row
+
+TOLD = {"experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
+        "regularizer": "none", "lam": 0.0, "seed": 3}  # fmt: skip
+TASKS = {
+    "classification": ("accuracy", {"reference": [0, 1, 1], "predicted": [0, 1, 0]}),
+    "regression": ("pearson", {"reference": [0.5, 1, 2.5], "predicted": [0.25, 1e-9, 3]}),
+    "span": ("word_f1", {"predicted": ["=1+1", "", "zwei Wörter"], "exact_match": [1, 0, 0], "f1": [1, 0, 0.5]}),
+}
+ROWS = {"rows": [7, 2, 4]}
+
+
+@pytest.fixture
+def begin(client):
+    def begin(**changes):
+        answer = client.post("/api/runs", json=TOLD | changes)
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return begin
+
+
+def log(client, run, **columns):
+    return client.post(f"/api/runs/{run}/predictions", json=columns)
+
+
+def stored(context, run, split=Split.VALIDATION):
+    with context.sessions() as session:
+        return read_predictions(session, [run], split).get(run)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client, begin, context, task):
+    metric, columns = TASKS[task]
+    run = begin(task=task, metric=metric)
+    assert log(client, run, **ROWS, **columns).status_code == 200
+    answer = client.get(f"/api/runs/{run}/predictions")
+    found = answer.json()
+    assert (answer.headers["X-Total-Count"], [row["row"] for row in found]) == ("3", [2, 4, 7])
+    for name, values in columns.items():
+        assert [row[name] for row in found] == [values[1], values[2], values[0]]
+    assert client.get(f"/api/runs/{run}/predictions", params={"limit": 1, "offset": 2}).json() == found[2:]
+    file = client.get(f"/api/runs/{run}/predictions", params={"format": "csv"})
+    assert file.headers["content-type"].startswith("text/csv")
+    assert "attachment" in file.headers["content-disposition"]
+    lines = list(csv.DictReader(io.StringIO(file.text)))
+    assert [int(line["row"]) for line in lines] == [2, 4, 7]
+    shown = [str(row["predicted"]) for row in found]
+    assert [line["predicted"] for line in lines] == ["'=1+1" if one == "=1+1" else one for one in shown]
+
+
+def test_rows_that_are_told_again_replace_what_was_told(client, begin, context):
+    run = begin()
+    log(client, run, rows=[0, 1], reference=[1, 1], predicted=[0, 0])
+    log(client, run, rows=[3, 1], reference=[0, 1], predicted=[0, 1])
+    found = stored(context, run)
+    assert (found.rows.tolist(), found.predicted.tolist()) == ([0, 1, 3], [0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("columns", "keyword"),
+    [
+        ({"rows": [0, 0], "reference": [0, 1], "predicted": [0, 1]}, "twice"),
+        ({"rows": [0, 1], "reference": [0], "predicted": [0, 1]}, "as many as rows"),
+        ({"rows": [0], "predicted": [1]}, "reference"),
+        ({"rows": [0], "reference": [0], "predicted": [0.5]}, "whole numbers"),
+        ({"rows": [0], "reference": [0], "predicted": ["yes"]}, "numbers, got text"),
+        ({"rows": [0], "reference": [0], "predicted": [1], "f1": [1]}, "answers only"),
+        ({"rows": [-1], "reference": [0], "predicted": [1]}, "at least 0"),
+        ({"rows": [], "reference": [], "predicted": []}, "rows"),
+        ({"rows": [0], "reference": [0], "predicted": [1e300]}, "predicted"),
+        ({"rows": list(range(10_001)), "reference": [0] * 10_001, "predicted": [0] * 10_001}, "rows"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(client, begin, context, columns, keyword):
+    run = begin()
+    answer = log(client, run, **columns)
+    assert answer.status_code == 422
+    assert keyword in answer.text
+    assert stored(context, run) is None
+
+
+def test_answers_need_their_scores(client, begin):
+    answer = log(client, begin(task="span", metric="word_f1"), rows=[0], predicted=["a"])
+    assert (answer.status_code, "exact_match" in answer.json()["detail"]) == (422, True)
+
+
+def test_more_rows_than_a_run_takes_are_refused(client, begin, context):
+    run = begin()
+    with context.sessions.begin() as session:
+        full = np.zeros(MAX_ROWS, dtype=np.int64)
+        write_predictions(session, run, Split.VALIDATION, Predictions(np.arange(MAX_ROWS), full, full))
+    answer = log(client, run, rows=[MAX_ROWS], reference=[0], predicted=[0])
+    assert (answer.status_code, answer.json()["field"]) == (413, "rows")
+
+
+def test_nothing_is_logged_to_a_run_that_has_ended_or_is_a_workers(client, begin, context):
+    run = begin()
+    assert client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}}).status_code == 200
+    assert log(client, run, rows=[0], reference=[0], predicted=[0]).status_code == 409
+    add_experiment(context, run_row(id="0" * 32))
+    assert log(client, "0" * 32, rows=[0], reference=[0], predicted=[0]).status_code == 409
+    assert log(client, "1" * 32, rows=[0], reference=[0], predicted=[0]).status_code == 404
+
+
+def test_the_end_of_a_scripts_run_compares_it_with_the_best_constant(client, begin):
+    run = begin()
+    log(client, run, rows=[0, 1, 2, 3], reference=[5, 5, 5, 9], predicted=[5, 5, 5, 5])
+    client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.75}})
+    told = client.get(f"/api/runs/{run}").json()
+    assert told["results"]["trivial"]["predictor"] == "always “5”, the most frequent class of the validation rows"
+    assert told["results"]["trivial"]["metrics"] == {"accuracy": 0.75, "f1": 0.0, "matthews": 0.0}
+    assert told["results"]["n_validation"] == 4
+    assert told["learned_nothing"] == "It predicts “5” for every validation row."
+
+
+def test_a_scripts_training_that_diverges_is_told(client, begin, context):
+    run = begin()
+    steps = [{"step": step, "task_loss": 0.7 if step < 5 else 90.0} for step in range(20)]
+    client.post(f"/api/runs/{run}/steps", json={"steps": steps})
+    client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}})
+    told = client.get(f"/api/runs/{run}").json()
+    assert told["diverged"] == "Training diverged: its task loss ended at 90, after starting at 0.7."
+    assert told["diverged"] in told["notes"]
+    lost = begin(seed=4)
+    client.post(f"/api/runs/{lost}/steps", json={"steps": [
+        {"step": 1, "task_loss": 0.7}, {"step": 2, "layers": {"isoscore_star": [0.5]}},
+        {"step": 3, "task_loss": None, "reason": "task_loss is not a number"},
+    ]})  # fmt: skip
+    client.post(f"/api/runs/{lost}/finish", json={"metrics": {"accuracy": 0.5}})
+    assert "not a number" in client.get(f"/api/runs/{lost}").json()["diverged"]
+
+
+def test_a_run_without_predictions_says_so(client, context):
+    add_experiment(context, run_row(id="0" * 32))
+    answer = client.get(f"/api/runs/{'0' * 32}/predictions")
+    assert (answer.status_code, "earlier versions" in answer.json()["detail"]) == (404, True)
+    assert client.get("/api/runs/none/predictions").status_code == 404
+    run = client.get(f"/api/runs/{'0' * 32}").json()
+    assert (run["learned_nothing"], run["diverged"]) == (None, None)
+
+
+@pytest.fixture
+def archived(client, context):
+    """An experiment of which one run has predictions in several lines of its export; its id and the run's."""
+    experiment = add_archived(context)
+    with context.sessions.begin() as session:
+        run = session.query(Run).filter_by(experiment_id=experiment, status=RunStatus.FINISHED).first()
+        draw = np.random.default_rng(0)
+        made = Predictions(np.arange(12_000) * 2, *draw.integers(0, 2, (2, 12_000)))
+        write_predictions(session, run.id, Split.VALIDATION, made)
+        write_predictions(session, run.id, Split.TEST, made)  # sealed: stays where it is
+        run.results = run.results | {
+            "trivial": {"predictor": "always “0”", "metrics": {"accuracy": 0.5, "f1": None}, "reasons": {"f1": "why"}},
+            "constant_prediction": "“0”", "divergence": {"loss": None, "start": 0.7},
+        }  # fmt: skip
+        run.learning = learning_of(run.results)
+    return experiment, run.id
+
+
+def test_predictions_travel_with_an_exported_experiment(client, context, archived):
+    experiment, run = archived
+    files = members(exported(client, experiment))
+    lines = [json.loads(line) for line in files["predictions.jsonl"].splitlines()]
+    assert [(line["run"], line["split"], len(line["rows"])) for line in lines] == [
+        (run, "validation", 5000), (run, "validation", 5000), (run, "validation", 2000),
+    ]  # fmt: skip
+    before, results = stored(context, run).pack(), client.get(f"/api/runs/{run}").json()["results"]
+    with context.sessions.begin() as session:
+        session.execute(Run.__table__.delete())
+        session.execute(Run.experiment.property.mapper.class_.__table__.delete())
+    answer = sent(client, packed(files, manifest=False))
+    assert answer.status_code == 201, answer.text
+    with context.sessions() as session:
+        (row,) = session.query(RunPredictions)
+        assert (row.split, row.n, row.data) == (Split.VALIDATION, 12_000, before)
+        run = session.get_one(Run, row.run_id)
+        assert (run.results, run.learning) == (results, learning_of(results))
+
+
+def test_an_export_of_an_earlier_version_has_no_predictions_and_is_taken(client, context, archived):
+    files = members(exported(client, archived[0]))
+    del files["predictions.jsonl"]
+    with context.sessions.begin() as session:
+        session.execute(Run.__table__.delete())
+        session.execute(Run.experiment.property.mapper.class_.__table__.delete())
+    assert sent(client, packed(files)).status_code == 201
+
+
+def line_of(run="0" * 32, **changes):
+    usual = {"run": run, "split": "validation", "rows": [0], "reference": [0], "predicted": [1]}
+    return {name: value for name, value in (usual | changes).items() if value is not ...}
+
+
+@pytest.mark.parametrize(
+    ("lines", "keyword"),
+    [
+        ([line_of("f" * 32)], "a run that is not in runs.jsonl"),
+        ([line_of(), line_of(split="validation", rows=[0])], "ascending"),
+        ([line_of(split="test")], "split"),
+        ([line_of(rows=[0, 1])], "one length"),
+        ([line_of(predicted=["a"])], "numbers, got text"),
+        ([line_of(predicted=[0.5])], "fractions"),
+        ([line_of(reference=None)], "reference"),
+        ([line_of(predicted=[])], "one length"),
+        ([line_of(rows=[-1])], "at least 0"),
+        ([line_of(data="x")], "data"),
+        ([line_of(predicted=[None])], "predicted"),
+        ([line_of(rows=list(range(5001)), reference=[0] * 5001, predicted=[0] * 5001)], "5000"),
+    ],
+)
+def test_archived_predictions_that_cannot_be_are_refused(client, archived, lines, keyword):
+    experiment, run = archived
+    files = members(exported(client, experiment))
+    told = [json.dumps(line).replace("0" * 32, run) for line in lines]
+    files["predictions.jsonl"] = "".join(f"{line}\n" for line in told).encode()
+    answer = sent(client, packed(files))
+    assert answer.status_code == 422
+    assert keyword in answer.text
+    assert "predictions.jsonl" in answer.text
+
+
+def test_predictions_of_a_run_that_stand_apart_are_refused(client, context, archived):
+    experiment, run = archived
+    with context.sessions() as session:
+        other = session.query(Run.id).filter(Run.experiment_id == experiment, Run.id != run).first()[0]
+    files = members(exported(client, experiment))
+    told = [line_of(run), line_of(other), line_of(run, rows=[1])]
+    files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in told).encode()
+    assert "twice" in sent(client, packed(files)).text
+
+
+def test_steps_and_predictions_go_with_the_experiment(client, context, archived):
+    client.post(f"/api/experiments/{archived[0]}/cancel")
+    assert client.delete(f"/api/experiments/{archived[0]}").is_success
+    with context.sessions() as session:
+        assert (session.query(RunPredictions).count(), session.query(Step).count()) == (0, 0)
