@@ -1,6 +1,6 @@
-"""Claims of tests and intervals, tried on simulated data of which the truth is known, and the table of them all."""
+"""Claims of tests and intervals, tried on simulated data of which the truth is known, and a table of them all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from math import sqrt
@@ -88,21 +88,20 @@ def rate(case: Case, simulations: int | None = None) -> Rate:
     return Rate(case, sum(bool(case.simulate(random)) for _ in range(times)) / times, times)
 
 
-def rates(cases: Sequence[Case], simulations: int | None = None, processes: int = 1) -> list[Rate]:
-    """Simulate all cases, in their order."""
+def rates(cases: Sequence[Case], simulations: int | None = None, processes: int = 1) -> Iterator[Rate]:
+    """Simulate all cases, and yield each in their order when it is done."""
     if processes == 1:
-        return [rate(case, simulations) for case in cases]
+        yield from (rate(case, simulations) for case in cases)
+        return
     with ProcessPoolExecutor(processes) as pool:
-        return list(pool.map(rate, cases, [simulations] * len(cases)))
+        yield from pool.map(rate, cases, [simulations] * len(cases))
 
 
-def table(found: Sequence[Rate]) -> str:
-    """Return a table in Markdown, one row a case."""
-    head = ["| case | claim | rate | bounds | attainable | ok |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *map(_row, found)])
+HEAD = "| case | claim | rate | bounds | attainable | ok |\n|---|---|---|---|---|---|"
 
 
-def _row(found: Rate) -> str:
+def row(found: Rate) -> str:
+    """Return a row of a table in Markdown, under ``HEAD``."""
     case = found.case
     attainable = "" if case.attainable is None else f"{case.attainable:.3f}"
     verdict = "yes" if found.ok() else "**no**"

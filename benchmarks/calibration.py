@@ -6,7 +6,7 @@ Run: python -m benchmarks.calibration [--only WORDS] [--simulations N] [--proces
 import argparse
 
 from benchmarks import _calibration_sweeps
-from benchmarks._calibration import rates, table
+from benchmarks._calibration import HEAD, rates, row
 from benchmarks._rounds import machine
 
 KINDS = (_calibration_sweeps,)
@@ -21,11 +21,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
     chosen = [case for kind in KINDS for case in kind.cases() if asked.only in case.name]
-    found = rates(chosen, asked.simulations, asked.processes)
-    print(machine("numpy"))
-    print(f"{len(found)} cases.\n")
-    print(table(found))
-    raise SystemExit(0 if all(one.ok() for one in found) else 1)
+    print(f"{machine('numpy')}\n\n{HEAD}", flush=True)
+    all_ok = True
+    for found in rates(chosen, asked.simulations, asked.processes):
+        print(row(found), flush=True)
+        all_ok &= found.ok()
+    raise SystemExit(0 if all_ok else 1)
 
 
 if __name__ == "__main__":

@@ -82,8 +82,9 @@ def methods(found: Evidence, sweep: Sweep) -> list[str]:
     if Method.SEEDS_AND_ROWS in used:
         said.append(
             "Where predictions are stored, differences are taken by row: two-way random effects of seeds and rows, "
-            "Student’s t with Satterthwaite’s degrees of freedom. Metrics that are no mean over rows use jackknife "
-            "values of the rows."
+            "Student’s t with Satterthwaite’s degrees of freedom, and for several comparisons wider intervals that "
+            "allow for how little few seeds tell of their own variance. Metrics that are no mean over rows use "
+            "jackknife values of the rows."
         )
     if Method.SEEDS in used:
         why = sorted({one.without_rows for one in found.comparisons if one.without_rows})

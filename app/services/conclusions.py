@@ -6,12 +6,9 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
-from sqlalchemy import select
-from sqlalchemy.orm import undefer
-
 from app.conclusion.conclusion import Conclusion
 from app.conclusion.evidence import Evidence, evidence
-from app.conclusion.facts import RunFacts, row_values
+from app.conclusion.facts import RowValues, RunFacts, row_values
 from app.conclusion.pooled import Pooled, pooled
 from app.context import Context
 from app.db.divergence import diverged
@@ -21,7 +18,7 @@ from app.db.trivial import learned_nothing, trivial_score
 from app.figures.sweep import Sweep
 
 MOST_BYTES = 128 * 2**20
-"""Of facts of runs that are kept: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
+"""Of values by row that are kept: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
 MOST_COMPUTED = 64
 AT_ONCE = 50
 """Runs whose predictions are unpacked at a time."""
@@ -49,28 +46,20 @@ class _Computed(NamedTuple):
 
 def _facts_of(context: Context, runs: Iterable[Run]) -> dict[str, RunFacts]:
     finished = [run for run in runs if run.status is RunStatus.FINISHED]
-    found = {run.id: facts for run in finished if (facts := _facts.get(_version(run))) is not None}
-    missing = [run for run in finished if run.id not in found]
+    rows = {run.id: known for run in finished if (known := _rows.get(_version(run))) is not None}
+    missing = [run for run in finished if run.id not in rows]
     for start in range(0, len(missing), AT_ONCE):
         some = missing[start : start + AT_ONCE]
-        for run, facts in zip(some, _read(context, some), strict=True):
-            size = ABOUT_A_RUN + (facts.rows.values.nbytes if facts.rows else 0)
-            _facts.put(_version(run), facts, size)
-            found[run.id] = facts
-    return found
+        with context.sessions() as session:
+            stored = read_predictions(session, [run.id for run in some], Split.VALIDATION)
+        for run in some:
+            found = _row_values(run, stored.get(run.id))
+            _rows.put(_version(run), found, ABOUT_A_RUN + (0 if isinstance(found, str) else found.values.nbytes))
+            rows[run.id] = found
+    return {run.id: _facts(run, rows[run.id]) for run in finished}
 
 
-def _read(context: Context, runs: Sequence[Run]) -> list[RunFacts]:
-    ids = [run.id for run in runs]
-    with context.sessions() as session:
-        predictions = read_predictions(session, ids, Split.VALIDATION)
-        whole = session.scalars(select(Run).where(Run.id.in_(ids)).options(undefer(Run.results)))
-        by_id = {run.id: run for run in whole}
-        return [_facts_of_run(by_id.get(run.id, run), predictions.get(run.id)) for run in runs]
-
-
-def _facts_of_run(run: Run, predictions: Predictions | None) -> RunFacts:
-    rows = "no predictions are stored" if predictions is None else row_values(run, predictions, _digest(predictions))
+def _facts(run: Run, rows: RowValues | str) -> RunFacts:
     return RunFacts(
         rows=None if isinstance(rows, str) else rows,
         without_rows=rows if isinstance(rows, str) else "",
@@ -78,6 +67,12 @@ def _facts_of_run(run: Run, predictions: Predictions | None) -> RunFacts:
         diverged=diverged(run),
         judged=trivial_score(run) is not None,
     )
+
+
+def _row_values(run: Run, predictions: Predictions | None) -> RowValues | str:
+    if predictions is None:
+        return "no predictions are stored"
+    return row_values(run, predictions, _digest(predictions))
 
 
 def _digest(predictions: Predictions) -> bytes:
@@ -96,7 +91,10 @@ def _key(sweeps: Sequence[Sweep]) -> Hashable:
     return tuple(
         (
             (*sweep.fields, repr([sweep.grid[field] for field in sweep.fields])),
-            tuple((_version(run), run.status, run.isoscore_star, sweep.setting(run)) for run in sweep.runs),
+            tuple(
+                (_version(run), run.status, run.isoscore_star, repr(run.learning), sweep.setting(run))
+                for run in sweep.runs
+            ),
         )
         for sweep in sweeps
     )
@@ -129,5 +127,5 @@ class _Cache(Generic[Value]):
                 self._size -= self._known.popitem(last=False)[1][1]
 
 
-_facts: _Cache[RunFacts] = _Cache(MOST_BYTES)
+_rows: _Cache[RowValues | str] = _Cache(MOST_BYTES)
 _computed: _Cache[_Computed] = _Cache(MOST_COMPUTED)

@@ -6,6 +6,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from app.statistics.mean_difference import FEWEST_SEEDS, MeanDifference, Spread
+from app.statistics.simultaneous import half_width, tail
 from app.statistics.student import quantile, two_sided_p
 
 LEVEL = 0.05
@@ -64,12 +65,15 @@ def _judged(one: MeanDifference, comparisons: int) -> Judged:
         return Judged(one, Verdict.TOO_FEW, None, None, None, None, comparisons, None)
     if one.error == 0:  # the same answers in every row and seed: there is no difference to be unsure of
         return Judged(one, Verdict.NONE_SEEN, one.estimate, one.estimate, 1.0, 1.0, comparisons, None)
-    half = quantile(LEVEL / comparisons, one.degrees) * one.error
+    half, p = quantile(LEVEL / comparisons, one.degrees) * one.error, two_sided_p(one.estimate / one.error, one.degrees)
+    p_adjusted = comparisons * p
+    if comparisons > 1 and one.spread is not None:
+        half = max(half, half_width(LEVEL / comparisons, one.spread))
+        p_adjusted = max(p_adjusted, comparisons * tail(one.estimate, one.spread))
     low, high = one.estimate - half, one.estimate + half
-    p = two_sided_p(one.estimate / one.error, one.degrees)
     verdict = Verdict.BETTER if low > 0 else Verdict.WORSE if high < 0 else Verdict.NONE_SEEN
     needed = _needed(one, comparisons) if verdict is Verdict.NONE_SEEN else None
-    return Judged(one, verdict, low, high, p, min(1.0, comparisons * p), comparisons, needed)
+    return Judged(one, verdict, low, high, p, min(1.0, p_adjusted), comparisons, needed)
 
 
 def _needed(one: MeanDifference, comparisons: int) -> Needed | None:
@@ -83,9 +87,9 @@ def _needed(one: MeanDifference, comparisons: int) -> Needed | None:
 
     spread, error = one.spread, one.error
     if spread is None or one.rows is None:
-        return Needed(_fewest(lambda n: enough(error * sqrt(one.seeds / n), n - 1), one.seeds, MOST_SEEDS), None)
+        return Needed(_fewest(lambda n: enough(error * sqrt(one.seeds / n), n - 1), one.seeds + 1, MOST_SEEDS), None)
     rows = one.rows
-    seeds = _fewest(lambda n: _shows(spread.of_others(n, rows), enough), one.seeds, MOST_SEEDS)
+    seeds = _fewest(lambda n: _shows(spread.of_others(n, rows), enough), one.seeds + 1, MOST_SEEDS)
     if seeds is not None:
         return Needed(seeds, None)
     return Needed(None, _fewest(lambda n: _shows(spread.of_others(one.seeds, n), enough), rows, MOST_ROWS))

@@ -168,7 +168,7 @@ def test_a_run_that_diverged_is_named_though_it_finished():
 def test_of_runs_of_which_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_failed():
     flat, _ = failed(2.0)
     found = concluded(*trend(), *flat).evidence
-    assert [one.label for one in found.learned_nothing][0] == "λ = 2, seed 0"
+    assert found.learned_nothing[0].label == "λ = 2, seed 0"
     solved = concluded(*(run(-1.0, seed, 1.0) for seed in range(3)), run(2.0, 0, 0.5), *trend((0.0, 1.0)))
     assert solved.evidence.learned_nothing == []
     known, facts = failed(2.0)
