@@ -40,7 +40,7 @@ def sweep(context, gains, seeds=3, predicted=True, metric="accuracy"):
             run = run_row(lam, seed, performance=score, isoscore_star=star, config={"metric": metric}, results=results)
             runs.append(run)
             stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), given.astype(np.int64)))
-    experiment = add_experiment(context, *runs, grid={"lam": [*gains]}, config={"metric": metric})
+    experiment = add_experiment(context, *runs, config={"metric": metric})
     if predicted:
         with context.sessions.begin() as session:
             for run, predictions in zip(runs, stored, strict=True):
