@@ -11,6 +11,7 @@ from app.numerals import MISSING, count, number, plural
 from app.statistics.mean_difference import FEWEST_SEEDS
 from app.statistics.verdict import LEVEL, Needed, Verdict
 
+MOST_DECIMALS = 8
 DECIDED = (Verdict.BETTER, Verdict.WORSE)
 
 
@@ -149,7 +150,7 @@ def needed(one: Comparison) -> str:
 def _wanted(found: Needed) -> str:
     if found.seeds:
         return f"about {plural(found.seeds, 'seed')}"
-    return f"about {plural(found.rows, 'row')}; more seeds are not enough" if found.rows else "more than can be run"
+    return f"about {plural(found.rows, 'row')}; more seeds are not enough" if found.rows else "more seeds and more rows"
 
 
 def rows_only(one: Comparison) -> str:
@@ -163,8 +164,11 @@ def rows_only(one: Comparison) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """An interval to the digits that its width allows: [0.003, 0.021]."""
-    return f"[{_rounded(low, high - low)}, {_rounded(high, high - low)}]"
+    """An interval to the digits that its width allows, an end beside 0 never rounded to it: [0.003, 0.021]."""
+    decimals = len(number(high - low, 2).partition(".")[2]) if high > low else 3
+    while decimals < MOST_DECIMALS and any(end and not round(end, decimals) for end in (low, high)):
+        decimals += 1
+    return f"[{_rounded(low, decimals)}, {_rounded(high, decimals)}]"
 
 
 def signed(value: float) -> str:
@@ -172,8 +176,5 @@ def signed(value: float) -> str:
     return ("+" if value > 0 else "") + number(value)
 
 
-def _rounded(value: float, width: float) -> str:
-    if not width:
-        return number(value)
-    decimals = len(number(width, 2).partition(".")[2])
-    return f"{value:z,.{min(decimals, 6)}f}".replace("-", "−")
+def _rounded(value: float, decimals: int) -> str:
+    return f"{value:z,.{min(decimals, MOST_DECIMALS)}f}".replace("-", "−")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from app.conclusion.facts import RowValues, RunFacts
+from app.conclusion.verdict_words import interval
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from tests.unit.conclusion.concluding import answered, concluded, run, trend
@@ -179,3 +180,9 @@ def test_where_every_run_learned_nothing_there_is_nothing_left_to_tell():
     found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
     assert (len(found.evidence.learned_nothing), found.evidence.without) == (4, None)
     assert run(status=RunStatus.FAILED).status is RunStatus.FAILED
+
+
+def test_an_end_of_an_interval_beside_zero_is_never_shown_as_zero():
+    assert interval(0.0004, 0.22) == "[0.0004, 0.2200]"
+    assert interval(-0.27, -0.11) == "[−0.27, −0.11]"
+    assert interval(0.0, 0.0) == "[0.000, 0.000]"
