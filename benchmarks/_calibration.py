@@ -1,6 +1,6 @@
-"""A claim of a test or an interval, tried on simulated data of which the truth is known; and the table of all of them."""
+"""Claims of tests and intervals, tried on simulated data of which the truth is known, and a table of them all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from math import sqrt
@@ -88,22 +88,22 @@ def rate(case: Case, simulations: int | None = None) -> Rate:
     return Rate(case, sum(bool(case.simulate(random)) for _ in range(times)) / times, times)
 
 
-def rates(cases: Sequence[Case], simulations: int | None = None, processes: int = 1) -> list[Rate]:
-    """Simulate all cases, in their order."""
+def rates(cases: Sequence[Case], simulations: int | None = None, processes: int = 1) -> Iterator[Rate]:
+    """Simulate all cases, and yield each in their order when it is done."""
     if processes == 1:
-        return [rate(case, simulations) for case in cases]
+        yield from (rate(case, simulations) for case in cases)
+        return
     with ProcessPoolExecutor(processes) as pool:
-        return list(pool.map(rate, cases, [simulations] * len(cases)))
+        yield from pool.map(rate, cases, [simulations] * len(cases))
 
 
-def table(found: Sequence[Rate]) -> str:
-    """Return a table in Markdown, one row a case."""
-    head = ["| case | claim | rate | bounds | attainable | ok |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *map(_row, found)])
+HEAD = "| case | claim | rate | bounds | attainable | ok |\n|---|---|---|---|---|---|"
 
 
-def _row(found: Rate) -> str:
+def row(found: Rate) -> str:
+    """Return a row of a table in Markdown, under ``HEAD``."""
     case = found.case
     attainable = "" if case.attainable is None else f"{case.attainable:.3f}"
     verdict = "yes" if found.ok() else "**no**"
-    return f"| {case.name} | {case.claim} | {found.rate:.3f} | {case.low:.3f} to {case.high:.3f} | {attainable} | {verdict} |"
+    bounds = f"{case.low:.3f} to {case.high:.3f}"
+    return f"| {case.name} | {case.claim} | {found.rate:.3f} | {bounds} | {attainable} | {verdict} |"

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.conclusion import words
-from app.conclusion.evidence import Evidence, evidence
+from app.conclusion import notes, verdict_words, words
+from app.conclusion.evidence import Evidence
+from app.conclusion.pooled import Pooled
 from app.figures.sweep import Sweep
 
 
@@ -13,43 +14,51 @@ class Conclusion:
     """What stands beside the scatters of a sweep."""
 
     sweep: Sweep
-
-    @cached_property
-    def evidence(self) -> Evidence:
-        """The numbers."""
-        return evidence(self.sweep)
+    evidence: Evidence
+    pooled: Pooled | None = None
+    """The tests of the sweep together with those on other data sets, where there are some."""
 
     @property
     def early(self) -> bool:
         """Whether no run has told anything yet."""
         return words.waiting(self.sweep.runs)
 
-    @property
-    def headline(self) -> str:
-        """The one sentence."""
-        return words.headline(self.evidence)
+    @cached_property
+    def findings(self) -> list[str]:
+        """What was found, the relation first."""
+        found = self.evidence
+        together = [words.together(self.pooled)] if self.pooled else []
+        said = [words.headline(found), words.peaked(found), words.effect(found.effect), *together]
+        return [*filter(None, said), *words.without(found)]
+
+    @cached_property
+    def lines(self) -> list[verdict_words.Line]:
+        """Each setting against λ = 0."""
+        return [verdict_words.line(one) for one in self.evidence.comparisons]
 
     @property
-    def without_alike(self) -> str:
-        """The same of what is left where trainings seem to have failed."""
-        return words.without_alike(self.evidence, self.sweep)
+    def population(self) -> list[str]:
+        """What the verdicts hold for."""
+        return verdict_words.population(self.evidence)
 
     @property
-    def permuted(self) -> str:
-        """What its p-values are of."""
-        return words.permuted(self.evidence, self.sweep)
+    def to_quote(self) -> str:
+        """Which number to quote."""
+        return verdict_words.to_quote(self.evidence)
 
-    @property
-    def tested(self) -> list[str]:
-        """How settings are compared, and what so few seeds can show."""
-        return words.tested(self.evidence, self.sweep)
+    @cached_property
+    def methods(self) -> list[str]:
+        """How all of it was computed, and what that takes for granted."""
+        found = self.evidence
+        tests = [words.relation_method(found.relation, self.sweep), words.effect_method(found.effect)]
+        return [*filter(None, tests), *verdict_words.methods(found, self.sweep)]
 
     @property
     def notes(self) -> list[str]:
         """What was left out or could not be compared."""
-        return [*words.left_out(self.sweep, self.evidence), *self.evidence.unpaired]
+        return [*notes.left_out(self.sweep, self.evidence), *self.evidence.unpaired]
 
     @property
     def cautions(self) -> list[str]:
         """What speaks against reading more into the numbers."""
-        return words.cautions(self.evidence, self.sweep)
+        return notes.cautions(self.evidence, self.sweep)

@@ -1,138 +1,122 @@
-"""A conclusion in words: what the runs say, what they cannot say, and what flatters them."""
+"""A conclusion in words: the finding first, then what stands behind it."""
 
 from collections.abc import Sequence
 
-from app.conclusion.evidence import LEVEL, Evidence
-from app.db.config import Checkpoint, Selection
-from app.db.models import Run, RunStatus
-from app.figures.points import finished, given_up, named, unscored
+from app.conclusion.evidence import Evidence
+from app.conclusion.pooled import Pooled
+from app.conclusion.relations import Curve
+from app.db.models import Run
 from app.figures.sweep import Sweep
 from app.numerals import MISSING, count, number, plural, two_decimals
-from app.statistics.correlation import Coefficient, Correlation
-from app.statistics.paired import pairs_needed
+from app.regularizers import NAMES
+from app.statistics.relation import LEVEL, Relation, lambdas_needed
+from app.statistics.setting_effect import SettingEffect
 
 
 def headline(found: Evidence) -> str:
-    """Whether isotropy and performance go together over the runs, in a sentence."""
-    measured = found.correlation
-    rank = measured.spearman
-    if rank.value is None:
-        return rank.reason or ""
-    numbers = _numbers(measured, found)
-    if rank.p is None or rank.p > LEVEL:
-        linear = measured.pearson.p is not None and measured.pearson.p <= LEVEL
-        mind = " Only Pearson’s p is small, as one setting far from the others can make it: ranks decide."
-        sentence = f"By rank it cannot be told from chance whether isotropy and performance go together: {numbers}."
-        return sentence + (mind if linear else "")
-    which = "better" if rank.positive else "worse"
-    where = "" if rank.positive == (rank.value > 0) else ", against runs of the same seed"
-    return f"The more isotropic a run, the {which} it does{where}: {numbers}."
-
-
-def without_alike(found: Evidence, sweep: Sweep) -> str:
-    """The same correlation without settings whose seeds all score alike; empty where there is none such."""
-    rest = found.without_alike
-    if rest is None or rest.spearman.value is None:
-        return ""
-    return f"Without {named(_labels(found, sweep))}, whose seeds all score alike: {_numbers(rest, found)}."
-
-
-def permuted(found: Evidence, sweep: Sweep) -> str:
-    """What the p-values of the correlations are of; empty where there is no correlation."""
-    measured = found.correlation
-    if measured.spearman.value is None:
-        return ""
-    if measured.spearman.p is None:
-        return measured.spearman.reason or ""
-    within = f"seed and {_fields(found)}" if found.within else "seed"
-    least = ""
+    """Whether performance goes with isotropy across settings, in a sentence."""
+    measured = found.relation
+    if measured.value is None:
+        return f"No relation between isotropy and performance can be tested. {measured.reason}"
+    if found.peaks_at_zero:
+        return (
+            "Performance peaks at λ = 0 and is lower on both sides, so neither more nor less isotropy goes with better "
+            f"performance: {relation_numbers(measured)}."
+        )
+    if measured.p is None:
+        return f"No relation can be tested: {relation_numbers(measured)}. {measured.reason}"
+    if found.direction is not None:
+        where = "" if measured.positive == (measured.value > 0) else ", compared at the same λ"
+        return f"The more isotropic a setting, the {found.direction} it does{where}: {relation_numbers(measured)}."
     if measured.smallest_p is not None and measured.smallest_p > LEVEL:
-        least = f" So few runs cannot give a p below {p_value(measured.smallest_p)}."
-    how = f"all {count(measured.permutations)}" if measured.exact else f"{count(measured.permutations)} random"
+        return (
+            f"{_values_of_lambda(measured)} are too few to show a relation between isotropy and performance: p cannot "
+            f"fall below {p_value(measured.smallest_p)}; it takes {lambdas_needed()} values. "
+            f"Here: {relation_numbers(measured)}."
+        )
+    return f"No clear relation between isotropy and performance: {relation_numbers(measured)}."
+
+
+def peaked(found: Evidence) -> str:
+    """Which of several methods peak at λ = 0, where the headline is about others too; empty where it says so itself."""
+    if not found.peaks or found.peaks_at_zero:
+        return ""
+    return f"Performance peaks at λ = 0 and is lower on both sides for {_methods(found.peaks)}."
+
+
+def effect(found: SettingEffect) -> str:
+    """Whether settings differ in performance at all, in a sentence."""
+    if found.p is None:
+        return f"Whether settings differ cannot be tested. {found.reason}"
+    numbers = f"p = {p_value(found.p)}, {plural(found.settings, 'setting')}, {plural(found.seeds, 'seed')}"
+    if found.f is not None:
+        numbers = f"F({found.degrees[0]}, {found.degrees[1]}) = {number(found.f)}, {numbers}"
+    if found.p <= LEVEL:
+        return f"Settings differ in performance: {numbers}."
+    if found.smallest_p is not None and found.smallest_p > LEVEL:
+        least = f"p cannot fall below {p_value(found.smallest_p)}, so it takes more seeds or settings"
+        return f"These runs are too few to show that settings differ: {numbers}; {least}."
+    return f"No difference between settings seen: {numbers}."
+
+
+def relation_method(found: Relation, sweep: Sweep) -> str:
+    """How the relation is tested, and what that takes for granted."""
+    if found.p is None:
+        return ""
+    how = f"All {count(found.permutations)}" if found.exact else f"{count(found.permutations)} random"
     begin = (
-        "are taken to begin alike, as their script did not say otherwise"
+        "We assume that runs of a script with the same seed start from the same weights."
         if any(run.config.get("logged") for run in sweep.runs)
-        else "begin with the same weights and read the rows in the same order"
+        else "Runs of one seed start from the same weights and read rows in the same order."
     )
     return (
-        f"p is two-sided, by {how} permutations of settings within {within}: runs of one seed {begin}, so only which "
-        f"settings they had is exchanged.{least}"
+        "Relation: isotropy and performance are adjusted for seeds and averaged by setting, and their ranks are "
+        f"correlated (Spearman). {how} permutations of the values of λ give p, two-sided. A value of λ moves together "
+        "with all its seeds and all that it is crossed with (ζ, learning rate, batch size), within each method, model "
+        "and data set and never across them. The baseline counts once, with the method that has most values of λ. "
+        f"The smallest p that {_values_of_lambda(found)} can reach is {p_value(found.smallest_p)}. {begin} "
+        "Assumption: if there is no relation, every order of the values of λ is equally likely. Two smooth trends over "
+        "λ can agree by chance, so few values of λ show that isotropy and performance go together, not that one causes "
+        "the other."
     )
 
 
-def tested(found: Evidence, sweep: Sweep) -> list[str]:
-    """What was done to compare, and what so few seeds can show."""
-    if not found.differences:
-        if sweep.methods or found.unpaired:
-            return []
-        return ["All runs are plain training, so there is no λ to compare with λ = 0."]
-    sizes = [len(one.seeds) for one in found.differences]
-    low, high = min(sizes), max(sizes)
-    seeds = plural(low, "seed") if low == high else f"{low} to {high} seeds"
-    several = len(found.differences)
-    corrected = f", corrected by Holm for {plural(several, 'setting')}" if several > 1 else ""
-    exact = all(one.flips.exact for one in found.differences)
-    how = "all flips of sign" if exact else f"{count(max(one.flips.flips for one in found.differences))} flips of sign"
-    said = [f"Paired by seed ({seeds}); p is two-sided, by {how} of the differences{corrected}."]
-    if high > 1:
-        said.append(
-            "Intervals take the differences for normal (Student’s t), and p takes nothing but that either sign is as "
-            "likely, for which it needs more seeds: an interval may leave out 0 where p cannot tell."
-        )
-    floor, smallest = found.smallest_p_holm, min(one.flips.smallest_p for one in found.differences)
-    if floor is not None and floor > LEVEL:
-        after = f", {p_value(floor)} after Holm" if several > 1 else ""
-        needed = pairs_needed(LEVEL, several)
-        enough = (
-            f"That takes {needed} seeds or more." if needed else "No number of seeds is enough for so many settings."
-        )
-        said.append(
-            f"The smallest p that {plural(high, 'seed')} can reach is {p_value(smallest)}{after}: no difference can "
-            f"fall below {LEVEL}, however great. {enough}"
-        )
+def effect_method(found: SettingEffect) -> str:
+    """How it is tested whether settings differ."""
+    if found.p is None:
+        return ""
+    how = f"all {count(found.permutations)}" if found.exact else f"{count(found.permutations)} random"
+    return (
+        "Settings: F of the setting in a layout of settings and seeds, with seeds taken out; p by "
+        f"{how} permutations of performance within each seed. It says that settings differ, not why."
+    )
+
+
+def without(found: Evidence) -> list[str]:
+    """What changes without the runs that learned nothing or diverged; empty where there are none such."""
+    rest = found.without
+    if rest is None:
+        return []
+    left_out = len({one.run_id for one in (*found.learned_nothing, *found.diverged)})
+    said = [f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(rest)}"]
+    before = {one.setting: (one.label, one.judged.verdict.value) for one in found.comparisons}
+    after = {one.setting: one.judged.verdict.value for one in rest.comparisons}
+    changed = [
+        f"{label}: {verdict} becomes {after.get(setting, 'no runs left to compare')}"
+        for setting, (label, verdict) in before.items()
+        if after.get(setting) != verdict
+    ]
+    said.append(f"Verdicts that change: {'; '.join(changed)}." if changed else "No verdict changes.")
     return said
 
 
-def cautions(found: Evidence, sweep: Sweep) -> list[str]:
-    """What speaks against reading more into the numbers: trainings that may have failed, and what was chosen."""
-    runs = finished(sweep)
-    said = []
-    if found.alike:
-        scores = named([
-            f"{label} ({number(of_one[0])} in {plural(len(of_one), 'seed')})"
-            for label, of_one in zip(_labels(found, sweep), found.alike.values(), strict=True)
-        ])  # fmt: skip
-        said.append(
-            f"All seeds score alike, as models do that have learned to answer the same to everything: {scores}. "
-            "Their loss curves tell whether the training failed."
-        )
-    if any(run.experiment.study for run in sweep.runs):
-        said.append("A study chose λ by the results before it, so the runs are not independent and no p is exact.")
-    if chosen := sum(map(_chose_on_validation, runs)):
-        which = "The runs" if chosen == len(runs) else f"{count(chosen)} of {plural(len(runs), 'run')}"
-        said.append(f"{which} chose their checkpoint or their end on the validation rows shown, which flatters them.")
-    if len(found.differences) > 1:
-        said.append("A λ picked here is chosen on the rows shown: report it on rows that chose nothing.")
-    return said
-
-
-def left_out(sweep: Sweep, found: Evidence) -> list[str]:
-    """Which runs the numbers are not of, and which of them count as one."""
-    said = [performance] if (performance := unscored(sweep).replace("Not drawn", "Left out").strip()) else []
-    if without := sum(run.performance is not None and run.isoscore_star is None for run in finished(sweep)):
-        said.append(f"Not in the correlation, because IsoScore★ is undefined: {plural(without, 'run')}.")
-    if failed := [run for run in sweep.runs if run.status is RunStatus.FAILED]:
-        of = named([sweep.label(setting) for setting in sweep.by_setting(failed)])
-        runs = plural(len(failed), "run")
-        said.append(f"Not in any number, because they failed, so that only other seeds count: {runs} of {of}.")
-    if flattered := given_up(sweep, "Left out").strip():
-        said.append(flattered)
-    if found.repeated:
-        said.append(
-            "Run more than once, and counted once, by the mean of such runs, in the correlation and in the "
-            f"comparison: {named(found.repeated)}."
-        )
-    return said
+def relation_numbers(found: Relation) -> str:
+    """The coefficient, its p, and what it is of."""
+    value = MISSING if found.value is None else two_decimals(found.value)
+    p = "" if found.p is None else f" (p = {p_value(found.p)})"
+    across = f"{_values_of_lambda(found)}" if found.lambdas else plural(found.settings, "setting")
+    crossed = f", {plural(found.settings, 'setting')}" if found.lambdas and found.settings != sum(found.lambdas) else ""
+    return f"rank correlation {value}{p} across {across}{crossed}"
 
 
 def p_value(p: float | None) -> str:
@@ -145,28 +129,27 @@ def waiting(runs: Sequence[Run]) -> bool:
     return not any(run.performance is not None for run in runs)
 
 
-def _numbers(measured: Correlation, found: Evidence) -> str:
-    """Both coefficients with their p-values, and of how many runs they are."""
-    within = f", each within its {_fields(found)}" if found.within else ""
-    once = ", repeated ones counted once" if found.repeated else ""
-    coefficients = f"Spearman {_coefficient(measured.spearman)}, Pearson {_coefficient(measured.pearson)}"
-    return f"{coefficients}, over {plural(measured.n, 'run')}{once}{within}"
+def _values_of_lambda(found: Relation) -> str:
+    if len(found.lambdas) <= 1:
+        return plural(sum(found.lambdas), "value of λ", "values of λ")
+    return f"{' + '.join(map(count, found.lambdas))} values of λ"
 
 
-def _labels(found: Evidence, sweep: Sweep) -> list[str]:
-    return [sweep.label(setting) for setting in found.alike]
+def _methods(curves: Sequence[Curve]) -> str:
+    models = {curve.place.model for curve in curves}
+    several = len(models) > 1
+    return ", ".join(
+        f"{NAMES[curve.regularizer]} ({curve.place.model})" if several else NAMES[curve.regularizer] for curve in curves
+    )
 
 
-def _fields(found: Evidence) -> str:
-    return " and ".join(field.replace("_", " ") for field in found.within)
-
-
-def _coefficient(found: Coefficient) -> str:
-    value = MISSING if found.value is None else two_decimals(found.value)
-    return value if found.p is None else f"{value} (p = {p_value(found.p)})"
-
-
-def _chose_on_validation(run: Run) -> bool:
-    config = run.config
-    chose = config.get("checkpoint") == Checkpoint.BEST or config.get("patience") is not None
-    return chose and config.get("selection") == Selection.VALIDATION
+def together(found: Pooled) -> str:
+    """The relation over all data sets, each of which is compared within itself."""
+    measured = found.relation
+    sets = f"Over all {count(found.measured)} data sets and metrics, each within itself"
+    if measured.p is None:
+        return f"{sets}: no relation can be tested."
+    if measured.p > LEVEL:
+        return f"{sets}: no clear relation, {relation_numbers(measured)}."
+    which = "better" if measured.positive else "worse"
+    return f"{sets}: the more isotropic a setting, the {which} it does, {relation_numbers(measured)}."

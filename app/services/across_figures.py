@@ -1,5 +1,6 @@
 """The figures of runs of any experiments by their slugs."""
 
+from app.conclusion.conclusion import Conclusion
 from app.context import Context
 from app.db.task import TaskKind
 from app.errors import NotFoundError
@@ -11,6 +12,7 @@ from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.numerals import count, plural
 from app.services.across import Chosen
+from app.services.conclusions import read_conclusion
 from app.services.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
 
 
@@ -26,6 +28,16 @@ def sweep_across(chosen: Chosen, on: str) -> Sweep:
     if not chosen.gathered.runs:
         return chosen.gathered.sweep(())
     return chosen.gathered.on(measured_on(chosen.gathered, on)).sweep(chosen.fields)
+
+
+def conclude_across(context: Context, chosen: Chosen, on: str) -> Conclusion:
+    """Return what the runs say on one data set by one metric, and what all of them say together."""
+    gathered = chosen.gathered
+    if not gathered.runs:
+        return read_conclusion(context, gathered.sweep(()))
+    shown = measured_on(gathered, on)
+    others = [gathered.on(measured).sweep(chosen.fields) for measured in gathered.measured if measured != shown]
+    return read_conclusion(context, gathered.on(shown).sweep(chosen.fields), others)
 
 
 def draw_across(context: Context, sweep: Sweep, slug: str, look: SweepQuery) -> Figure:

@@ -13,6 +13,7 @@ from app.errors import NotFoundError
 from app.figures.bars import method_bars
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
+from app.figures.differences import differences
 from app.figures.figure import Figure, undefined
 from app.figures.layer_measures import SHARES, WATCHED
 from app.figures.logged import PENALTY, TASK_LOSS, Quantity, Way, logged, part_shown
@@ -23,6 +24,7 @@ from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_perfor
 from app.figures.search import history, pareto, plane
 from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
+from app.services.conclusions import read_conclusion
 from app.services.run_data import ACTIVATION, Logged, Of, list_by_layer, list_logged, list_looks, list_run_figures
 from app.statistics.estimate import Error
 
@@ -122,6 +124,9 @@ def _sample(found: Logged[Any], what: str) -> str:
 FIGURES: dict[str, Callable[[Asked], Figure]] = {
     "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, asked.query.look),
     "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, asked.query.look),
+    "differences": lambda asked: differences(
+        asked.sweep, read_conclusion(asked.context, asked.sweep).evidence.comparisons, asked.metric
+    ),
     "parallel": lambda asked: parallel(asked.sweep, asked.metric),
     "learning": lambda asked: _logged(asked, TASK_LOSS),
     "penalties": lambda asked: _logged(asked, PENALTY),

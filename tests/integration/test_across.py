@@ -371,14 +371,14 @@ def test_the_api_concludes_and_cautions_as_the_page_does(client, launch, two):
     assert (answer["runs"], answer["total"], answer["groups"]) == (16, 16, ["lam"])
     assert answer["measured"][answer["on"]] == "CoLA, Accuracy"
     assert [(one["label"], one["seeds"]) for one in answer["conclusion"]["differences"]] == [("λ = 1", [0, 1, 2])]
-    assert answer["conclusion"]["differences"][0]["mean"] == pytest.approx(0.1)
+    assert answer["conclusion"]["differences"][0]["estimate"] == pytest.approx(0.1)
     assert answer["cautions"][-1] == "Some points are means over runs that differ in model too."
     page = words(client.get("/compare/runs?group=lam"))
     for sentence in (*answer["cautions"], *answer["conclusion"]["notes"], answer["conclusion"]["sentences"][0]):
         assert sentence in page
     other = next(on for on, named in answer["measured"].items() if named == "RTE, Accuracy")
     there = client.get(f"/api/compare/runs/conclusion?on={other}").json()
-    assert (there["on"], there["conclusion"]["differences"][0]["mean"]) == (other, 0.25)
+    assert (there["on"], there["conclusion"]["differences"][0]["estimate"]) == (other, 0.25)
     none = client.get("/api/compare/runs/conclusion?q=lam>9").json()
     assert (none["runs"], none["on"], none["measured"], none["conclusion"]["differences"]) == (0, "", {}, [])
 

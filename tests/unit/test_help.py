@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from app.conclusion.evidence import LEVEL
 from app.db.penalty import Regularizer
 from app.db.study import Search
 from app.help import ENCODING, REGULARIZERS, SEARCH, SWEEP, UPLOADS
@@ -15,6 +14,7 @@ from app.routes.pages.study_form import FIELDS
 from app.routes.pages.sweep_choices import LABELS
 from app.services.sweeps import SweepRequest
 from app.statistics.paired import smallest_p
+from app.statistics.verdict import LEVEL
 from app.templating import FRONTEND, templates
 from isotropy.catalog import MEASURES
 

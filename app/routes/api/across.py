@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from app.conclusion.conclusion import Conclusion
 from app.dependencies import ContextDep
 from app.routes.api.schemas.across import (
     ColumnOut,
@@ -23,12 +22,12 @@ from app.routes.sweep_query import SweepDep
 from app.services.across import choose_runs, summarise
 from app.services.across_figures import (
     cautions,
+    conclude_across,
     measured_in_words,
     measured_on,
     offered_of,
     on_of,
     read_across,
-    sweep_across,
 )
 from app.tables.printed import MOST_DECIMALS, Style
 from app.tables.settings import settings
@@ -109,7 +108,7 @@ def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
 
 @router.get("/conclusion")
 def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on: On = "") -> ConclusionOfRunsOut:
-    """Whether isotropy and performance go together over the runs of a search, and every lambda against lambda = 0."""
+    """Whether performance goes with isotropy over the runs of a search, and each lambda against lambda = 0."""
     chosen = choose_runs(context, q, group or ())
     gathered = chosen.gathered
     return ConclusionOfRunsOut(
@@ -119,7 +118,7 @@ def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on
         on=on_of(measured_on(gathered, on)) if gathered.runs else "",
         measured=measured_in_words(gathered),
         cautions=cautions(chosen, on),
-        conclusion=ConclusionOut.of(Conclusion(sweep_across(chosen, on))),
+        conclusion=ConclusionOut.of(conclude_across(context, chosen, on)),
     )
 
 

@@ -2,7 +2,6 @@
 
 from fastapi import APIRouter, Response
 
-from app.conclusion.conclusion import Conclusion
 from app.db.models import Experiment
 from app.dependencies import ContextDep
 from app.figures.sweep import Sweep
@@ -12,6 +11,7 @@ from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.experiments import ExperimentHead, ExperimentOut, ExperimentSummary, RunFound
 from app.routes.api.schemas.queue import MoveToEnd, PriorityIn
 from app.services import experiments, pausing, run_search, turns
+from app.services.conclusions import read_conclusion
 from app.services.experiment_list import Listed, list_summaries
 from app.services.library import PAGE_ROWS
 from app.services.relaunch import request_of
@@ -85,9 +85,9 @@ def list_runs(
 
 @router.get("/{experiment_id}/conclusion", response_model=ConclusionOut)
 def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
-    """Whether isotropy and performance go together over its runs, and every lambda against lambda = 0."""
+    """Whether performance goes with isotropy, whether settings differ, and each lambda against lambda = 0."""
     experiment = experiments.get_experiment(context, experiment_id)
-    return ConclusionOut.of(Conclusion(Sweep.of(experiment)))
+    return ConclusionOut.of(read_conclusion(context, Sweep.of(experiment)))
 
 
 @router.post("/{experiment_id}/cancel", response_model=ExperimentOut)

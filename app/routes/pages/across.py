@@ -7,7 +7,6 @@ from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from app.conclusion.conclusion import Conclusion
 from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
@@ -17,7 +16,6 @@ from app.figures.headings import head
 from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
 from app.figures.metrics import SCALES
-from app.figures.sweep import Sweep
 from app.problems import status_of
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.run_table import RunQueryDep, encoded, read_table
@@ -27,6 +25,7 @@ from app.search.language import quoted
 from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.across_figures import (
     cautions,
+    conclude_across,
     draw_across,
     measured_in_words,
     measured_on,
@@ -150,7 +149,7 @@ def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep
 def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuery, table: TableQuery) -> dict[str, Any]:
     gathered = chosen.gathered
     offered = offered_of(gathered)
-    figures = _figures(context, sweep_across(chosen, query.on), look) if offered else {}
+    figures = _figures(context, chosen, query.on, look) if offered else {}
     groupable = {*gathered.differing} & {*gathered.varying, TASK, EXPERIMENT, REGULARIZER, SEED} | {*chosen.fields}
     return {
         "chosen": chosen,
@@ -176,15 +175,16 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
     }
 
 
-def _figures(context: Context, sweep: Sweep, look: SweepQuery) -> dict[str, Any]:
+def _figures(context: Context, chosen: Chosen, on: str, look: SweepQuery) -> dict[str, Any]:
     """The scatters with what they are drawn by, and what the runs say, as on the page of an experiment."""
+    sweep = sweep_across(chosen, on)
     return {
         "sweep": sweep,
         "scatters": [draw_across(context, sweep, slug, look) for slug in look.scatters],
         "errors": Error,
         "choices": choices(sweep),
         "colouring": Colouring(sweep, look.look.colour),
-        "conclusion": Conclusion(sweep),
+        "conclusion": conclude_across(context, chosen, on),
         "scale": SCALES[measured_by(sweep.runs[0]).metric],
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,

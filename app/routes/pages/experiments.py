@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.conclusion.conclusion import Conclusion
 from app.context import Context
 from app.db.stated import Stated
 from app.dependencies import ContextDep
@@ -23,6 +22,7 @@ from app.routes.pages.experiment_listing import read_listing
 from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
 from app.routes.pages.studies import outcome_of
 from app.routes.sweep_query import SweepDep
+from app.services.conclusions import read_conclusion
 from app.services.experiments import (
     delete_experiment,
     get_experiment,
@@ -108,8 +108,8 @@ def show_experiment(
         "errors": Error,
         "choices": choices(sweep),
         "colouring": colouring,
-        "conclusion": Conclusion(sweep),
         "split": read_test_split(context, experiment),
+        "conclusion": read_conclusion(context, sweep),
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.compared],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},

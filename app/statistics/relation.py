@@ -1,0 +1,175 @@
+"""Whether performance goes with isotropy across settings: values of λ change places, all their runs with them."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
+from itertools import permutations
+from math import factorial, prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 0.05
+FEWEST = 3
+MOST_EXACT_LAMBDAS = 7
+MOST_EXACT = 100_000
+"""Arrangements of several blocks together of which all are looked at."""
+DRAWN = 9_999
+ROUNDING = 1e-9
+
+Values = npt.NDArray[np.float64]
+
+
+class Measured(NamedTuple):
+    """Isotropy and performance of one setting with one seed."""
+
+    block: Hashable
+    """Method, model and data set: λ changes places within it and never across."""
+    stratum: Hashable
+    """What λ is crossed with, such as ζ or the learning rate. Baselines that several share stand in each of them."""
+    setting: Hashable
+    """Its own name, by which a baseline in several strata counts once."""
+    lam: float
+    seed: int
+    isotropy: float
+    performance: float
+
+
+class Relation(NamedTuple):
+    """A rank correlation over settings with its two-sided p, or the reason why there is none."""
+
+    value: float | None
+    p: float | None
+    positive: bool
+    lambdas: tuple[int, ...]
+    """How many values of λ can change places with each other, of each block that has some."""
+    settings: int
+    permutations: int
+    exact: bool
+    smallest_p: float | None
+    """What no p of so few values of λ can fall below."""
+    reason: str | None = None
+
+
+@lru_cache(maxsize=64)
+def relation(runs: tuple[Measured, ...]) -> Relation:
+    """Return Spearman's correlation of isotropy and performance over settings, and p by permuting the values of λ.
+
+    Both are adjusted for seeds and averaged over them; ranks are taken among the settings of a block that differ in λ
+    alone. At most one run of a setting, seed and stratum.
+    """
+    blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
+    settings = len({(run.block, run.setting) for run in runs})
+    lambdas = tuple(len(places) for block in blocks for places in block.classes if len(places) > 1)
+
+    def without(reason: str, value: float | None = None) -> Relation:
+        return Relation(value, None, (value or 0) > 0, lambdas, settings, 0, True, None, reason)
+
+    if max((len(block.lambdas) for block in blocks), default=0) < FEWEST:
+        return without(f"A relation across settings needs {FEWEST} values of λ or more of one method.")
+    for place, name in enumerate(("isotropy", "performance")):
+        if all(block.sizes[place] == 0 for block in blocks):
+            return without(f"All settings have the same {name}, so there is no relation.")
+    size = float(np.sqrt(prod(sum(block.sizes[place] for block in blocks) for place in (0, 1))))
+    observed = sum(float(np.trace(block.scores)) for block in blocks)
+    value = float(np.clip(observed / size, -1, 1))
+    if not lambdas:
+        return without("No two values of λ were run with the same other settings, so none can change places.", value)
+    total = prod(map(factorial, lambdas))
+    exact = max(lambdas) <= MOST_EXACT_LAMBDAS and total <= MOST_EXACT
+    fixed = sum(float(block.scores[one[0], one[0]]) for block in blocks for one in block.classes if len(one) == 1)
+    parts = _parts(blocks, exact=exact)
+    null = fixed + (_sums(parts) if exact else sum(parts, np.zeros(DRAWN)))
+    slack = ROUNDING * size
+    counted = int((null >= observed - slack).sum()), int((null <= observed + slack).sum())
+    above, below = (one / total if exact else (one + 1) / (DRAWN + 1) for one in counted)
+    smallest = min(1.0, 2 / total) if exact else 2 / (DRAWN + 1)
+    p = min(1.0, 2 * min(above, below))
+    return Relation(value, p, above < below, lambdas, settings, total if exact else DRAWN, exact, smallest)
+
+
+def lambdas_needed(level: float = LEVEL) -> int:
+    """Return the fewest values of λ, of one block, of which the smallest p is at most this level."""
+    return next(k for k in range(2, 20) if 2 / factorial(k) <= level)
+
+
+def adjusted(settings: Sequence[Hashable], seeds: Sequence[int], values: Sequence[float]) -> dict[Hashable, float]:
+    """Return the means of settings as if each had been run with every seed: least squares of setting plus seed."""
+    names, numbers = list(dict.fromkeys(settings)), list(dict.fromkeys(seeds))
+    y = np.array(values, float) - values[0]
+    design = np.zeros((len(y), len(names) + len(numbers)))
+    design[np.arange(len(y)), [names.index(one) for one in settings]] = 1
+    design[np.arange(len(y)), [len(names) + numbers.index(one) for one in seeds]] = 1
+    found = np.linalg.lstsq(design, y, rcond=None)[0]
+    of_settings = found[: len(names)] - found[: len(names)].mean() + y.mean() + values[0]
+    return dict(zip(names, of_settings.tolist(), strict=True))
+
+
+class _Block(NamedTuple):
+    lambdas: list[float]
+    scores: Values
+    """[place, came from]: what the statistic gains if performance at one λ stands at the place of another."""
+    sizes: tuple[float, float]
+    """Sums of squares of the ranks of isotropy and of performance."""
+    classes: list[list[int]]
+    """Places of λ that were run in the same strata: only these can change places."""
+
+
+def _block(runs: Sequence[Measured]) -> _Block:
+    once = {(run.setting, run.seed): run for run in runs}.values()
+    of = [run.setting for run in once], [run.seed for run in once]
+    x, y = (adjusted(*of, [getattr(run, what) for run in once]) for what in ("isotropy", "performance"))
+    lambdas = sorted({run.lam for run in runs})
+    shared = {setting: len({run.stratum for run in runs if run.setting == setting}) for setting in x}
+    scores, sizes = np.zeros((len(lambdas), len(lambdas))), np.zeros(2)
+    strata: dict[Hashable, dict[int, Hashable]] = {}
+    for run in runs:
+        strata.setdefault(run.stratum, {})[lambdas.index(run.lam)] = run.setting
+    for members in strata.values():
+        places = np.array(sorted(members))
+        # A baseline that m strata share enters as m equal values: so weighted they vary as much as m of other settings.
+        weights = np.array([shared[members[place]] ** -0.5 for place in places])
+        ranked = [_ranked([of_one[members[place]] for place in places], weights) for of_one in (x, y)]
+        scores[np.ix_(places, places)] += np.outer(weights * ranked[0], ranked[1])
+        sizes += [float(weights @ one**2) for one in ranked]
+    classes: dict[frozenset[Hashable], list[int]] = {}
+    for place in range(len(lambdas)):
+        pattern = frozenset(name for name, members in strata.items() if place in members)
+        classes.setdefault(pattern, []).append(place)
+    return _Block(lambdas, scores, (float(sizes[0]), float(sizes[1])), list(classes.values()))
+
+
+def _ranked(values: Sequence[float], weights: Values) -> Values:
+    """Return ranks as shares of their number, less their mean; values that rounding alone tells apart are equal."""
+    found = np.array(values, float)
+    seen = np.round(found - found[0], 12 - int(np.ceil(np.log10(np.abs(found).max() or 1.0))))
+    _, place, often = np.unique(seen, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(often) - (often - 1) / 2)[place] / (len(values) + 1)
+    return np.asarray(ranks - (weights @ ranks) / weights.sum(), float)
+
+
+def _parts(blocks: Sequence[_Block], *, exact: bool) -> Iterator[Values]:
+    """Yield what each class of λ adds to the statistic, in all its arrangements or in those drawn."""
+    random = np.random.default_rng(0)
+    for block in blocks:
+        for places in map(np.array, block.classes):
+            if len(places) == 1:
+                continue
+            scores = block.scores[np.ix_(places, places)]
+            if exact:
+                orders = _orders(len(places))
+            else:
+                orders = random.permuted(np.tile(np.arange(len(places)), (DRAWN, 1)), axis=1)
+            yield scores[np.arange(len(places)), orders].sum(axis=1)
+
+
+@lru_cache(maxsize=MOST_EXACT_LAMBDAS)
+def _orders(n: int) -> npt.NDArray[np.intp]:
+    return np.array(list(permutations(range(n))))
+
+
+def _sums(parts: Iterator[Values]) -> Values:
+    total = np.zeros(1)
+    for part in parts:
+        total = np.add.outer(total, part).ravel()
+    return total

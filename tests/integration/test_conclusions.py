@@ -1,0 +1,169 @@
+"""What the runs of a sweep say: page, API and figure, with predictions by row."""
+
+import csv
+import html
+import io
+
+import numpy as np
+import pytest
+from sqlalchemy import event
+
+from app.db.models import Run, Split
+from app.db.predictions import Predictions, write_predictions
+from app.services import conclusions
+from tests.run_rows import add_experiment, run_row
+
+ROWS = 300
+LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    """Each test computes its own."""
+    for cache in (conclusions._rows, conclusions._computed):
+        cache._known.clear()
+        cache._size = 0
+
+
+def sweep(context, gains, seeds=3, predicted=True, metric="accuracy"):
+    """Runs at these λ, which answer rightly so many more of the same rows than λ = 0 does."""
+    random = np.random.default_rng(0)
+    hard, right = random.random(ROWS), random.integers(0, 2, ROWS)
+    runs, stored = [], []
+    for lam, gain in gains.items():
+        for seed in range(seeds):
+            hit = hard + 0.05 * random.normal(size=ROWS) < 0.65 + gain
+            given = np.where(hit, right, 1 - right)
+            score = float(hit.mean())
+            results = {"metrics": {"accuracy": score}, "by_layer": {}, "by_layer_n": {}}
+            star = 0.3 + 0.1 * lam + 0.002 * seed
+            run = run_row(lam, seed, performance=score, isoscore_star=star, config={"metric": metric}, results=results)
+            runs.append(run)
+            stored.append(Predictions(np.arange(ROWS), right.astype(np.int64), given.astype(np.int64)))
+    experiment = add_experiment(context, *runs, config={"metric": metric})
+    if predicted:
+        with context.sessions.begin() as session:
+            for run, predictions in zip(runs, stored, strict=True):
+                write_predictions(session, run.id, Split.VALIDATION, predictions)
+    return experiment
+
+
+GAINS = {-1.0: -0.2, -0.5: -0.1, 0.0: 0.0, 0.5: 0.01, 1.0: 0.15}
+
+
+def page(client, experiment):
+    return " ".join(html.unescape(client.get(f"/experiments/{experiment}").text).split())
+
+
+def test_api_tells_a_relation_a_verdict_for_each_setting_and_which_number_to_quote(client, context):
+    experiment = sweep(context, GAINS)
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    relation = found["relation"]
+    assert (relation["spearman"], relation["lambdas"], found["direction"]) == (pytest.approx(1.0), [5], "better")
+    assert relation["p"] == relation["smallest_p"] == pytest.approx(2 / 120)
+    assert found["effect"]["p"] < 0.05
+    by_lam = {one["lam"]: one for one in found["differences"]}
+    assert {lam: one["verdict"] for lam, one in by_lam.items()} == {
+        -1.0: "worse", -0.5: "worse", 0.5: "no difference seen", 1.0: "better",
+    }  # fmt: skip
+    for one in by_lam.values():
+        assert (one["method"], one["seeds"], one["rows"], one["comparisons"]) == ("seeds and rows", [0, 1, 2], ROWS, 4)
+        assert one["low"] < one["estimate"] < one["high"]
+        assert (one["p_adjusted"] <= 0.05) == (one["low"] > 0 or one["high"] < 0)
+        assert one["exact_test"]["p_holm"] > 0.05
+        assert one["exact_test"]["seeds_needed"] == 8
+    assert by_lam[0.5]["needed"] is not None
+    assert "3 seeds × 300 validation rows" in by_lam[1.0]["quote"]
+    assert any("Quote the difference" in one for one in found["sentences"])
+
+
+def test_the_page_says_what_the_api_says(client, context):
+    experiment = sweep(context, GAINS)
+    found, shown = client.get(f"/api/experiments/{experiment}/conclusion").json(), page(client, experiment)
+    for sentence in (*found["sentences"], *found["methods"], *found["notes"], *found["cautions"]):
+        assert sentence in shown
+    assert "<strong>better</strong>" in shown
+    assert "no difference seen" in shown
+    assert "How this is computed" in shown
+
+
+def test_the_figure_has_the_intervals_of_the_verdicts(client, context):
+    experiment = sweep(context, GAINS)
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"]
+    rows = list(csv.DictReader(io.StringIO(client.get(f"/experiments/{experiment}/figures/differences.csv").text)))
+    assert [(row["verdict"], float(row["low"])) for row in rows] == [
+        (one["verdict"], pytest.approx(one["low"])) for one in found
+    ]
+    drawn = client.get(f"/experiments/{experiment}/figures/differences.json").json()
+    assert len(drawn["data"]) == 4
+
+
+@pytest.mark.parametrize("metric", ["f1", "matthews"])
+def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, context, metric):
+    from sklearn.metrics import f1_score, matthews_corrcoef  # noqa: PLC0415
+
+    experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric=metric)
+    with context.sessions.begin() as session:
+        for run in session.query(Run).where(Run.experiment_id == experiment):
+            stored = conclusions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
+            score = f1_score if metric == "f1" else matthews_corrcoef
+            run.performance = float(score(stored.reference, stored.predicted))
+    one = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]
+    assert (one["method"], one["verdict"]) == ("seeds and rows", "better")
+
+
+def test_predictions_that_do_not_give_the_performance_are_not_used_and_that_is_said(client, context):
+    experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric="matthews")
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert found["differences"][0]["method"] == "seeds"
+    assert any("do not give the logged performance" in one for one in found["methods"])
+
+
+def test_without_predictions_the_verdict_is_of_seeds(client, context):
+    found = client.get(f"/api/experiments/{sweep(context, GAINS, predicted=False)}/conclusion").json()
+    assert {(one["method"], one["rows"]) for one in found["differences"]} == {("seeds", None)}
+    assert any("on these validation rows" in one for one in found["sentences"])
+
+
+def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without_them(client, context):
+    experiment = sweep(context, GAINS)
+    with context.sessions.begin() as session:
+        for run in session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0):
+            run.learning = {"constant_prediction": "“1”", "divergence": {"loss": 186.0, "start": 0.69}}
+    found = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    assert [one["label"] for one in found["learned_nothing"]] == [f"λ = 1, seed {seed}" for seed in range(3)]
+    assert "186" in found["diverged"][0]["why"]
+    assert [one["lam"] for one in found["without"]["differences"]] == [-1.0, -0.5, 0.5]
+    assert found["without"]["relation"]["lambdas"] == [4]
+    assert "3 runs learned nothing" in page(client, experiment)
+
+
+def test_a_page_that_asks_again_reads_no_predictions(client, context):
+    experiment = sweep(context, GAINS)
+    asked = []
+
+    def heard(connection, cursor, statement, *_):
+        asked.append(statement)
+
+    first = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    engine = context.sessions.kw["bind"]
+    event.listen(engine, "before_cursor_execute", heard)
+    again = client.get(f"/api/experiments/{experiment}/conclusion").json()
+    event.remove(engine, "before_cursor_execute", heard)
+    assert again == first
+    assert not [one for one in asked if "run_predictions" in one and "data" in one]
+    with context.sessions.begin() as session:
+        session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})
+    assert client.get(f"/api/experiments/{experiment}/conclusion").json() != first
+
+
+def test_over_several_data_sets_each_is_compared_within_itself(client, context):
+    for _ in range(2):
+        sweep(context, GAINS)
+    found = client.get("/api/compare/runs/conclusion").json()["conclusion"]
+    assert found["pooled"]["measured"] == 2
+    assert found["pooled"]["relation"]["lambdas"] == [5, 5]
+    assert found["pooled"]["relation"]["p"] < 0.001
+    assert found["relation"]["lambdas"] == [5]
+    assert any("Over all 2 data sets" in one for one in found["sentences"])
+    assert "Over all 2 data sets" in " ".join(html.unescape(client.get("/compare/runs").text).split())

@@ -1,0 +1,42 @@
+"""Conclusions of rows that were never stored, and what runs answered row by row."""
+
+import numpy as np
+
+from app.conclusion.conclusion import Conclusion
+from app.conclusion.evidence import evidence
+from app.conclusion.facts import RowValues, RunFacts
+from tests.unit.figures.rows import run, sweep
+
+LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+
+
+def concluded(*runs, facts=None, **grid):
+    of = sweep(*runs, **grid)
+    return Conclusion(of, evidence(of, facts or {}))
+
+
+def trend(lams=LAMBDAS, seeds=3, slope=0.05, noise=0.002, **options):
+    """Isotropy rises with λ, and so does performance, unless ``slope`` is negative."""
+    return [
+        run(lam, seed, 0.6 + slope * lam + noise * _noise(lam, seed), 0.3 + 0.1 * lam + 0.001 * seed, **options)
+        for lam in lams
+        for seed in range(seeds)
+    ]
+
+
+def answered(gains, seeds=3, rows=300, seed=0, right=0.7):
+    """Runs and their row values: by λ the share of rows that are gained over the baseline."""
+    random = np.random.default_rng(seed)
+    hard = random.random(rows)
+    runs, facts = [], {}
+    for lam, gain in gains.items():
+        for number in range(seeds):
+            values = (hard + 0.05 * random.normal(size=rows) < right + gain).astype(np.float32)
+            one = run(lam, number, float(values.mean()), 0.3 + 0.1 * lam + 0.001 * number)
+            runs.append(one)
+            facts[one.id] = RunFacts(rows=RowValues(b"validation", values), without_rows="", judged=True)
+    return runs, facts
+
+
+def _noise(lam, seed):
+    return ((int(lam * 20) * 7 + seed * 13) % 11 - 5) / 5

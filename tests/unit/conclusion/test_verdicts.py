@@ -1,0 +1,188 @@
+import numpy as np
+import pytest
+
+from app.conclusion.facts import RowValues, RunFacts
+from app.conclusion.verdict_words import interval
+from app.db.models import RunStatus
+from app.db.penalty import Regularizer
+from tests.unit.conclusion.concluding import answered, concluded, run, trend
+
+
+def verdicts(found):
+    return {line.label: line.verdict for line in found.lines}
+
+
+def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.001, -1.0: -0.25})
+    found = concluded(*runs, facts=facts)
+    assert verdicts(found) == {"λ = −1": "worse", "λ = 1": "better", "λ = 2": "no difference seen"}
+    assert {(one.method, one.rows, one.judged.comparisons) for one in found.evidence.comparisons} == {
+        ("seeds and rows", 300, 3)
+    }
+    assert found.population == [
+        "Where rows and seeds are part of the error, a verdict holds for new seeds and for new rows like these 300 "
+        "validation rows."
+    ]
+
+
+def test_without_predictions_it_is_the_paired_t_test_on_these_validation_rows():
+    found = concluded(*trend(seeds=5))
+    assert verdicts(found)["λ = 1"] == "better"
+    assert {one.method for one in found.evidence.comparisons} == {"seeds"}
+    assert "new seeds on these validation rows" in found.population[0]
+    assert any("no predictions are stored" in one for one in found.methods)
+
+
+def test_the_papers_design_can_be_decided_where_the_exact_test_cannot():
+    drops = {0.0: 0.0, -5.0: -0.19, -3.0: -0.013, -1.0: 0.0, 1.0: 0.002, 3.0: 0.0, 5.0: 0.001}
+    random = np.random.default_rng(0)
+    found = concluded(*(run(lam, seed, 0.8 + gain + 0.01 * random.normal(), 0.3 + lam / 100)
+                        for lam, gain in drops.items() for seed in range(5)))  # fmt: skip
+    assert verdicts(found)["λ = −5"] == "worse"
+    one = found.evidence.comparisons[0]
+    assert (one.p_holm > 0.05, one.flips_need) == (True, 8)
+    assert any("needs 8 seeds" in said and "never decides" in said for said in found.methods)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_below_three_seeds_it_is_always_too_few_seeds(seeds):
+    found = concluded(*trend(seeds=seeds, slope=0.5))
+    assert {*verdicts(found).values()} == {"too few seeds"}
+    assert {line.to_decide for line in found.lines} == {"3 seeds or more"}
+    assert "Do not quote" in found.to_quote
+
+
+def test_one_seed_tells_of_these_two_runs_on_new_rows():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.2}, seeds=1)
+    found = concluded(*runs, facts=facts)
+    only = found.evidence.comparisons[0].rows_only
+    won = int((facts[runs[1].id].rows.values > facts[runs[0].id].rows.values).sum())
+    lost = int((facts[runs[1].id].rows.values < facts[runs[0].id].rows.values).sum())
+    from scipy.stats import binomtest  # noqa: PLC0415
+
+    assert only.p == pytest.approx(binomtest(won, won + lost).pvalue)
+    assert only.mcnemar
+    assert "these two runs on new rows" in found.lines[0].interval
+    assert found.lines[0].verdict == "too few seeds"
+
+
+def test_no_difference_seen_has_its_interval_and_what_it_would_take():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.01})
+    line = concluded(*runs, facts=facts).lines[0]
+    assert line.verdict == "no difference seen"
+    assert line.interval.startswith("[−")
+    assert line.to_decide.startswith("about ")
+
+
+def test_seeds_that_all_differ_alike_have_the_error_of_rows_and_never_p_0():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.02}, seeds=1)
+    values = {one.lam: facts[one.id].rows.values for one in runs}
+    alike = [run(lam, seed, float(values[lam].mean()), 0.3 + lam) for lam in values for seed in range(3)]
+    known = {one.id: RunFacts(RowValues(b"", values[one.lam]), "", judged=True) for one in alike}
+    one = concluded(*alike, facts=known).evidence.comparisons[0].judged
+    d = (values[1.0] - values[0.0]).astype(float)
+    assert one.of.error == pytest.approx(d.std(ddof=1) / np.sqrt(len(d)))
+    without = concluded(*alike, facts={one.id: RunFacts(judged=True) for one in alike})
+    assert without.lines[0].verdict == "too few seeds"
+    assert "stored predictions" in without.lines[0].to_decide
+
+
+def test_runs_scored_on_other_rows_are_paired_by_seed_alone_and_it_is_told():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.2})
+    moved = facts[runs[-1].id]
+    facts[runs[-1].id] = RunFacts(RowValues(b"others", moved.rows.values), "", judged=True)
+    found = concluded(*runs, facts=facts)
+    assert found.evidence.comparisons[0].method == "seeds"
+    assert any("scored on different rows" in one for one in found.methods)
+
+
+def test_the_number_to_quote_has_its_interval_seeds_and_rows():
+    runs, facts = answered({0.0: 0.0, 1.0: 0.2, 2.0: 0.0})
+    said = concluded(*runs, facts=facts).to_quote
+    for told in ("Quote the difference", "λ = 1: +0.2", "[0.", "95%, simultaneous over 2 comparisons", "3 seeds",
+                 "300 validation rows", "Not p of the exact test"):  # fmt: skip
+        assert told in said
+
+
+def test_each_family_has_the_baseline_that_is_alike_in_all_else():
+    models = ["tiny-bert", "tiny-gpt"]
+    runs = [run(lam, seed, start + slope * lam, 0.2 + lam, model=model)
+            for model, start, slope in ((models[0], 0.9, -0.1), (models[1], 0.5, 0.1))
+            for lam in (0.0, 1.0) for seed in (0, 1)]  # fmt: skip
+    found = concluded(*runs, model=models).evidence
+    assert [one.estimate for one in found.comparisons] == pytest.approx([-0.1, 0.1])
+
+
+def test_settings_of_zeta_share_the_baseline_and_methods_are_named():
+    zetas = [run(1.0, seed, 0.7, 0.4, zeta=zeta) for zeta in (0.2, 0.8) for seed in (0, 1)]
+    found = concluded(*trend((0.0,), 2), *zetas, *trend((1.0,), 2, regularizer=Regularizer.COSREG)).evidence
+    assert [one.label for one in found.comparisons] == [
+        "I-STAR, λ = 1, ζ = 0.2", "I-STAR, λ = 1, ζ = 0.8", "CosReg, λ = 1",
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_compared_is_told():
+    assert "no run at λ = 0" in concluded(*trend((1.0,), 2)).notes[0]
+    assert concluded(run(0.0, 1), run(1.0, 2)).notes == ["Not compared, because λ = 0 was run with other seeds: λ = 1."]
+    plain = concluded(*trend((0.0,)))
+    assert "All runs are plain training, so there is no λ to compare with λ = 0." in plain.methods
+
+
+def test_two_runs_of_a_seed_are_compared_by_their_mean():
+    found = concluded(run(0.0, 0, 0.5), run(1.0, 0, 0.6), run(1.0, 0, 0.8))
+    assert found.evidence.comparisons[0].estimate == pytest.approx(0.2)
+
+
+def failed(lam, **known):
+    runs = [run(lam, seed, 0.5, 0.01) for seed in range(3)]
+    return runs, {one.id: RunFacts(judged=True, **known) for one in runs}
+
+
+def test_runs_that_learned_nothing_are_named_and_all_is_told_without_them():
+    flat, facts = failed(2.0, learned_nothing="It predicts “1” for every validation row.")
+    found = concluded(*trend(slope=0.05), *flat, facts=facts)
+    caution = next(one for one in found.cautions if "learned nothing" in one)
+    assert "3 runs learned nothing: λ = 2, seed 0; λ = 2, seed 1; λ = 2, seed 2." in caution
+    assert "predicts “1”" in caution
+    with_them, without = found.evidence, found.evidence.without
+    assert (with_them.relation.lambdas, without.relation.lambdas) == ((6,), (5,))
+    said = " ".join(found.findings)
+    assert "Without 3 runs that learned nothing or diverged: The more isotropic" in said
+    assert "λ = 2:" in said
+    assert "becomes no runs left to compare" in said
+
+
+def test_constants_of_different_classes_are_found_though_their_scores_differ():
+    runs = [run(2.0, seed, score, 0.01) for seed, score in enumerate((0.47, 0.53, 0.47))]
+    facts = {one.id: RunFacts(learned_nothing="It predicts one class.", judged=True) for one in runs}
+    found = concluded(*trend(), *runs, facts=facts).evidence
+    assert len(found.learned_nothing) == 3
+
+
+def test_a_run_that_diverged_is_named_though_it_finished():
+    flat, facts = failed(2.0, diverged="Training diverged: its task loss ended at 186, after starting at 0.693.")
+    found = concluded(*trend(), *flat, facts=facts)
+    assert any("3 runs diverged" in one and "186" in one for one in found.cautions)
+    assert found.evidence.without is not None
+
+
+def test_of_runs_of_which_nothing_else_is_known_equal_scores_of_all_seeds_are_taken_for_failed():
+    flat, _ = failed(2.0)
+    found = concluded(*trend(), *flat).evidence
+    assert found.learned_nothing[0].label == "λ = 2, seed 0"
+    solved = concluded(*(run(-1.0, seed, 1.0) for seed in range(3)), run(2.0, 0, 0.5), *trend((0.0, 1.0)))
+    assert solved.evidence.learned_nothing == []
+    known, facts = failed(2.0)
+    assert concluded(*trend(), *known, facts=facts).evidence.learned_nothing == []
+
+
+def test_where_every_run_learned_nothing_there_is_nothing_left_to_tell():
+    found = concluded(*(run(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in (0, 1)))
+    assert (len(found.evidence.learned_nothing), found.evidence.without) == (4, None)
+    assert run(status=RunStatus.FAILED).status is RunStatus.FAILED
+
+
+def test_an_end_of_an_interval_beside_zero_is_never_shown_as_zero():
+    assert interval(0.0004, 0.22) == "[0.0004, 0.2200]"
+    assert interval(-0.27, -0.11) == "[−0.27, −0.11]"
+    assert interval(0.0, 0.0) == "[0.000, 0.000]"

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+
+from app.statistics.row_values import accuracy_values, f1_values, matthews_values, pearson_values, spearman_values
+
+
+def by_leaving_out(metric, right, given):
+    n = len(right)
+    left_out = np.array([metric(np.delete(right, row), np.delete(given, row)) for row in range(n)])
+    return metric(right, given) + (n - 1) * (left_out.mean() - left_out)
+
+
+def labels(classes=2, n=40, seed=0):
+    random = np.random.default_rng(seed)
+    right = random.integers(0, classes, n)
+    return right, np.where(random.random(n) < 0.7, right, random.integers(0, classes, n))
+
+
+def numbers(n=60):
+    random = np.random.default_rng(1)
+    right = random.integers(0, 6, n).astype(float)
+    return right, right + random.normal(size=n)
+
+
+def binary_f1(right, given):
+    return f1_score(right, given, zero_division=0)
+
+
+def macro_f1(right, given):
+    return f1_score(right, given, average="macro", zero_division=0)
+
+
+def test_of_accuracy_they_are_right_or_wrong():
+    right, given = labels()
+    values = accuracy_values(right, given)
+    assert values.mean() == pytest.approx(accuracy_score(right, given))
+    assert values == pytest.approx(by_leaving_out(accuracy_score, right, given))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_jackknife_of_f1_and_matthews_is_that_of_brute_force(seed):
+    two, three = labels(2, seed=seed), labels(3, seed=seed)
+    assert f1_values(*two, 1) == pytest.approx(by_leaving_out(binary_f1, *two))
+    assert f1_values(*three, None) == pytest.approx(by_leaving_out(macro_f1, *three))
+    for given in (two, three):
+        assert matthews_values(*given) == pytest.approx(by_leaving_out(matthews_corrcoef, *given))
+
+
+def test_a_label_that_one_row_alone_has_goes_with_the_row():
+    right, given = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 1])
+    assert f1_values(right, given, None) == pytest.approx(by_leaving_out(macro_f1, right, given))
+
+
+def test_a_model_that_answers_the_same_to_all_has_no_spread_by_matthews():
+    assert matthews_values(np.array([0, 1, 1, 0]), np.ones(4, int)) == pytest.approx(np.zeros(4))
+    assert f1_values(np.array([0, 1, 1, 0]), np.zeros(4, int), 1) == pytest.approx(np.zeros(4))
+
+
+def test_jackknife_of_pearson_is_that_of_brute_force():
+    right, given = numbers()
+    found = pearson_values(right, 1e6 + given)
+    assert found == pytest.approx(by_leaving_out(lambda x, y: stats.pearsonr(x, y).statistic, right, given), rel=1e-6)
+    assert pearson_values(right, np.ones(60)) is None
+    assert pearson_values(right, np.eye(60)[0]) is None
+
+
+def test_values_of_spearman_are_those_of_brute_force_to_parts_of_n():
+    right, given = numbers(300)
+    found = spearman_values(right, given)
+    known = by_leaving_out(lambda x, y: stats.spearmanr(x, y).statistic, right, given)
+    assert found.mean() == pytest.approx(stats.spearmanr(right, given).statistic)
+    assert np.corrcoef(found, known)[0, 1] > 0.9999
+    assert found.std() == pytest.approx(known.std(), rel=0.02)
+    assert spearman_values(right, np.ones(300)) is None

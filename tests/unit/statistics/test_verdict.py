@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from app.statistics.mean_difference import Spread, over_rows_and_seeds, over_seeds
+from app.statistics.student import quantile
+from app.statistics.verdict import Verdict, judge
+
+
+def seeds(*values):
+    return over_seeds(np.array(values))
+
+
+def test_the_designs_of_the_papers_can_be_decided():
+    drop = seeds(-0.19, -0.15, -0.23, -0.17, -0.21)
+    others = [seeds(0.01, -0.01, 0.02, -0.02, 0.005) for _ in range(5)]
+    found = judge([drop, *others])
+    assert found[0].verdict is Verdict.WORSE
+    assert {one.verdict for one in found[1:]} == {Verdict.NONE_SEEN}
+    assert found[0].p == pytest.approx(stats.ttest_1samp([-0.19, -0.15, -0.23, -0.17, -0.21], 0).pvalue)
+    assert found[0].p_adjusted == pytest.approx(6 * found[0].p)
+
+
+def test_below_three_seeds_it_is_always_too_few_and_others_do_not_pay_for_it():
+    few, enough = judge([seeds(0.5, 0.51), seeds(0.5, 0.51, 0.52)])
+    assert (few.verdict, few.low, few.p) == (Verdict.TOO_FEW, None, None)
+    assert (enough.verdict, enough.comparisons) == (Verdict.BETTER, 1)
+
+
+def test_equal_differences_never_have_p_0():
+    found = judge([seeds(0.1, 0.1, 0.1), seeds(0.5, 0.51, 0.52)])
+    assert (found[0].verdict, found[0].p) == (Verdict.TOO_FEW, None)
+    same = judge([over_rows_and_seeds(np.zeros((50, 3)))])[0]
+    assert (same.verdict, same.p) == (Verdict.NONE_SEEN, 1.0)
+
+
+def test_verdict_and_interval_never_disagree():
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        family = [over_rows_and_seeds(random.normal(size=(20, 4)) + random.normal() * 0.4) for _ in range(3)]
+        for one in judge(family):
+            outside = one.low > 0 or one.high < 0
+            assert (one.verdict is not Verdict.NONE_SEEN) == outside == (one.p_adjusted <= 0.05)
+            assert (one.verdict is Verdict.BETTER) == (one.low > 0)
+
+
+def test_what_would_show_the_difference_is_told_in_seeds():
+    one = judge([seeds(0.02, -0.01, 0.04, 0.0, 0.03)])[0]
+    n = one.needed.seeds
+    error, shown = np.std([0.02, -0.01, 0.04, 0.0, 0.03], ddof=1), 0.016
+
+    def reach(n):
+        return (quantile(0.05, n - 1) + stats.t.ppf(0.8, n - 1)) * error / np.sqrt(n)
+
+    assert reach(n) <= shown < reach(n - 1)
+
+
+def test_where_rows_are_the_error_no_number_of_seeds_is_enough_and_rows_are_told():
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(300, 1))
+    d = rows - rows.mean() + 0.05 + 0.01 * random.normal(size=(300, 3))
+    one = judge([over_rows_and_seeds(d)])[0]
+    assert one.verdict is Verdict.NONE_SEEN
+    assert one.needed.seeds is None
+    assert one.needed.rows == pytest.approx((2.802 / 0.05) ** 2, rel=0.2)
+
+
+def test_expected_mean_squares_of_the_same_numbers_are_those_seen():
+    spread = Spread(10.0, 4.0, 1.0, 3, 30)
+    assert spread.of_others(3, 30) == pytest.approx(spread)
