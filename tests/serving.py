@@ -115,7 +115,7 @@ def served(settings: Settings, port: int = 0) -> Iterator[str]:
                 return False
 
         try:
-            wait_for(answers, 60)
+            wait_for(answers, 180)
             yield address
         finally:
             process.terminate()
