@@ -23,7 +23,7 @@ def test_outlier_rows_are_in_the_json_and_head_the_report(client, work):
     assert (finding["rows"], finding["row_count"], finding["names"]) == ([3, 17], 2, None)
     assert finding["effect"]["after"] > 0.9
     page = client.get(f"/embeddings/{embedding_id}").text
-    assert "2 rows hold nearly all of the variance: rows 3, 17. Without them " in page
+    assert "2 rows hold 99% of the variance: rows 3, 17. Without them " in page
 
 
 def test_a_healthy_embedding_has_no_findings(client, work):

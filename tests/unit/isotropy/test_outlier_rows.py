@@ -81,10 +81,10 @@ def test_rows_are_listed_up_to_a_hundred_and_all_counted():
 
 def test_what_changes_no_score_by_enough_is_a_note(monkeypatch):
     monkeypatch.setattr(import_module("isotropy.findings.outlier_rows"), "MATERIAL", 2)
-    x = gaussian(600, 32)
-    x[[5, 6, 7]] *= 50
+    x = decaying()
+    x[FIVE] *= 20
     (finding,) = found_in(x)
-    assert (finding.severity, finding.rows) == (Severity.NOTE, [5, 6, 7])
+    assert (finding.severity, finding.rows) == (Severity.NOTE, FIVE)
 
 
 def test_copies_of_ordinary_rows_are_no_outliers_and_copies_of_outliers_are():
