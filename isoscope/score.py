@@ -2,7 +2,8 @@
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from tqdm import tqdm
@@ -14,12 +15,14 @@ from app.formats.proposal import doubtful, excluded, propose
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
+from isoscope.findings import finding_lines
 from isoscope.measures import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows
 from isoscope.output import write
+from isotropy import findings
 from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
-from workers.points import require_measurable
+from workers.points import require_measurable, values_of
 
 
 def score(given: Namespace) -> int:
@@ -34,7 +37,8 @@ def score(given: Namespace) -> int:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
             found |= measure(cloud, [slug])
-    return write((_json if given.json else _table)(matrix, cloud, found))
+    names = partial(values_of, matrix, _names(matrix))
+    return write((_json if given.json else _table)(matrix, cloud, found, findings.findings_of(cloud, names)))
 
 
 def _open(given: Namespace) -> Matrix:
@@ -53,6 +57,11 @@ def _open(given: Namespace) -> Matrix:
     return matrix
 
 
+def _names(matrix: Matrix) -> str | None:
+    """Return the column or array that likely names the rows; None where none does."""
+    return matrix.selection.names or propose(matrix.contents).names
+
+
 def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
     """Return what was named, or else the likeliest."""
     named: list[str] | None = given.vectors
@@ -61,14 +70,15 @@ def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
     return ",".join(named) if contents.parts else named
 
 
-def _json(_: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
-    """Yield one document: the measures by their slugs, and the numbers of rows and dimensions."""
+def _json(_: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Sequence[findings.Finding]) -> Iterator[str]:
+    """Yield one document: the measures by their slugs, the numbers of rows and dimensions, and the findings."""
     counts = {"n": cloud.n, "d": cloud.d, "n_left_out": cloud.n_left_out}
-    document: dict[str, dict[str, Any]] = {name: _entry(count) for name, count in counts.items()}
+    document: dict[str, Any] = {name: _entry(count) for name, count in counts.items()}
     document["independent"] = {**_entry(cloud.dealing.groups), "detail": {"by": cloud.dealing.by}}
     for slug, finding in found.items():
         entry = _entry(finding.value, finding.score.se, finding.score.reason)
         document[slug] = {**entry, "n": finding.n, "detail": finding.detail}
+    document["findings"] = [one.document() for one in wrong]
     yield json.dumps(document, allow_nan=False)
 
 
@@ -76,7 +86,7 @@ def _entry(value: object, se: float | None = None, reason: str | None = None) ->
     return {"value": value, "se": se, "status": "undefined" if value is None else "ok", "reason": reason}
 
 
-def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[str]:
+def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Sequence[findings.Finding]) -> Iterator[str]:
     """Yield the lines of a table by group."""
     yield f"points n = {cloud.n:,}, dimensions d = {cloud.d:,}"
     if cloud.n_left_out:
@@ -87,6 +97,8 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding]) -> Iterator[
         yield f"{one.name} is taken as a coordinate; if it is a label: --labels {one.name}"
     if (independent := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
         yield independent
+    for finding in wrong:
+        yield from finding_lines(finding)
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"
     yield EXPLAINED
     yield from by_group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -120,6 +120,21 @@ class Cloud:
         products = BlockProducts(self.blocks.parts)
         left_out = (scores_across(products, block) for block in range(len(products)))
         return self.blocks.with_errors(scores_across(products), left_out, self.dealing.groups)
+
+    def moments_without(self, places: NDArray[np.int64]) -> Cloud:
+        """Return the cloud with the moments of all rows but some; whatever is no moment stays that of all rows.
+
+        The other rows are summed again: one huge row subtracted would leave its rounding.
+
+        Args:
+            places: of the rows to leave out, among all.
+
+        """
+        blocks = _fourth_moments(self.points)
+        for kept, own, _ in kept_rows(self.points):
+            left = ~np.isin(own, places)
+            blocks.update(kept[torch.from_numpy(left)], self.dealing.of(own[left], blocks.blocks))
+        return replace(self, blocks=blocks)
 
     @cached_property
     def spectrum_scores(self) -> dict[str, Score]:
@@ -254,6 +269,10 @@ def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] 
     return Cloud(points, dealing, sums.blocks, sums.cosine_blocks, drawn, rows, n_left_out)
 
 
+def _fourth_moments(points: Points) -> Jackknife[FourthMoments]:
+    return Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2))
+
+
 class _Sums(NamedTuple):
     """What is summed over the rows of each block."""
 
@@ -263,7 +282,7 @@ class _Sums(NamedTuple):
     @classmethod
     def none(cls, points: Points) -> _Sums:
         return cls(
-            Jackknife(lambda: FourthMoments(points.d), points.n, blocks_within(points.d**2)),
+            _fourth_moments(points),
             Jackknife(lambda: CosineMoments(points.d), points.n),
         )
 

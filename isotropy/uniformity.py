@@ -54,7 +54,7 @@ def uniformity(x: Tensor) -> Score:
             if i == j:
                 exponents.triu_(1)  # the rest adds exp(0) - 1
             # Of exp - 1, as exp alone would keep no digits of what tells a narrow cone from a single direction.
-            total += exponents.expm1_().sum()
+            total += exponents.expm1_().sum(dtype=torch.float64)
     return Score.within(math.log1p(float(total) / (n * (n - 1) / 2)), -4 * T, 0)
 
 

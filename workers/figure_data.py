@@ -3,6 +3,7 @@
 from typing import Any
 
 from isotropy.cloud import Cloud
+from isotropy.findings import findings_of
 from isotropy.projection import NamesOf, projection
 from isotropy.sample_size import sample_size
 from workers.neighbours import neighbours_data
@@ -13,6 +14,11 @@ def figure_data(cloud: Cloud, names_of: NamesOf, seed: int) -> dict[str, dict[st
 
     ``names_of`` gives the names of rows by their places among all; ``seed`` is of what is drawn.
     """
-    data = {"sample_size": sample_size(cloud), "projection": projection(cloud, seed, names_of)}
+    findings = [one.document() for one in findings_of(cloud, names_of)]
+    data: dict[str, dict[str, Any]] = {
+        "sample_size": sample_size(cloud),
+        "projection": projection(cloud, seed, names_of),
+        "findings": {"findings": findings},
+    }
     neighbours = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed)
     return data if neighbours is None else data | {"neighbours": neighbours}

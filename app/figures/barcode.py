@@ -44,7 +44,9 @@ def _describe(one: Series) -> str:
 
 def _marks(overlay: Overlay) -> str:
     return (
-        " Marked: the prominent ones, which stand out from the noise." if any(map(_prominent, overlay.series)) else ""
+        " Marked: the prominent ones, of which one Gaussian cloud has many too."
+        if any(map(_prominent, overlay.series))
+        else ""
     )
 
 

@@ -39,6 +39,8 @@ def list_curve_sources(context: Context, embedding: Embedding) -> list[CurveSour
 
 def get_zeta_curve(context: Context, embedding_id: str, source: str, source_id: str | None = None) -> ZetaCurve:
     """The stored shrinkage-zeta curve of a source: ``identity``, ``sample`` or ``embedding`` with its id."""
+    if (source == "embedding") != (source_id is not None):
+        raise InvalidError("Give `source=embedding` and `source_id` together, or neither.", "source")
     with context.sessions() as session:
         find_embedding(session, embedding_id)
         curve = _find_curve(session, embedding_id, source, source_id)

@@ -152,9 +152,10 @@ def commit_embedding(context: Context, embedding_id: str) -> Embedding:
 
 
 def find_embedding(session: Session, embedding_id: str) -> Embedding:
-    """One embedding in a transaction, with its files, tags, measurements and curves."""
+    """One embedding in a transaction, with its files, tags, measurements, curves and findings."""
     wanted = select(Embedding).where(Embedding.id == embedding_id)
-    loaded = wanted.options(selectinload(Embedding.measurements), selectinload(Embedding.curves))
+    read = Embedding.measurements, Embedding.curves, Embedding.found
+    loaded = wanted.options(*(selectinload(one) for one in read))
     if (embedding := session.scalar(loaded)) is None:
         raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.")
     return embedding

@@ -52,3 +52,9 @@ def test_a_curve_whose_source_is_not_offered_stays_chosen(client, context, shelf
     page = client.get(f"/embeddings/{upload}?source={layer}").text
     assert f'<option value="{layer}" selected>another embedding</option>' in page
     assert "A worker is computing the curve" in page
+
+
+def test_a_source_id_without_its_source_is_refused_by_name(client):
+    answer = client.get("/api/embeddings/any/curves/zeta?source_id=other")
+    assert answer.status_code == 422
+    assert "`source=embedding`" in answer.text

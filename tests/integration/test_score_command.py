@@ -54,7 +54,8 @@ def npy(tmp_path, x):
 
 def test_json_has_every_measure_of_the_catalogue_by_its_slug(scored, npy, x):
     found = scored(npy)
-    assert list(found) == ["n", "d", "n_left_out", "independent", *MEASURES]
+    assert list(found) == ["n", "d", "n_left_out", "independent", *MEASURES, "findings"]
+    assert found.pop("findings") == []
     assert all(entry.keys() >= {"value", "se", "status", "reason"} for entry in found.values())
     assert (found["n"]["value"], found["d"]["value"]) == (300, 6)
     assert found["isoscore"]["value"] == pytest.approx(float(IsoScore.IsoScore(x)), rel=1e-7)

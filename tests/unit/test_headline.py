@@ -3,15 +3,18 @@
 import numpy as np
 import pytest
 
-from app.db.models import Embedding, Measurement
+from app.db.models import Embedding, FigureData, Measurement
+from app.numerals import number
 from app.routes.pages.headline import Headline, Sentence, headline_of
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
+from isotropy.findings import findings_of
 from isotropy.report import measure
 from isotropy.rows import Rows
 
 
 def embedding_of(x: np.ndarray) -> Embedding:
+    cloud = read_cloud(Rows(x))
     rows = [
         Measurement(
             measure=slug,
@@ -21,9 +24,10 @@ def embedding_of(x: np.ndarray) -> Embedding:
             n=one.n,
             detail=one.detail,
         )
-        for slug, one in measure(read_cloud(Rows(x))).items()
+        for slug, one in measure(cloud).items()
     ]
-    return Embedding(n=len(x), d=x.shape[1], n_left_out=None, measurements=rows)
+    found = FigureData(slug="findings", data={"findings": [one.document() for one in findings_of(cloud)]})
+    return Embedding(n=len(x), d=x.shape[1], n_left_out=None, measurements=rows, found=found)
 
 
 def said(x: np.ndarray) -> tuple[str, list[str]]:
@@ -109,6 +113,49 @@ def test_few_rows_are_told_where_the_correction_matters():
     _, sentences = said(gaussian(300, 100))
     assert sentences[0].startswith("300 rows are few for 100 dimensions: plain IsoScore, 0.7")
     assert not any("few" in one for one in said(gaussian(3000, 10))[1])
+
+
+def test_outlier_rows_are_named_and_never_told_as_few_rows():
+    x = gaussian(1200, 64) * np.arange(1, 65) ** -0.5
+    rows = [3, 17, 400, 801, 1100]
+    x[rows] = 20 * gaussian(5, 64)[:, ::-1] * np.arange(1, 65) ** -0.5
+    x[rows, 0] += 60
+    embedding = embedding_of(x)
+    (finding,) = embedding.findings
+    effect = finding["effect"]
+    title, sentences = plain(headline_of(embedding))
+    assert title.startswith(f"{finding['title']}: rows 3, 17, 400, 801, 1100. Without them ")
+    assert effect["before"] is None or title.endswith(f" instead of {number(effect['before'])}.")
+    assert not any("few" in one for one in sentences)
+
+
+def test_one_outlier_with_a_name_is_told_by_it_and_more_than_five_are_counted():
+    effect = {"measure": "isoscore_unbiased", "before": None, "before_se": None, "after": 0.5, "after_se": 0.01}
+    finding = {"severity": "warning", "title": "1 row holds 60% of the variance", "row_count": 1, "effect": effect}
+    embedding = embedding_of(gaussian(100, 4))
+    embedding.found.data = {"findings": [finding | {"rows": [7], "names": ["the"]}]}
+    assert plain(headline_of(embedding))[0] == (
+        "1 row holds 60% of the variance: row 7 (the). "
+        "Without it bias-corrected IsoScore is 0.500 ± 0.010 instead of undefined."
+    )
+    embedding.found.data = {"findings": [finding | {"rows": list(range(8)), "names": None, "row_count": 8}]}
+    assert ": rows 0, 1, 2, 3, 4 and 3 more. Without them " in plain(headline_of(embedding))[0]
+    embedding.found.data = {"findings": [finding | {"severity": "note", "rows": [7], "names": None}]}
+    assert "row 7" not in plain(headline_of(embedding))[0]
+
+
+def test_an_error_greater_than_its_value_is_the_title():
+    embedding = embedding_of(gaussian(500, 20))
+    score = next(one for one in embedding.measurements if one.measure == "isoscore_unbiased")
+    score.value, score.se = 0.092, 0.22
+    title, _ = plain(headline_of(embedding))
+    assert title == "IsoScore is not determined: its error, 0.22, exceeds its value, 0.092."
+
+
+def test_independent_rows_not_all_rows_are_few():
+    embedding = embedding_of(gaussian(300, 100))
+    embedding.independent = {"by": "groups", "groups": 150}
+    assert plain(headline_of(embedding))[1][0].startswith("150 independent rows are few for 100 dimensions: ")
 
 
 def test_of_fewer_rows_than_eight_no_corrected_score_is_told():

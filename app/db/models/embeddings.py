@@ -87,6 +87,15 @@ class Embedding(Base):
     curves: Mapped[list["ZetaCurve"]] = relationship(
         cascade="all, delete-orphan", passive_deletes=True, foreign_keys="ZetaCurve.embedding_id"
     )
+    found: Mapped["FigureData | None"] = relationship(
+        primaryjoin="and_(FigureData.embedding_id == Embedding.id, FigureData.slug == 'findings')", viewonly=True
+    )
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """What is wrong with the cloud, as ``FigureData`` has it; none from older versions."""
+        found: list[dict[str, Any]] = [] if self.found is None else self.found.data["findings"]
+        return found
 
     @property
     def n_measured(self) -> int:
@@ -188,7 +197,10 @@ class FigureData(Base):
     point]}, "density": null or {"x_edges": [], "y_edges": [], "counts": [rows of y, of x each], "outside"},
     "reason"}``; older data lack "names". Rows without a label or of a
     small class have an empty name, the last.
-    Of both, the reason is null, or why there are no rows and no points.
+    ``findings``: ``{"findings": [{"slug", "severity": "note", "warning" or "error", "title", "evidence", "rows":
+    [at most 100 places in the file, from 0], "row_count", "names": null or [of each of these rows], "effect":
+    {"measure", "before", "before_se", "after", "after_se"}, "advice"}]}``.
+    Of the first two, the reason is null, or why there are no rows and no points.
     ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.
     """

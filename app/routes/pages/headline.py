@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding, Measurement
-from app.numerals import count, number, percent, two_decimals
+from app.numerals import count, number, percent, two_decimals, with_error
 
 Found = Mapping[str, Measurement]
 
@@ -15,6 +15,10 @@ LEAST_CARRIED = 0.1
 """Share of the variance below which dimensions that stand out are not news."""
 LEAST_COSINE = 0.05
 LEAST_BIAS = 0.05
+LISTED_ROWS = 5
+"""Outlier rows that the headline names."""
+LEAST_DIMENSIONS = 0.5
+"""Standard error of the participation ratio below which a score of about 0 is still determined."""
 FEWEST_FOR_CORRECTION = 8
 """Rows below which the bias-corrected IsoScore may be anything."""
 ESTIMATES = ("twonn", "levina_bickel")
@@ -44,8 +48,12 @@ def headline_of(embedding: Embedding) -> Headline:
     """Say what was measured; of what is undefined nothing is said, but of the spread why."""
     found = {one.measure: one for one in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
-    sentences = (_few_rows(found, n, d), _mean(found), _locally(found))
-    return Headline(_title(found, n, d), [one for one in sentences if one])
+    independent = (embedding.independent or {}).get("groups", n)
+    outliers = [_outliers(one) for one in embedding.findings if one["severity"] != "note"]
+    sentences = (_title(found, n, d), _few_rows(found, n, independent, d), _mean(found), _locally(found))
+    # What outliers make of the numbers comes before the numbers.
+    title, *rest = [*outliers, *(one for one in sentences if one)]
+    return Headline(title, rest)
 
 
 def _title(found: Found, n: int, d: int) -> Sentence:
@@ -59,6 +67,8 @@ def _title(found: Found, n: int, d: int) -> Sentence:
         otherwise = "Isotropy compares dimensions, and there is one only." if d < 2 else "It was not measured."
         why = reason or otherwise
         return [Part("How the space is used", "participation_ratio"), Part(f" cannot be told. {why}")]
+    if (undetermined := _undetermined(found, n, d)) is not None:
+        return undetermined
     share = Part(f"{percent(used / d)} of the space is used", slug)
     carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
     return [share, Part("; "), *carried, Part(".")] if carried else [share, Part(".")]
@@ -93,14 +103,44 @@ def _carried_by_directions(found: Found, d: int) -> Sentence:
     return [Part(f"half of the variance lies in {count(half)} of {count(d)} directions", "spectrum")]
 
 
-def _few_rows(found: Found, n: int, d: int) -> Sentence:
+def _undetermined(found: Found, n: int, d: int) -> Sentence | None:
+    """The title where the error of the corrected score is greater than the score; None where it is not."""
+    score = found.get("isoscore_unbiased")
+    if score is None or score.value is None or score.se is None or n < FEWEST_FOR_CORRECTION:
+        return None
+    if score.se <= max(abs(score.value), LEAST_DIMENSIONS / (d - 1)):
+        return None
+    told = f"its error, {number(score.se, 2)}, exceeds its value, {number(score.value, 2)}"
+    return [Part("IsoScore is not determined: "), Part(told, "isoscore_unbiased"), Part(".")]
+
+
+def _outliers(finding: Mapping[str, Any]) -> Sentence:
+    """Which rows hold the variance, and what the score is without them."""
+    names = finding["names"] or [""] * len(finding["rows"])
+    each = [f"{row} ({name})" if name else f"{row}" for row, name in zip(finding["rows"], names, strict=True)]
+    more = finding["row_count"] - min(len(each), LISTED_ROWS)
+    listed = ", ".join(each[:LISTED_ROWS]) + (f" and {count(more)} more" if more else "")
+    one = finding["row_count"] == 1
+    effect = finding["effect"]
+    kind = "Plain" if effect["measure"] == "isoscore" else "Bias-corrected"
+    after = with_error(effect["after"], effect["after_se"])
+    before = "undefined" if effect["before"] is None else number(effect["before"])
+    return [
+        Part(f"{finding['title']}: {'row' if one else 'rows'} {listed}. Without {'it' if one else 'them'} "),
+        Part(f"{kind.lower()} IsoScore is {after} instead of {before}", effect["measure"]),
+        Part("."),
+    ]
+
+
+def _few_rows(found: Found, n: int, independent: int, d: int) -> Sentence:
     plain, corrected = (_value(found, slug) for slug in ("isoscore", "isoscore_unbiased"))
     if plain is None:
         return []
     known = corrected is not None and n >= FEWEST_FOR_CORRECTION
-    if n >= d and not (known and corrected is not None and corrected - plain > LEAST_BIAS):
+    if n >= d and not (known and corrected is not None and _bias(corrected, plain, independent, d) > LEAST_BIAS):
         return []
-    few = "There are fewer rows than dimensions" if n < d else f"{count(n)} rows are few for {count(d)} dimensions"
+    rows = f"{count(n)} rows" if independent == n else f"{count(independent)} independent rows"
+    few = "There are fewer rows than dimensions" if n < d else f"{rows} are few for {count(d)} dimensions"
     beginning = [
         Part(f"{few}: "),
         Part(f"plain IsoScore, {number(plain)},", "isoscore"),
@@ -115,6 +155,15 @@ def _few_rows(found: Found, n: int, d: int) -> Sentence:
         Part(f"the bias-corrected score is {number(corrected)}{error}", "isoscore_unbiased"),
         Part("."),
     ]
+
+
+def _bias(corrected: float, plain: float, independent: int, d: int) -> float:
+    """By how much so few rows alone lower the plain score of a Gaussian cloud, at most what was corrected.
+
+    Of n rows, 1 over the participation ratio is greater by about 1/n.
+    """
+    ratio = 1 + (d - 1) * min(max(corrected, 0.0), 1.0)
+    return min(corrected - plain, ratio * ratio / (independent + ratio) / (d - 1)) if d > 1 else 0.0
 
 
 def _mean(found: Found) -> Sentence:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.db.models import EmbeddingOrigin, EmbeddingStatus, EmbeddingTag, FileRole, Pooling, ResultStatus
 from app.db.types import RowId
-from app.routes.api.schemas.measures import MeasurementOut
+from app.routes.api.schemas.measures import FindingOut, MeasurementOut
 from app.routes.api.schemas.row import Row
 
 
@@ -70,6 +70,9 @@ class EmbeddingOut(EmbeddingSummary):
     inspection: dict[str, Any] | None
     selection: dict[str, Any] | None
     measurements: list[MeasurementOut]
+    findings: Annotated[
+        list[FindingOut], Field(description="What is wrong with the cloud; none before it is measured, or if healthy.")
+    ]
 
 
 FigureDataSlug = Literal["sample_size", "projection", "neighbours"]

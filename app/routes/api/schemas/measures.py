@@ -2,11 +2,37 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from app.db.models import MeasurementStatus
 from app.routes.api.schemas.row import Row
 from isotropy.catalog import MEASURES, Compared, Error, Group
+
+
+class EffectOut(BaseModel):
+    """What a measure is, and what it would be if the finding were mended; null where undefined or unknown."""
+
+    measure: str
+    before: float | None
+    before_se: float | None
+    after: float | None
+    after_se: float | None
+
+
+class FindingOut(BaseModel):
+    """Something wrong with an embedding."""
+
+    slug: str
+    severity: Annotated[
+        Literal["note", "warning", "error"], Field(description="A warning changes the scores; a note does not.")
+    ]
+    title: str
+    evidence: str
+    rows: Annotated[list[int], Field(description="Rows of the file, from 0; the first 100.")]
+    row_count: Annotated[int, Field(description="How many rows there are in all.")]
+    names: Annotated[list[str] | None, Field(description="The names of `rows`; null where rows have none.")]
+    effect: EffectOut
+    advice: str
 
 
 class MeasureOut(Row):

@@ -1,0 +1,205 @@
+"""Rows so far out that they hold the scores: found beside the rest of the rows, judged by the score without them.
+
+A row's distance is squared, and taken from the median of each dimension. Distances are compared with those of a
+heavy-tailed cloud of the same spread, multivariate Student's t with 5 degrees of freedom. There, with PR the
+participation ratio, distances over their mean follow about the F distribution with PR and 5 degrees of freedom: the sum
+of squares over the spectrum is a chi-squared in mean and variance (Satterthwaite 1946). Gaussian clouds have lighter
+tails. The scale is the median distance and PR that of the rows left, so that outliers hide neither themselves nor each
+other.
+
+If m rows are expected as far out as the k-th farthest, k log(k / m) - (k - m) tells how surprising k are (Berk & Jones
+1979). Its maximum over k is compared with what t clouds exceed once in a thousand.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import fdtrc, fdtri
+from torch import Tensor
+
+from isotropy.cloud import Cloud
+from isotropy.findings.finding import MAX_ROWS, Effect, Finding, Severity
+from isotropy.isoscore import participation_ratio
+from isotropy.projection import NamesOf
+from isotropy.rows import kept_rows
+from isotropy.score import FEWEST_FOR_SE, Score
+
+LIMIT = 9.0
+"""The maximum of the excess that t5 clouds exceed once in a thousand: 6.8 for 20 rows, 8.5 for thousands, simulated."""
+
+TAIL = 5
+"""Degrees of freedom of the t distribution whose tails pass as healthy."""
+
+CROWDED = 10
+"""Outliers are at least so many times as many as a t5 cloud has: norms that merely vary more are none."""
+
+SCANNED = 4
+"""One in so many rows, the farthest, is looked at."""
+
+MOST = 10
+"""No more than one in so many rows are outliers: more of them are a part of the cloud."""
+
+BULK_ROWS = 4096
+"""Rows of the sample from which centre and spread of the bulk are first estimated."""
+
+ROUNDS = 4
+"""Looks at most, each with the spread of the rows that the one before left."""
+
+MATERIAL = 0.05
+"""Change of IsoScore, bias-corrected or plain, that is worth a warning."""
+
+LEAST_DIMENSIONS = 0.5
+"""Standard error of the participation ratio below which a score of about 0 is still determined."""
+
+TOLD = ("isoscore_unbiased", "isoscore")
+"""Measures whose change counts; the first that changes is told. One huge row moves the second alone."""
+
+
+class _Distances(NamedTuple):
+    """The squared distance of each finite row from the centre."""
+
+    squares: NDArray[np.float64]
+    places: NDArray[np.int64]
+    bulk: float
+    """Participation ratio of the nearest nine tenths."""
+
+
+class _Scan(NamedTuple):
+    """The rows found, how far out the nearest of them is in medians, and how many so far a t5 cloud would have."""
+
+    places: NDArray[np.int64]
+    least: float
+    expected: float
+
+
+def outlier_rows(cloud: Cloud, names_of: NamesOf) -> Finding | None:
+    """Return the rows that lie too far out for a heavy-tailed cloud, and the score without them; None without such.
+
+    A warning where the bias-corrected or the plain IsoScore without them differs by more than ``MATERIAL`` and its
+    error, or is determined only without them; else a note.
+    """
+    if cloud.n < FEWEST_FOR_SE or cloud.d < 2 or not cloud.moments.scatter.isfinite().all():
+        return None
+    distances = _distances(cloud)
+    scan = _scan(cloud, distances, distances.bulk)
+    for _ in range(ROUNDS):
+        if scan is None:
+            return None
+        rest, before = cloud.moments_without(scan.places), scan
+        scan = _scan(cloud, distances, rest.moment_scores["participation_ratio"].value or 1.0)
+        if scan is not None and np.array_equal(scan.places, before.places):
+            return _finding(cloud, rest, scan, names_of)
+    return None
+
+
+def _distances(cloud: Cloud) -> _Distances:
+    sample = cloud.sample[:BULK_ROWS].double()
+    centre = sample.median(0).values
+    squares, places = [], []
+    for kept, at, _ in kept_rows(cloud.points):
+        squares.append((kept.double() - centre).square().sum(1).numpy())
+        places.append(at)
+    y = sample - centre
+    lengths = y.square().sum(1)
+    near = y[lengths <= lengths.quantile(1 - 1 / MOST)]
+    near = near - near.mean(0)
+    products = near @ near.T if len(near) < cloud.d else near.T @ near
+    return _Distances(np.concatenate(squares), np.concatenate(places), participation_ratio(products).value or 1.0)
+
+
+def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
+    """Return the farthest rows, if they are too far out for a t5 cloud of that participation ratio."""
+    units = _by_group(cloud, distances)
+    scale = float(np.median(units))
+    count = len(units) // SCANNED
+    if scale == 0 or count == 0:
+        return None
+    farthest = np.sort(units)[::-1][:count] / scale
+    # Rows of a group may still be independent of each other: then each is a chance to lie far out.
+    chances = cloud.n if cloud.dealing.by == "groups" else len(units)
+    expected = _expected(chances, spread, farthest)
+    k = np.arange(1, count + 1)
+    excess = np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
+    if excess.max() <= LIMIT:
+        return None
+    # With the most surprising ones, all that are farther than the farthest of a t5 cloud.
+    last = max(int(excess.argmax()), int((expected <= 1).sum()) - 1)
+    if (last + 1) * MOST > len(units):
+        return None
+    # Of groups the farthest rows alone were looked at: the others are on either side of the gap.
+    own = distances.squares > scale * (farthest[last] * farthest[last + 1]) ** 0.5
+    least = distances.squares[own].min(keepdims=True) / scale
+    return _Scan(distances.places[own], float(least[0]), float(_expected(chances, spread, least)[0]))
+
+
+def _expected(chances: int, spread: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many rows of a t5 cloud are so many times as far out as its median row, above 0."""
+    expected: NDArray[np.float64] = chances * fdtrc(spread, TAIL, ratios * fdtri(spread, TAIL, 0.5))
+    return np.maximum(expected, 1e-300)
+
+
+def _by_group(cloud: Cloud, distances: _Distances) -> NDArray[np.float64]:
+    """The distance of the farthest row of each group: copies of a row are no more surprising than the row."""
+    if cloud.dealing.ranks is None:
+        return distances.squares
+    _, ranks = np.unique(cloud.dealing.ranks[distances.places], return_inverse=True)
+    farthest = np.zeros(int(ranks.max()) + 1)
+    np.maximum.at(farthest, ranks, distances.squares)
+    return farthest
+
+
+def _finding(cloud: Cloud, rest: Cloud, scan: _Scan, names_of: NamesOf) -> Finding:
+    effects = [Effect(slug, cloud.moment_scores[slug], rest.moment_scores[slug]) for slug in TOLD]
+    material = [one for one in effects if _material(one, cloud.d)]
+    listed = scan.places[:MAX_ROWS]
+    count = len(scan.places)
+    rows, each = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
+    them = "this row" if count == 1 else "these rows"
+    return Finding(
+        slug="outlier_rows",
+        severity=Severity.WARNING if material else Severity.NOTE,
+        title=f"{rows} {_percent(_share(cloud, rest))} of the variance",
+        evidence=(
+            f"{each} {scan.least:,.3g} times as far from the center as the median row, by squared distance. "
+            f"A healthy cloud with heavy tails (Student's t, {TAIL} degrees of freedom) would have about "
+            f"{scan.expected:.1g} such rows."
+        ),
+        rows=listed.tolist(),
+        row_count=count,
+        names=names_of(torch.from_numpy(listed)),
+        effect=(material or effects)[0],
+        advice=f"Look at {them}. If {'it is an error' if count == 1 else 'they are errors'}, remove and measure again.",
+    )
+
+
+def _material(effect: Effect, d: int) -> bool:
+    before, after = effect.before, effect.after
+    if after.value is None:
+        return False
+    if before.value is None:
+        return True
+    changed = abs(after.value - before.value) > max(MATERIAL, after.se or 0.0)
+    return changed or (_undetermined(before, d) and not _undetermined(after, d))
+
+
+def _undetermined(score: Score, d: int) -> bool:
+    """Whether the error is greater than the value, and more than rounding."""
+    value, se = score.value or 0.0, score.se or 0.0
+    return se > max(abs(value), LEAST_DIMENSIONS / (d - 1))
+
+
+def _share(cloud: Cloud, rest: Cloud) -> float:
+    """The part of the squared distances from the mean of all that is not that of the rest."""
+    moved: Tensor = (rest.moments.mean - cloud.moments.mean).square().sum()
+    left = rest.moments.scatter.trace() + rest.n * moved
+    return float(1 - left / cloud.moments.scatter.trace())
+
+
+def _percent(share: float) -> str:
+    if share > 0.995:
+        return "nearly all"
+    return f"{100 * share:.1f}%" if share < 0.1 else f"{100 * share:.0f}%"

@@ -1,0 +1,131 @@
+"""Outlier rows: found where they are, and never in a healthy cloud."""
+
+import json
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from isotropy.cloud import read_cloud
+from isotropy.findings import Severity, findings_of
+from isotropy.rows import Rows
+
+FIVE = [3, 17, 400, 801, 1100]
+
+
+def gaussian(n, d, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def found_in(x, **rows):
+    return findings_of(read_cloud(Rows(x, **rows)))
+
+
+def decaying(seed=0):
+    """1,200 rows of 64 dimensions with an IsoScore of .2."""
+    return gaussian(1200, 64, seed) * np.arange(1, 65) ** -0.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_five_rows_twenty_times_as_long_are_named_with_the_score_without_them(seed):
+    x = decaying(seed)
+    healthy = read_cloud(Rows(np.delete(x, FIVE, axis=0))).moment_scores
+    x[FIVE] *= 20
+    (finding,) = found_in(x)
+    assert (finding.slug, finding.severity) == ("outlier_rows", Severity.WARNING)
+    assert (finding.rows, finding.row_count) == (FIVE, 5)
+    far = ((x - x.mean(0)) ** 2).sum(1)
+    assert finding.title == f"5 rows hold {100 * far[FIVE].sum() / far.sum():.0f}% of the variance"
+    assert finding.effect.after.value == pytest.approx(healthy[finding.effect.measure].value, rel=1e-9)
+
+
+@pytest.mark.parametrize("times", [100, 1e3, 1e6, 1e9])
+def test_one_huge_row_is_found_however_huge(times):
+    x = gaussian(600, 32)
+    x[5] *= times
+    (finding,) = found_in(x)
+    assert (finding.severity, finding.rows) == (Severity.WARNING, [5])
+    assert finding.title.startswith("1 row holds ")
+    assert finding.effect.after.value == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("count", [3, 12, 60])
+def test_outliers_in_one_tight_group_do_not_hide_each_other(count):
+    x = gaussian(1200, 64)
+    x[100 : 100 + count] = 30 + 0.1 * gaussian(count, 64, 1)
+    (finding,) = found_in(x)
+    assert finding.severity is Severity.WARNING
+    assert finding.rows == list(range(100, 100 + count))
+    assert finding.effect.measure == "isoscore_unbiased"
+    assert finding.effect.after.value == pytest.approx(1, abs=0.02)
+
+
+def test_rows_keep_the_places_and_names_that_they_have_in_the_file():
+    x = decaying()
+    x[FIVE] *= 20
+    x[[0, 50]] = np.nan
+    cloud = read_cloud(Rows(x))
+    (finding,) = findings_of(cloud, lambda rows: [f"word {row}" for row in rows.tolist()])
+    assert finding.rows == FIVE
+    assert finding.names == [f"word {row}" for row in FIVE]
+    document = json.loads(json.dumps(finding.document(), allow_nan=False))
+    assert (document["severity"], document["effect"]["measure"]) == ("warning", finding.effect.measure)
+
+
+def test_rows_are_listed_up_to_a_hundred_and_all_counted():
+    x = gaussian(4000, 16)
+    x[:300] *= 60
+    (finding,) = found_in(x)
+    assert (finding.row_count, finding.rows) == (300, list(range(100)))
+
+
+def test_what_changes_no_score_by_enough_is_a_note(monkeypatch):
+    monkeypatch.setattr(import_module("isotropy.findings.outlier_rows"), "MATERIAL", 2)
+    x = decaying()
+    x[FIVE] *= 20
+    (finding,) = found_in(x)
+    assert (finding.severity, finding.rows) == (Severity.NOTE, FIVE)
+
+
+def test_copies_of_ordinary_rows_are_no_outliers_and_copies_of_outliers_are():
+    few = gaussian(60, 8)
+    assert found_in(np.repeat(few, 20, axis=0)) == []
+    few[[3, 9]] *= 300
+    (finding,) = found_in(np.repeat(few, 20, axis=0))
+    assert finding.rows == [*range(60, 80), *range(180, 200)]
+
+
+def test_one_group_of_rows_is_one_chance():
+    x = gaussian(600, 8)
+    assert found_in(x, in_groups=[f"{row // 6}" for row in range(600)]) == []
+    x[60:66] *= 100
+    (finding,) = found_in(x, in_groups=[f"{row // 6}" for row in range(600)])
+    assert finding.rows == list(range(60, 66))
+
+
+def healthy_clouds(n, d, rng):
+    decay, one = np.arange(1, d + 1) ** -0.5, np.append(10.0, np.ones(d - 1))
+    heavy = np.sqrt(5 / rng.chisquare(5, size=(n, 1)))
+    centres = 4 * rng.normal(size=(20, d))
+    yield "Gaussian", rng.normal(size=(n, d))
+    yield "anisotropic", rng.normal(size=(n, d)) * decay**2
+    yield "one direction", rng.normal(size=(n, d)) * one
+    yield "t5", heavy * rng.normal(size=(n, d))
+    yield "anisotropic t5", heavy * rng.normal(size=(n, d)) * decay
+    yield "t5 coordinates", rng.standard_t(5, size=(n, d)) * one
+    yield "clusters", centres[rng.integers(20, size=n)] + rng.normal(size=(n, d))
+    yield "far from the origin", rng.normal(size=(n, d)) + 30
+    yield "varied norms", rng.normal(size=(n, d)) * np.exp(rng.normal(size=(n, 1)) / 2)
+
+
+@pytest.mark.parametrize(("n", "d", "seed"), [(300, 16, 0), (300, 16, 1), (300, 128, 2), (2000, 64, 3), (20_000, 8, 4)])
+def test_a_healthy_cloud_has_no_findings(n, d, seed):
+    for name, x in healthy_clouds(n, d, np.random.default_rng((n, d, seed))):
+        assert found_in(x.astype(np.float32)) == [], name
+
+
+@pytest.mark.parametrize(
+    "x", [np.ones((50, 4)), np.eye(3), gaussian(40, 1), np.zeros((0, 3)), np.full((30, 2), np.nan)]
+)
+def test_clouds_of_which_nothing_can_be_told_have_no_findings(x):
+    assert found_in(x) == []
