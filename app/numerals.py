@@ -100,6 +100,12 @@ def duration(seconds: float | None) -> str:
     return " ".join(f"{amount} {unit}" for amount, unit in parts[first : first + 2] if amount)
 
 
+def durations(low: float, high: float) -> str:
+    """A range of spans of time: 40 s to 1 min 5 s; one span where both read alike."""
+    least, most = duration(low), duration(high)
+    return least if least == most else f"{least} to {most}"
+
+
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago something was, in one unit: 3 minutes ago."""
     seconds = (now - moment).total_seconds()

@@ -51,6 +51,7 @@ class JobKind(StrEnum):
     MEASURE = "measure"
     CURVE = "curve"
     POSTPROCESS = "postprocess"
+    LOOKUP = "lookup"
     MAKE = "make"
     ENCODE = "encode"
     DRY_RUN = "dry_run"
@@ -84,14 +85,14 @@ class Job:
     def queue(self) -> str:
         """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it.
 
-        A trial of the lab has a third, as somebody looks at the page: it waits for no measuring either. Imports may
-        take minutes and gain nothing from running side by side, so they keep out of all of these.
+        A trial of the lab or a look-up has a third, as somebody looks at the page: it waits for no measuring either.
+        Imports may take minutes and gain nothing from running side by side, so they keep out of all of these.
         """
         if self.kind in MODEL_KINDS:
             return "gpu"
         if self.kind in IMPORT_KINDS:
             return "imports"
-        return "lab" if self.kind is JobKind.POSTPROCESS else "measure"
+        return "lab" if self.kind in LAB_KINDS else "measure"
 
     @property
     def priority(self) -> int:
@@ -103,7 +104,8 @@ class Job:
 
 MODEL_KINDS = (JobKind.FINETUNE, JobKind.ENCODE, JobKind.DRY_RUN)
 IMPORT_KINDS = (JobKind.IMPORT, JobKind.DISCARD)
-WAITED_FOR_KINDS = (JobKind.POSTPROCESS, JobKind.DRY_RUN)
+LAB_KINDS = (JobKind.POSTPROCESS, JobKind.LOOKUP)
+WAITED_FOR_KINDS = (*LAB_KINDS, JobKind.DRY_RUN)
 
 
 Execute = Callable[[Job], Awaitable[None]]

@@ -67,6 +67,7 @@ def create_environment() -> Environment:
         "size": numerals.size,
         "limit": numerals.limit,
         "duration": numerals.duration,
+        "durations": numerals.durations,
         "ago": ago,
         "filename": file_name,
         "subscripted": subscripted,

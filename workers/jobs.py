@@ -10,6 +10,7 @@ from workers.finetune.dry_run import dry_run
 from workers.finetune.job import fine_tune
 from workers.importing.job import discard_import, import_experiment
 from workers.inspection import inspect_embedding
+from workers.lookup import look_up
 from workers.make import make_embedding
 from workers.measure import measure_embedding
 from workers.postprocess import post_process
@@ -20,6 +21,7 @@ WORK: dict[JobKind, Callable[[str, Settings, str], Sequence[Job]]] = {
     JobKind.MEASURE: measure_embedding,
     JobKind.CURVE: compute_curve,
     JobKind.POSTPROCESS: post_process,
+    JobKind.LOOKUP: look_up,
     JobKind.MAKE: make_embedding,
     JobKind.ENCODE: encode_texts,
     JobKind.DRY_RUN: dry_run,

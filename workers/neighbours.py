@@ -63,13 +63,25 @@ def neighbours_data(cloud: Cloud, names: Sequence[str] | None, seed: int) -> dic
     queries = first_named(own, x, shuffled, REPORT_QUERIES) if own else shuffled[:0]
     if len(queries) < 2:
         return None
-    D = METHODS[REPORT_METHOD].parameters[0].default_for(cloud.d)
+    parameters = report_parameters(cloud.d)
     try:
-        after = fit(REPORT_METHOD, x, D=D).apply(x)
+        after = fit(REPORT_METHOD, x, **parameters).apply(x)
     except ValueError:
         return None
     of = named_neighbours(own, x, after, queries)
-    return {"k": K, "rows": len(x), "method": REPORT_METHOD, "parameters": {"D": D}, "of": of}
+    return {"k": K, "rows": len(x), "method": REPORT_METHOD, "parameters": parameters, "of": of}
+
+
+def report_parameters(d: int) -> dict[str, Any]:
+    """Return the parameters of the report's method for points of d dimensions."""
+    return {"D": METHODS[REPORT_METHOD].parameters[0].default_for(d)}
+
+
+def directions(x: Tensor) -> Tensor:
+    """Return rows [n, d] at length 1, in float32 or wider; those of zeros are NaN."""
+    wide = at_least_float32(x)
+    # Over the greatest entry first, so that no square leaves the range of the dtype.
+    return torch.nn.functional.normalize(wide / wide.abs().amax(dim=1, keepdim=True), dim=1)
 
 
 def first_named(names: Sequence[str], x: Tensor, order: Tensor, most: int) -> Tensor:
@@ -86,10 +98,7 @@ def first_named(names: Sequence[str], x: Tensor, order: Tensor, most: int) -> Te
 
 def _nearest(x: Tensor, queries: Tensor, k: int) -> list[list[tuple[int, float]]]:
     """Rows and cosines of the k nearest to each query."""
-    wide = at_least_float32(x)
-    # Over the greatest entry first, so that no square leaves the range of the dtype.
-    wide = wide / wide.abs().amax(dim=1, keepdim=True)
-    unit = torch.nn.functional.normalize(wide, dim=1)
+    unit = directions(x)
     found = []
     for rows in torch.split(queries, BLOCK_ROWS):
         cosines = unit[rows] @ unit.T

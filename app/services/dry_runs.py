@@ -21,7 +21,7 @@ KEPT = 50
 """Dry runs that are kept; the oldest go."""
 MAX_QUEUED = 5
 """Dry runs that may wait at once: each takes a model's device from the runs."""
-RESULTS = 2
+RESULTS = 3
 """The form of a dry run's results; another number, and what was told in an older form is asked for again."""
 MAX_KINDS = 12
 """Kinds of steps that are timed; a sweep of more is estimated by the dearest of these."""

@@ -24,16 +24,22 @@ OF_NO_COST = (
 
 
 class Estimate(NamedTuple):
-    """What a sweep would take, by the steps that were timed: of the device that they were timed on, one run a time.
+    """What a sweep would take on the device that was timed, one run at a time, by the passes of its dry run.
 
-    Not in it: early stops, evaluations that choose a checkpoint, what is measured of the trained model beside running
-    the validation rows through it, checkpoints and downloads. Steps are timed in one process; those of a run in several
-    count as long as that, without what the processes tell one another.
+    Low and high take the fastest and the slowest pass of every kind; the values between them take the mean.
+
+    Not in it: early stops, evaluations that choose a checkpoint, writing checkpoints and models, downloads, and other
+    work on the machine. Steps are timed in one process; those of a run in several count as long as that, without what
+    the processes tell one another.
     """
 
     seconds: float
+    low_seconds: float
+    high_seconds: float
     longest_seconds: float
     """Of the run that takes longest."""
+    longest_low_seconds: float
+    longest_high_seconds: float
     steps: int
     """Of all runs together."""
     kept_bytes: int
@@ -51,7 +57,8 @@ def estimate(plan: SweepPlan, dry_run: DryRun) -> Estimate | None:
     timed = {kind_of(RunConfig.model_validate(config)): place for place, config in enumerate(dry_run.configs)}
     kinds = dry_run.results["kinds"]
     dearest = max(range(len(kinds)), key=lambda place: kinds[place]["seconds_per_step"])
-    durations, steps, untimed = [], 0, set()
+    durations: dict[str, list[float]] = {"mean": [], "fastest": [], "slowest": []}
+    steps, untimed = 0, set()
     for run in plan.runs:
         kind = kind_of(run)
         if kind not in timed:
@@ -59,11 +66,16 @@ def estimate(plan: SweepPlan, dry_run: DryRun) -> Estimate | None:
         times = kinds[timed.get(kind, dearest)]
         of_run = _epoch_steps(plan, run, times) * run.epochs if run.epochs else run.max_steps or 0
         steps += of_run
-        durations.append(_seconds(plan, run, of_run, times))
+        for which, of_runs in durations.items():
+            of_runs.append(_seconds(plan, run, of_run, times | times.get(which, {})))
     weights = max(kind["parameters"] for kind in kinds) * WEIGHT_BYTES
     return Estimate(
-        seconds=sum(durations),
-        longest_seconds=max(durations),
+        seconds=sum(durations["mean"]),
+        low_seconds=sum(durations["fastest"]),
+        high_seconds=sum(durations["slowest"]),
+        longest_seconds=max(durations["mean"]),
+        longest_low_seconds=max(durations["fastest"]),
+        longest_high_seconds=max(durations["slowest"]),
         steps=steps,
         kept_bytes=weights * sum(run.export for run in plan.runs),
         passing_bytes=weights * CHECKPOINT_WEIGHTS * CHECKPOINTS_AT_ONCE,
@@ -80,13 +92,22 @@ def kind_of(run: RunConfig) -> str:
 
 
 def _seconds(plan: SweepPlan, run: RunConfig, steps: int, kind: dict[str, float]) -> float:
-    """The beginning, steps, passes of the shrinkage covariance, looks at the layers, and validation and test rows."""
-    of_pass = min(kind["shrinkage_rows"], _inputs(plan, run, kind))
-    scored = _rows(run.validation_rows, plan.dataset.n_validation) + (plan.dataset.n_test or 0)
-    rows = scored * kind["inputs_per_row"]
-    rows += _passes(run, steps, _epoch_steps(plan, run, kind)) * of_pass
+    """The beginning, steps, passes of the shrinkage covariance, looks at the layers, and the final measuring."""
+    inputs = _inputs(plan, run, kind)
+    rows = _passes(run, steps, _epoch_steps(plan, run, kind)) * min(kind["shrinkage_rows"], inputs)
+    if run.evaluation_zeta > 0:
+        rows += min(kind["reference_rows"], inputs)
     in_training = steps * kind["seconds_per_step"] + _looks(run, steps, kind) * kind["seconds_per_look"]
-    return kind["seconds_to_load"] + in_training + rows * kind["seconds_per_row"]
+    return kind["seconds_to_load"] + in_training + rows * kind["seconds_per_row"] + _measuring(plan, run, kind)
+
+
+def _measuring(plan: SweepPlan, run: RunConfig, kind: dict[str, float]) -> float:
+    """Measures of the trained model on the validation rows, and its score on the test rows where there are any."""
+    measured = _rows(run.validation_rows, plan.dataset.n_validation) * kind["inputs_per_row"]
+    tested = (plan.dataset.n_test or 0) * kind["inputs_per_row"]
+    of_pairs = kind["seconds_of_pairs"] * (min(measured, kind["most_pair_rows"]) / kind["pair_rows"]) ** 2
+    by_row = measured * kind["seconds_per_measured_row"] + tested * kind["seconds_per_test_row"]
+    return by_row + kind["seconds_per_measuring"] + of_pairs
 
 
 def _rows(wanted: int | None, there: int | None) -> int:

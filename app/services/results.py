@@ -11,6 +11,7 @@ from app.db.models import (
     EmbeddingFile,
     EmbeddingStatus,
     FigureData,
+    Lookup,
     Measurement,
     PostProcessing,
     ResultStatus,
@@ -26,7 +27,7 @@ WORKING = {
 }
 
 
-def repeat_failed(context: Context, table: type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
+def repeat_failed(context: Context, table: type[Lookup] | type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
     """Have a failed result made again by its job, unless somebody asked for that at this moment."""
     failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
@@ -62,6 +63,9 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     for row_id, status, sha256 in session.execute(states):
         jobs += [Job(JobKind.POSTPROCESS, row_id)] if status is ResultStatus.QUEUED else []
         hashes.append(sha256)
+    looked_up = delete(Lookup).where(Lookup.embedding_id.in_(ids)).returning(Lookup.id, Lookup.status)
+    for row_id, status in session.execute(looked_up):
+        jobs += [Job(JobKind.LOOKUP, row_id)] if status is ResultStatus.QUEUED else []
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes

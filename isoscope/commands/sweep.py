@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
-from app.numerals import duration, size
+from app.numerals import durations, size
 from isoscope.client import Isoscope
 from isoscope.output import tell, write, write_json
 from isoscope.remote.connection import Row
@@ -55,9 +55,12 @@ def _try(isoscope: Isoscope, settings: Row, *, as_json: bool) -> int:
 def _estimate(estimate: Row | None) -> list[str]:
     if estimate is None:
         return ["No worker is alive, so there is no estimate of the time."]
-    longest, passing = duration(estimate["longest_seconds"]), size(estimate["passing_bytes"])
+    whole = durations(estimate["low_seconds"], estimate["high_seconds"])
+    longest = durations(estimate["longest_low_seconds"], estimate["longest_high_seconds"])
+    passing = size(estimate["passing_bytes"])
     return [
-        f"about {duration(estimate['seconds'])}, one run at a time; the longest {longest}",
+        f"About {whole}, one run at a time. The longest run: {longest}.",
+        "Not included: early stops, evaluations that choose a checkpoint, writing checkpoints and models, downloads.",
         f"{passing} of the disk while a run trains, {size(estimate['kept_bytes'])} kept",
     ]
 

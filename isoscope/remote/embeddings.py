@@ -114,6 +114,16 @@ class Embeddings(Connection):
         )
         return answer
 
+    def neighbors(self, embedding: Known, name: str) -> Row:
+        """Return the rows nearest to the row of a name, once it was looked up."""
+        answer: Row = self.ask("GET", path_of("embeddings", embedding, "neighbors"), params={"name": name})
+        return answer
+
+    def request_neighbors(self, embedding: Known, name: str) -> Row:
+        """Have a row looked up by its name among all rows; ask again until its ``status`` is ready or failed."""
+        answer: Row = self.ask("POST", path_of("embeddings", embedding, "neighbors"), json={"name": name})
+        return answer
+
     def download_file(self, embedding: Known, position: int, target: str | Path) -> Path:
         """Write a file of an embedding as it was uploaded; they count from 0."""
         return self.download(path_of("embeddings", embedding, "files", position), target)

@@ -107,6 +107,13 @@ def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_to
     assert [kind["shrinkage_rows"] > 60 for kind in results["kinds"]] == [False, True, False]
     assert [(kind["inputs_per_row"], kind["probe_rows"]) for kind in results["kinds"]] == [(1, 40)] * 3
     assert all(kind["seconds_per_look"] > 0 and kind["least_steps_apart"] > 0 for kind in results["kinds"])
+    for kind in results["kinds"]:
+        seconds = [name for name in kind if name.startswith("seconds_")]
+        assert sorted(kind["fastest"]) == sorted(kind["slowest"]) == sorted(seconds)
+        assert all(kind["fastest"][name] <= kind[name] <= kind["slowest"][name] for name in seconds)
+        assert kind["pair_rows"] == 40
+        assert min(kind["seconds_of_pairs"], kind["seconds_per_measured_row"]) > 0
+        assert kind["seconds_per_test_row"] == 0
     assert told["words"] == "(1 baseline + 2 methods × 2 λ) × 2 seeds = 10 runs"
     assert told["notes"] == ["The λ = 0 baseline was added, one run for each seed and setting."]
 
@@ -114,6 +121,8 @@ def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_to
     assert estimate["kept_bytes"] == 0
     assert estimate["passing_bytes"] == 6 * 4 * results["kinds"][0]["parameters"]
     assert 0 < estimate["longest_seconds"] < estimate["seconds"] < 11 * estimate["longest_seconds"]
+    assert estimate["low_seconds"] < estimate["seconds"] < estimate["high_seconds"]
+    assert estimate["longest_low_seconds"] < estimate["longest_seconds"] < estimate["longest_high_seconds"]
     assert client.get("/api/experiments").json() == []
     shown = client.get(f"/api/dry-runs/{told['dry_run']['id']}").json()
     assert shown == told["dry_run"]
@@ -270,20 +279,38 @@ def test_a_data_set_that_is_deleted_at_this_moment_is_told(client, context, swee
 
 
 @pytest.mark.one_database
-def test_one_model_is_in_memory_at_a_time(client, sweep, work, monkeypatch):
+def test_kinds_are_timed_there_and_back_after_a_warm_up_with_one_model_in_memory(client, sweep, work, monkeypatch):
     living = weakref.WeakSet()
-    found = []
+    beside, order, measured = [], [], []
 
     class Watched(Rehearsal):
-        def __init__(self, *args):
-            found.append(len(living))
-            super().__init__(*args)
+        def __init__(self, config, *args):
+            beside.append(len(living))
+            order.append(config.regularizer)
+            super().__init__(config, *args)
             living.add(self.model)
+
+        def final_cost(self):
+            measured.append(self.config.regularizer)
+            return super().final_cost()
 
     monkeypatch.setattr(job, "Rehearsal", Watched)
     ask(client, sweep)
     work()
-    assert found == [0, 0, 0]
+    assert beside == [0] * 7
+    assert order == ["none", "none", "istar", "cosreg", "cosreg", "istar", "none"]
+    assert measured == ["none", "none", "cosreg"], "once a pass, as all measure alike"
+
+
+@pytest.mark.one_database
+def test_test_rows_are_timed_where_the_data_set_has_some(client, sweep, work):
+    files = {name: (f"{name}.tsv", make_table(40, 1)) for name in ("train", "validation", "test")}
+    dataset = client.post("/api/datasets", files=files).json()
+    asked = sweep | {"dataset_id": dataset["id"], "regularizers": []}
+    ask(client, asked)
+    work()
+    (kind,) = ask(client, asked)["dry_run"]["results"]["kinds"]
+    assert kind["seconds_per_test_row"] > 0
 
 
 @pytest.mark.one_database
@@ -296,7 +323,8 @@ def test_the_form_asks_waits_and_shows(client, form, work):
     assert 'value="8"' in waiting
     work()
     shown = client.get(answer.headers["location"]).text
-    assert re.search(r"About <strong>[\d.]+ (s|min)", shown)
+    assert re.search(r"About <strong>[\d.]+ (s|min)( [\d.]+ s)?( to [\d.]+ (s|min)[^<]*)?</strong> on ", shown)
+    assert "Not included: early stops, evaluations that choose a checkpoint, writing checkpoints" in shown
     assert "guessing evenly among 2 classes is 0.693" in shown
     assert '<span class="token special">[CLS]</span>' in shown
     assert "Steps were timed in one process" not in shown

@@ -152,7 +152,7 @@ def test_neighbours_are_shown_of_the_named_row_before_and_after(client, context,
     assert "Nearest to <strong>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</strong>" in named
     assert HOSTILE not in named
     unknown = section("?name=nobody")
-    assert "nobody is not among the names that can be looked up here: they are 2. Choose one from the list." in unknown
+    assert "nobody is not among the suggested names. Search all rows" in unknown
     assert "Nearest to word1 ;" in unknown
 
 

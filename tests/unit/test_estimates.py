@@ -13,6 +13,13 @@ KIND = {
     "seconds_per_step": 0.0,
     "seconds_per_row": 0.0,
     "seconds_per_look": 0.0,
+    "seconds_per_measured_row": 0.0,
+    "seconds_per_test_row": 0.0,
+    "seconds_per_measuring": 0.0,
+    "seconds_of_pairs": 0.0,
+    "pair_rows": 100,
+    "most_pair_rows": 2000,
+    "reference_rows": 40,
     "inputs_per_row": 1.0,
     "least_steps_apart": 0.1,
     "shrinkage_rows": 0,
@@ -20,12 +27,13 @@ KIND = {
 }
 
 
-def told(times, **changes):
+def told(times, *, n_validation=100, n_test=None, **changes):
     """The estimate of one run on 1,000 train and 100 validation rows, of which some seconds are 1 and all others 0."""
     values = {"model": "m", "text_columns": ["t"], "label_column": "l", "label_names": ["a", "b"], "seed": 0}
     run = RunConfig.model_validate({**values, "regularizer": "istar", "lam": 1, "batch_size": 10, **changes})
     shared = TrainingConfig.model_validate(run.model_dump(include=set(TrainingConfig.model_fields)))
-    plan = SweepPlan(Dataset(n_train=1000, n_validation=100), shared, {}, Product({}, {}, [], [0]), [run], [])
+    rows = Dataset(n_train=1000, n_validation=n_validation, n_test=n_test)
+    plan = SweepPlan(rows, shared, {}, Product({}, {}, [], [0]), [run], [])
     return estimate(plan, DryRun(configs=[run.model_dump(mode="json")], results={"kinds": [KIND | times]}))
 
 
@@ -61,13 +69,41 @@ def test_steps_are_of_what_the_model_reads(changes, rows_per_input, steps):
 )
 def test_the_shrinkage_covariance_is_estimated_as_often_as_it_is_refreshed(changes, passes):
     found = told({"seconds_per_row": 1, "shrinkage_rows": 200}, validation_rows=2, **changes)
-    assert found.seconds == passes * 200 + 2
+    assert found.seconds == passes * 200
 
 
-def test_a_pass_and_an_evaluation_look_at_no_more_rows_than_there_are():
-    assert told({"seconds_per_row": 1, "shrinkage_rows": 5000}, epochs=1, validation_rows=9999).seconds == 1100
+def test_a_pass_looks_at_no_more_rows_than_there_are():
+    assert told({"seconds_per_row": 1, "shrinkage_rows": 5000}, epochs=1).seconds == 1000
     some = told({"seconds_per_row": 1, "shrinkage_rows": 5000, "inputs_per_row": 2}, epochs=1, train_rows=30)
-    assert some.seconds == 260
+    assert some.seconds == 60
+
+
+@pytest.mark.parametrize(
+    ("times", "changes", "seconds"),
+    [
+        ({"seconds_per_measured_row": 1}, {}, 100),
+        ({"seconds_per_measured_row": 1}, {"validation_rows": 9999}, 100),
+        ({"seconds_per_measured_row": 1, "inputs_per_row": 1.5}, {"validation_rows": 30}, 45),
+        ({"seconds_per_test_row": 1}, {}, 0),
+        ({"seconds_per_test_row": 1, "inputs_per_row": 1.5}, {"n_test": 60}, 90),
+        ({"seconds_per_measuring": 7}, {"n_test": 60}, 7),
+        ({"seconds_of_pairs": 4}, {}, 4),
+        ({"seconds_of_pairs": 4}, {"validation_rows": 50}, 1),
+        ({"seconds_of_pairs": 4}, {"n_validation": 9999}, 1600),
+        ({"seconds_per_row": 1}, {"evaluation_zeta": 0.0}, 0),
+        ({"seconds_per_row": 1}, {"evaluation_zeta": 0.2}, 40),
+        ({"seconds_per_row": 1}, {"evaluation_zeta": 0.2, "train_rows": 30}, 30),
+    ],
+)
+def test_the_trained_model_is_measured_once_on_its_validation_rows_and_scored_on_its_test_rows(times, changes, seconds):
+    assert told(times, epochs=1, **changes).seconds == pytest.approx(seconds)
+
+
+def test_the_range_is_that_of_the_fastest_and_the_slowest_pass():
+    passes = {"fastest": {"seconds_per_step": 1}, "slowest": {"seconds_per_step": 3}}
+    found = told({"seconds_per_step": 2, **passes}, epochs=1)
+    assert (found.low_seconds, found.seconds, found.high_seconds) == (100, 200, 300)
+    assert (found.longest_low_seconds, found.longest_seconds, found.longest_high_seconds) == (100, 200, 300)
 
 
 @pytest.mark.parametrize(

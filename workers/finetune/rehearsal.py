@@ -1,16 +1,15 @@
-"""A fine-tune that is only tried: its rows as the model reads them, its first loss, the time of its steps."""
+"""A fine-tune that is only tried: its rows as the model reads them, its first loss, the time of all that it does."""
 
 import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import PrinterCallback
 
 from app.db.config import RunConfig
 from app.db.models import Dataset
@@ -20,6 +19,7 @@ from app.settings import Settings
 from workers.device import device_name
 from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.data import load_columns
+from workers.finetune.final_cost import FinalCost, time_measuring
 from workers.finetune.layers import rows_at_once
 from workers.finetune.metrics import PROBE_ROWS, Probe
 from workers.finetune.model import load_model
@@ -30,6 +30,7 @@ from workers.finetune.rows import Rows
 from workers.finetune.selection import divide
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
+from workers.finetune.timing import StepClock, seconds_of
 from workers.finetune.together import sharing_cores
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
 from workers.hidden_states import depth, looking_at, width
@@ -50,6 +51,7 @@ class Rehearsal:
     def __init__(self, config: RunConfig, dataset: Dataset, settings: Settings, device: str) -> None:
         began = time.perf_counter()
         self.config = config
+        self.settings = settings
         self.device = device
         self.task = TASKS[config.task](config)
         if config.processes > 1:
@@ -65,7 +67,8 @@ class Rehearsal:
         timed = _draw(self.columns, (1 + TIMED_STEPS) * config.batch_size * config.accumulation)
         self.rows = self._encode(timed, training=True)
         encoding = (time.perf_counter() - loaded) / n_rows(timed)
-        self.seconds_to_load = loaded - began + encoding * (self.n + n_rows(validation))
+        self.n_validation, self.n_test = n_rows(validation), dataset.n_test or 0
+        self.seconds_to_load = loaded - began + encoding * (self.n + self.n_validation + self.n_test)
         self.inputs_per_row = len(self.rows) / n_rows(timed)
         self.probe = Probe(self.model, self._encode(_draw(validation, PROBE_ROWS)), config)
 
@@ -107,24 +110,35 @@ class Rehearsal:
         penalties = make_penalties(self.config, self.model)
         parameters = sum(weights.numel() for weights in self.model.parameters())
         with sharing_cores(self.config.processes):
+            seconds_per_row = seconds_of(self._forward) / len(self.rows)
+            seconds_per_look = seconds_of(self.probe.measures)
             seconds_per_step = self._train(penalties)
         return {
             "regularizers": sorted(self.config.weights),
             "seconds_to_load": self.seconds_to_load,
             "seconds_per_step": seconds_per_step,
-            "seconds_per_row": _seconds_of(self._forward) / len(self.rows),
-            "seconds_per_look": _seconds_of(self.probe.measures),
+            "seconds_per_row": seconds_per_row,
+            "seconds_per_look": seconds_per_look,
             "inputs_per_row": self.inputs_per_row,
             "probe_rows": len(self.probe.indices),
             "least_steps_apart": self.probe.least_steps_apart(
                 batches_of(self.config)["rows_per_step"] * float(self.rows.tokens.mean())
             ),
             "shrinkage_rows": self._shrinkage_rows(penalties),
+            "reference_rows": max(1, round(self._rows_of(self.config.shrinkage_points / depth(self.model)))),
             "parameters": parameters,
             "layers": depth(self.model),
             "width": width(self.model),
             "device": "the CPU" if self.model.device.type == "cpu" else device_name(self.model.device),
         }
+
+    def final_cost(self) -> FinalCost:
+        """Return what the final measuring takes; to be asked for before ``times``, which trains a few steps."""
+        n = round(self.n_validation * self.inputs_per_row)
+        with sharing_cores(self.config.processes):
+            return time_measuring(
+                self.model, self.rows, self.probe.rows, n, self.task, self.settings, tested=self.n_test > 0
+            )
 
     def _encode(self, columns: Columns, *, training: bool = False) -> Rows:
         return self.task.encode(columns, self.tokenizer, self.max_length, training=training)
@@ -134,7 +148,7 @@ class Rehearsal:
         if penalties is not None and (istar := penalties.shrunk) is not None:
             istar.set_shrinkage(torch.eye(width(self.model)))  # a step towards any matrix takes as long
         config = self.config.model_copy(update={"epochs": None, "max_steps": 1 + TIMED_STEPS, "warmup": 0.0})
-        clock = _Clock()
+        clock = StepClock()
         with tempfile.TemporaryDirectory() as folder:
             arguments = training_arguments(config, Path(folder), self.device)
             trainer = IsotropyTrainer(
@@ -162,32 +176,12 @@ class Rehearsal:
         if penalties is None or penalties.shrunk is None:
             return 0
         view = penalties.views[Regularizer.ISTAR]
-        points_of_a_row = len(view.layers) * (float(self.rows.tokens.mean()) if view.pooling is None else 1)
-        return max(1, round(self.config.shrinkage_points / points_of_a_row))
+        of_a_layer = self.config.shrinkage_points / len(view.layers)
+        return max(1, round(self._rows_of(of_a_layer) if view.pooling is None else of_a_layer))
 
-
-class _Clock(TrainerCallback):
-    """Notes when each step ended."""
-
-    def __init__(self) -> None:
-        self.ends: list[float] = []
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        _wait()
-        self.ends.append(time.perf_counter())
-
-
-def _seconds_of(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    _wait()
-    return time.perf_counter() - began
-
-
-def _wait() -> None:
-    """Let a GPU finish what it was given: calls return before it has."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    def _rows_of(self, tokens: float) -> float:
+        """How many rows hold so many tokens."""
+        return tokens / float(self.rows.tokens.mean())
 
 
 def _draw(columns: Columns, wanted: int) -> Columns:

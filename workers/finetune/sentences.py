@@ -81,14 +81,12 @@ class Sentences:
         TwoNN is that of texts that differ. Of equal ones the vectors differ by rounding alone, in batches of unlike
         lengths, and ratios of such distances would pass for the cloud's own.
         """
-        found = {
-            "twonn": ByLayer([_twonn(x[self._texts]) for x in self._vectors], len(self._texts)),
-            "persistent_entropy": ByLayer([persistent_entropy(barcode(x)) for x in self._vectors], len(self._drawn)),
+        layers = [pair_scores(x, self._texts, self._labels) for x in self._vectors]
+        n = {"twonn": len(self._texts)}
+        return {
+            measure: ByLayer([layer[measure] for layer in layers], n.get(measure, len(self._drawn)))
+            for measure in layers[0]
         }
-        if self._labels is not None:
-            silhouettes = [silhouette(x, self._labels) for x in self._vectors]
-            found["silhouette"] = ByLayer(silhouettes, len(self._drawn))
-        return found
 
     def activation(self) -> dict[str, Any] | None:
         """Return mean and standard deviation [d] of the last layer's dimensions over n rows; None for one row."""
@@ -96,6 +94,19 @@ class Sentences:
         if profile.score.value is None:
             return None
         return {"n": self.n, "mean": profile.mean.tolist(), "std": profile.std.tolist()}
+
+
+def pair_scores(x: Tensor, texts: Tensor, labels: Tensor | None) -> dict[str, Score]:
+    """Return the measures of one layer that look at pairs of rows.
+
+    Args:
+        x: vectors [n, d].
+        texts: places of the rows with different texts, which TwoNN is of.
+        labels: class of each row [n]; None if they have none.
+
+    """
+    found = {"twonn": _twonn(x[texts]), "persistent_entropy": persistent_entropy(barcode(x))}
+    return found if labels is None else found | {"silhouette": silhouette(x, labels)}
 
 
 def _twonn(x: Tensor) -> Score:

@@ -236,6 +236,27 @@ class ZetaCurve(Base):
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
 
 
+class Lookup(Base):
+    """The nearest neighbours of one row among all rows of an embedding, found by the name of the row."""
+
+    __tablename__ = "lookups"
+    # A name is looked up once, however often it is asked for at once.
+    __table_args__ = (UniqueConstraint("embedding_id", "key"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    embedding_id: Mapped[str] = mapped_column(ForeignKey("embeddings.id", ondelete="CASCADE"), index=True)
+    key: Mapped[str] = mapped_column(String(64))
+    """SHA-256 of the chosen vectors and the name."""
+    name: Mapped[str] = mapped_column(Text)
+    """As it was asked for."""
+    status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
+    error: Mapped[str | None] = mapped_column(Text)
+    attempts: Mapped[int] = mapped_column(default=0)
+    results: Mapped[dict[str, Any] | None]
+    """Neighbours as in ``FigureData``, of the one row, with its place in the file as ``row``."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+
 class PostProcessing(Base):
     """A method of post-processing and its parameters: fitted on part of an embedding's rows, judged by the others."""
 

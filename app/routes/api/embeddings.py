@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
 from fastapi.responses import FileResponse, StreamingResponse
 
-from app.db.models import Embedding, EmbeddingOrigin, ZetaCurve
+from app.db.models import Embedding, EmbeddingOrigin, Lookup, ZetaCurve
 from app.dependencies import ContextDep
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, listed
 from app.formats.selection import Selection
@@ -16,12 +16,14 @@ from app.routes.api.schemas.embeddings import (
     EmbeddingOut,
     EmbeddingSummary,
     FigureDataSlug,
+    LookupOut,
+    LookupRequest,
     ZetaCurveOut,
     ZetaCurveRequest,
     ZetaLine,
 )
 from app.routes.downloads import DOCUMENTED, file_of, safetensors_of
-from app.services import curves, description, embeddings, figure_data, trash
+from app.services import curves, description, embeddings, figure_data, lookups, trash
 from app.services.embeddings import Incoming
 from app.services.files import get_file, get_npy, get_safetensors
 from app.services.library import MAX_QUERY_CHARACTERS, PAGE_ROWS, Search, Sort, find_embeddings
@@ -150,6 +152,18 @@ def show_zeta_curve(
 def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
     """Have the curve computed with another embedding's covariance."""
     return _answer(curves.request_zeta_curve(context, embedding_id, request.source_id), None)
+
+
+@router.get("/{embedding_id}/neighbors", response_model=LookupOut)
+def show_lookup(context: ContextDep, embedding_id: str, name: str) -> Lookup:
+    """The nearest rows to the row of a name, among all rows, once it was looked up."""
+    return lookups.get_lookup(context, embedding_id, name)
+
+
+@router.post("/{embedding_id}/neighbors", status_code=202, response_model=LookupOut)
+def request_lookup(context: ContextDep, embedding_id: str, request: LookupRequest) -> Lookup:
+    """Look a row up by its name: a worker finds its nearest rows among all, before and after the report's method."""
+    return lookups.request_lookup(context, embedding_id, request.name)
 
 
 @router.get("/{embedding_id}/files/{position}", **DOCUMENTED)

@@ -1,8 +1,18 @@
 """Nearest neighbours by name: those of the row that the URL names, before and after a method."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
 
+from fastapi import APIRouter, Form, Response
+
+from app.context import Context
+from app.db.models import Embedding, Lookup, ResultStatus
+from app.dependencies import ContextDep
+from app.routes.pages.answers import see
+from app.services.lookups import find_lookup, request_lookup
 from app.services.positions import described
+
+router = APIRouter(prefix="/embeddings/{embedding_id}")
 
 
 class Neighbour(NamedTuple):
@@ -24,6 +34,13 @@ class Neighbours(NamedTuple):
     method: str
     before: list[Neighbour]
     after: list[Neighbour]
+    lookup: Lookup | None = None
+    """Among all rows of the name in ``unknown``, or of what is shown; None if nobody asked for it."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a worker still has to look the name up."""
+        return self.lookup is not None and self.lookup.status is ResultStatus.QUEUED
 
     @property
     def pairs(self) -> list[tuple[Neighbour | None, Neighbour | None]]:
@@ -49,11 +66,29 @@ def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours
     by_name = {one["name"]: one for one in reversed(data["of"])}
     names = list(dict.fromkeys(one["name"] for one in data["of"]))
     chosen = name if name is not None and name in by_name else names[0]
-    lists = (
+    before, after = (
         [Neighbour(each["name"], each["cosine"]) for each in by_name[chosen][side]] for side in ("before", "after")
     )
     unknown = name if name and name != chosen else ""
-    return Neighbours(names, chosen, unknown, data["rows"], described(data["method"], data["parameters"]), *lists)
+    return Neighbours(
+        names, chosen, unknown, data["rows"], described(data["method"], data["parameters"]), before, after
+    )
+
+
+@router.post("/neighbors")
+def look_up(context: ContextDep, embedding_id: str, name: Annotated[str, Form()]) -> Response:
+    """Have a row looked up by its name among all rows, and go to where its neighbours appear."""
+    request_lookup(context, embedding_id, name)
+    return see(f"/embeddings/{embedding_id}?{urlencode({'name': name})}#neighbours")
+
+
+def with_lookup(found: Neighbours | None, context: Context, embedding: Embedding) -> Neighbours | None:
+    """The same where the name is among those of the report; else what is known of its look-up among all rows."""
+    if found is None or not found.unknown:
+        return found
+    lookup = find_lookup(context, embedding, found.unknown)
+    shown = read_neighbours(lookup.results, None) if lookup else None
+    return (shown or found)._replace(names=found.names, lookup=lookup)
 
 
 def _at(found: list[Neighbour], place: int) -> Neighbour | None:

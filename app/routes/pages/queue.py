@@ -28,6 +28,7 @@ WORK = {
     JobKind.MEASURE: "measures an embedding",
     JobKind.CURVE: "computes a shrinkage curve",
     JobKind.POSTPROCESS: "tries a post-processing",
+    JobKind.LOOKUP: "looks up a row",
     JobKind.MAKE: "makes an embedding",
     JobKind.ENCODE: "encodes texts",
     JobKind.DRY_RUN: "tries eight rows",

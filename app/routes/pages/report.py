@@ -18,7 +18,7 @@ from app.routes.downloads import attachment
 from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure
 from app.routes.pages.fitted import fitted_note
 from app.routes.pages.headline import headline_of
-from app.routes.pages.neighbours import read_neighbours
+from app.routes.pages.neighbours import read_neighbours, with_lookup
 from app.routes.pages.readings import groups_of, headlines_of, table_of
 from app.routes.pages.shrinkage import ShrinkageDep, ShrinkageQuery, read_shrinkage
 from app.services.embeddings import get_embedding
@@ -67,7 +67,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "shape": sorted((figure for figure in shown if figure.slug != SAMPLE_SIZE), key=_place),
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
-        "neighbours": read_neighbours(data.get("neighbours"), query.name),
+        "neighbours": with_lookup(read_neighbours(data.get("neighbours"), query.name), context, embedding),
         "fitted": fitted_note(embedding, made_by(context, embedding)),
         "standalone": False,
         "files": None,

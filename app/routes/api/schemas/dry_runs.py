@@ -10,10 +10,14 @@ from app.routes.api.schemas.row import Row
 
 
 class EstimateOut(BaseModel):
-    """What a sweep would take, of the device its steps were timed on, one run at a time."""
+    """What a sweep would take on the device that was timed, one run at a time: the mean, and from low to high."""
 
     seconds: float
+    low_seconds: float
+    high_seconds: float
     longest_seconds: float
+    longest_low_seconds: float
+    longest_high_seconds: float
     steps: int
     kept_bytes: int
     passing_bytes: int

@@ -111,6 +111,23 @@ class ZetaCurveOut(BaseModel):
     lines: list[ZetaLine]
 
 
+class LookupOut(Row):
+    """The nearest neighbours of a row among all rows; results are null until there are any."""
+
+    name: str
+    status: ResultStatus
+    error: str | None
+    results: dict[str, Any] | None
+
+
+class LookupRequest(BaseModel):
+    """The name of a row; where none is spelled so, the first that differs by case alone is found."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+
+
 class ZetaCurveRequest(BaseModel):
     """The embedding whose covariance to shrink towards."""
 
