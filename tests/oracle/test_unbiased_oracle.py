@@ -11,7 +11,13 @@ import torch
 from dimensionality import participation_ratio
 
 from isotropy.isoscore import isoscore
-from isotropy.unbiased import FourthMoments, isoscore_unbiased, isoscore_unbiased_from_moments, trace_estimates
+from isotropy.unbiased import (
+    FourthMoments,
+    corrected_from_moments,
+    isoscore_unbiased,
+    isoscore_unbiased_from_moments,
+    trace_estimates,
+)
 
 
 def moments_of(x):
@@ -41,12 +47,15 @@ def cloud(n, d, seed=0):
 
 
 @pytest.mark.measure("isoscore_unbiased")
+@pytest.mark.measure("participation_ratio_unbiased")
 @pytest.mark.parametrize(("n", "d"), [(4, 2), (5, 9), (7, 3), (8, 8)])
 def test_both_forms_are_the_enumerated_u_statistics(n, d):
     x = cloud(n, d)
     trace_squared, squares = enumerated(x, range(n))
     expected = pytest.approx((trace_squared / squares - 1) / (d - 1), rel=1e-7)
     assert isoscore_unbiased_from_moments(moments_of(x)).value == expected
+    ratio = corrected_from_moments(moments_of(x))["participation_ratio_unbiased"]
+    assert ratio.value == pytest.approx(trace_squared / squares, rel=1e-7)
     assert isoscore_unbiased(x, torch.arange(n)).value == expected
     trace = float(torch.cov(x.T).trace())
     found = np.array(trace_estimates(moments_of(x))) * trace**2

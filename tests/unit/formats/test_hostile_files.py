@@ -79,7 +79,7 @@ HOSTILE_EMBEDDINGS = {
     "wrong magic": ("x.npy", b"\x94NUMPY" + npy(X)[6:], "first bytes are not those of a npy file"),
     "csv named npy": ("x.npy", b"1,2\n3,4\n", "first bytes are not those of a npy file"),
     "html named csv": ("x.csv", b"<!doctype html><p>Not found</p>\n", "The file has a header but no rows"),
-    "torch archive": ("x.pt", npz()[:4] + bytes(26) + b"x/data.pkl", r"torch\.load\(\"file\.pt\", weights_only=True\)"),
+    "torch archive": ("x.pt", npz()[:4] + bytes(26) + b"x/data.pkl", r"torch\.load\(\"file\.pt\", weights_only=True, "),
     "torch pickle": ("x.pt", pickle.dumps(Explosive()), "import torch, safetensors.torch"),
     "pickle named npy": ("x.npy", pickle.dumps(Explosive()), "Python pickle"),
     "pickle member": ("x.npz", npz(x=pickle.dumps(Explosive())), "it does not begin as npy does"),
