@@ -39,7 +39,9 @@ def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **c
     selection = {"vectors": "", "names": None, "labels": None, "transpose": False}
     there = {"inspection": inspection, "selection": selection}
     given = (
-        there | {"filename": "cloud.npy", "format": "npy", "status": EmbeddingStatus.READY, "n": 400, "d": 8} | columns
+        there
+        | {"id": new_id(), "filename": "cloud.npy", "format": "npy", "status": EmbeddingStatus.READY, "n": 400, "d": 8}
+        | columns
     )
     measurements = [measurement(slug, value, given["n"] or 0) for slug, value in (found or {}).items()]
     return Embedding(name=name, measurements=measurements, **given)

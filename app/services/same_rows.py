@@ -57,7 +57,7 @@ def _agree(known: list[dict[str, Any]], name: str) -> bool:
 def _origins(one: Embedding, by_id: dict[str, Embedding]) -> Iterator[object]:
     """Yield what is equal for embeddings whose rows have one origin."""
     origin = one
-    while origin.source_id in by_id:
+    while origin.source_id is not None and origin.source_id in by_id:
         origin = by_id[origin.source_id]
     yield origin.encoding_id or origin.source_id or origin.id
     if one.files:
