@@ -17,10 +17,11 @@ SEEING_ARRIVING = "arriving"
 _UNFINISHED = Import.status != ImportStatus.FINISHED
 _EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
 _DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
+# Loads of relationships pass here too. Kept by the rows for these, the filter would keep rows from being pickled.
 _HIDING = (
-    with_loader_criteria(Experiment, Experiment.id.not_in(_EXPERIMENTS)),
-    with_loader_criteria(Run, Run.experiment_id.not_in(_EXPERIMENTS)),
-    with_loader_criteria(Dataset, Dataset.id.not_in(_DATASETS)),
+    with_loader_criteria(Experiment, Experiment.id.not_in(_EXPERIMENTS), propagate_to_loaders=False),
+    with_loader_criteria(Run, Run.experiment_id.not_in(_EXPERIMENTS), propagate_to_loaders=False),
+    with_loader_criteria(Dataset, Dataset.id.not_in(_DATASETS), propagate_to_loaders=False),
 )
 
 

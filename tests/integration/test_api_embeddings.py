@@ -290,6 +290,7 @@ def test_names_and_labels_of_a_second_file_are_offered_chosen_and_kept(client, w
         "labels": "label",
         "groups": None,
         "transpose": False,
+        "quoting": None,
     }
     chosen = client.put(f"{path}/selection", json={"vectors": "array", "names": "word", "labels": "group"})
     assert chosen.status_code == 200
