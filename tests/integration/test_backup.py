@@ -199,6 +199,7 @@ def test_refusals_are_sentences(context, filled, other, run, tmp_path):
     )
     manifest.write_text(written.replace('"path": "metrics.sqlite"', '"path": "../../metrics.sqlite"'))
     assert "names a file outside the backup" in run(other, "restore", backup)[2]
+    manifest.write_text(written)
     other.create_folders()
     with (other.root / "locks" / "lab_cpu.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

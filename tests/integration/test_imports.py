@@ -14,7 +14,8 @@ from workers.importing.progress import ImportStoppedError, Progress
 from workers.importing.tables import TABLES, Target
 from workers.reconcile import wanted
 
-ROWS = 19 + 57 + 17
+ROWS = 19 + 38 + 57 + 17
+"""Runs, attempts, steps and figures."""
 PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/queue", "/api/experiments", "/api/runs",
          "/api/datasets", "/api/queue")  # fmt: skip
 
@@ -183,7 +184,7 @@ def test_the_page_follows_an_import_and_leads_to_its_experiment(client, context,
     assert "No worker is running. The import goes on when one is back." in page
     assert f'href="/imports/{sent}"' in client.get("/experiments/import").text
     killed_after(8, context, sent, monkeypatch)
-    assert 'max="93"' in client.get(f"/imports/{sent}").text
+    assert 'max="131"' in client.get(f"/imports/{sent}").text
     finish_imports(context)
     experiment = client.get(f"/api/imports/{sent}").json()["experiment_id"]
     assert client.get(f"/imports/{sent}").headers["location"] == f"/experiments/{experiment}"
