@@ -33,7 +33,7 @@ ROWS = {"rows": [7, 2, 4]}
 def begin(client):
     def begin(**changes):
         answer = client.post("/api/runs", json=TOLD | changes)
-        assert answer.status_code == 201, answer.text
+        assert answer.is_success, answer.detail
         return answer.json()["id"]
 
     return begin
@@ -189,7 +189,7 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
         session.execute(Run.__table__.delete())
         session.execute(Run.experiment.property.mapper.class_.__table__.delete())
     answer = sent(client, packed(files, manifest=False))
-    assert answer.status_code == 201, answer.text
+    assert answer.is_success, answer.detail
     with context.sessions() as session:
         (row,) = session.query(RunPredictions)
         assert (row.split, row.n, row.data) == (Split.VALIDATION, 12_000, before)
@@ -203,7 +203,7 @@ def test_an_export_of_an_earlier_version_has_no_predictions_and_is_taken(client,
     with context.sessions.begin() as session:
         session.execute(Run.__table__.delete())
         session.execute(Run.experiment.property.mapper.class_.__table__.delete())
-    assert sent(client, packed(files)).status_code == 201
+    assert sent(client, packed(files)).is_success
 
 
 def line_of(run="0" * 32, **changes):
@@ -234,9 +234,9 @@ def test_archived_predictions_that_cannot_be_are_refused(client, archived, lines
     told = [json.dumps(line).replace("0" * 32, run) for line in lines]
     files["predictions.jsonl"] = "".join(f"{line}\n" for line in told).encode()
     answer = sent(client, packed(files))
-    assert answer.status_code == 422
-    assert keyword in answer.text
-    assert "predictions.jsonl" in answer.text
+    assert answer.status == "failed"
+    assert keyword in answer.detail
+    assert "predictions.jsonl" in answer.detail
 
 
 def test_predictions_of_a_run_that_stand_apart_are_refused(client, context, archived):
@@ -246,7 +246,7 @@ def test_predictions_of_a_run_that_stand_apart_are_refused(client, context, arch
     files = members(exported(client, experiment))
     told = [line_of(run), line_of(other), line_of(run, rows=[1])]
     files["predictions.jsonl"] = "".join(f"{json.dumps(line)}\n" for line in told).encode()
-    assert "twice" in sent(client, packed(files)).text
+    assert "twice" in sent(client, packed(files)).detail
 
 
 def test_steps_and_predictions_go_with_the_experiment(client, context, archived):
