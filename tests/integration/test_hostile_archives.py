@@ -272,9 +272,9 @@ def test_what_is_refused_leaves_nothing_behind(elsewhere, files):
 
 
 def test_nothing_is_written_where_the_database_refuses_the_last_of_it(elsewhere, files, monkeypatch):
-    *first, figures = tables.TABLES
-    broken = figures._replace(columns=lambda figure, target: {"run_id": "no such run", "slug": "x", "data": {}})
-    monkeypatch.setattr(job, "TABLES", (*first, broken))
+    broken = {"columns": lambda figure, target: {"run_id": "no such run", "slug": "x", "data": {}}}
+    altered = [table._replace(**broken) if table.member == "run_figures.jsonl" else table for table in tables.TABLES]
+    monkeypatch.setattr(job, "TABLES", altered)
     assert sent(elsewhere, packed(files)).status == "failed"
     assert_empty(elsewhere)
 

@@ -119,6 +119,7 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
         "labels": "label",
         "groups": None,
         "transpose": False,
+        "quoting": None,
     }
     assert {one["role"] for one in ready["files"]} == {"vectors", "annotations"}
     silhouette = next(one for one in ready["measurements"] if one["measure"] == "silhouette")

@@ -94,7 +94,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
         {"label": "good", "value": 0.25, "n": 399, "reason": None},
     ]
     changed = {
-        "isoscore": {"value": 0.5, "se": 0.0123, "n": 200},
+        "mean_cosine": {"value": 0.5, "se": 0.0123, "n": 200},
         "participation_ratio": {
             "value": None,
             "reason": "All points are equal.",

@@ -19,7 +19,7 @@ OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
-PAGE_QUERIES = FIGURE_QUERIES + 5
+PAGE_QUERIES = FIGURE_QUERIES + 8
 """Of the table: its runs, how many there are, what they may differ in and do; and the workers."""
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Form, Request, Response
 
 from app.context import Context
-from app.db.models import EmbeddingStatus
+from app.db.models import Embedding, EmbeddingStatus
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.formats.quoting import Quoting
@@ -89,6 +89,13 @@ def commit(
     return see(f"/embeddings/{embedding_id}")
 
 
+def _choice(refused: Selection | None, embedding: Embedding) -> dict[str, Any] | None:
+    """What the form of the choice says, with every field also where an earlier version chose."""
+    if refused is None and embedding.selection is not None:
+        refused = Selection.model_validate(embedding.selection)
+    return refused.model_dump() if refused else None
+
+
 def _page(
     request: Request,
     context: Context,
@@ -102,7 +109,7 @@ def _page(
     shown: dict[str, Any] = {
         "embedding": embedding,
         "problem": problem,
-        "choice": refused.model_dump() if refused else embedding.selection,
+        "choice": _choice(refused, embedding),
         "known_tags": known_tags(context),
         "layer": get_place(context, embedding),
         "is_npy": is_npy(embedding),
