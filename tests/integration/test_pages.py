@@ -115,10 +115,11 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert headings == sorted(headings)
     assert all(shown.count(f'href="/measures#{slug}"') == 1 for slug in MEASURES)
     of_rows = '<small>n = 200 <span class="of-rows">of 400 rows</span></small>'
-    assert f'0.500 <span class="soft error-bar">± 0.012</span>{of_rows}' in shown
+    error = '<span class="soft error-bar">± 0.012</span>'
+    assert f"0.500 {error}<small>95%: 0.494 to 0.506</small>{of_rows}" in shown
     cards = " ".join(whole.partition('<dl class="readings">')[2].partition("</dl>")[0].split())
-    assert '<dd class="value">0.500 <span class="soft error-bar">± 0.012</span></dd>' in cards
-    assert '<small class="quieter">Range 0 to 1, n = 200 <span class="of-rows">of 400 rows</span></small>' in cards
+    assert f'<dd class="value">0.500 {error}</dd>' in cards
+    assert 'n = 200 <span class="of-rows">of 400 rows</span></small>' in cards
     assert '<span class="soft">undefined</span><small>All points are equal.</small>' in shown
     assert "&lt;rare&gt;" in shown
     assert "There is 1 point." in shown
@@ -128,8 +129,9 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     answer = client.get(f"{page}/measurements.csv")
     assert answer.headers["content-disposition"] == 'attachment; filename="isoscope-measurements.csv"'
     lines = answer.text.splitlines()
-    assert lines[:2] == ["measure,item,value,unbiased,se,n,reason", "isoscore,,0.5,,0.0123,200,"]
-    assert "mean_share,good,0.25,,,399," in lines
+    assert lines[0] == "measure,item,value,unbiased,se,low,high,n,reason"
+    assert any(line.startswith("mean_cosine,,0.5,,0.0123,0.49") for line in lines)
+    assert "mean_share,good,0.25,,,,,399," in lines
 
 
 def test_an_embedding_that_is_not_measured_has_no_measurements_to_download(client, cloud, work):

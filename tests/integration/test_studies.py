@@ -202,7 +202,7 @@ def test_both_objectives_are_searched_and_pages_show_the_front(client, context, 
     page = " ".join(client.get(f"/experiments/{experiment['id']}").text.split())
     assert "4 of 4 trials" in page
     best = max(run.performance for run in runs[1:])
-    assert ("is optimistic" in page) == (best > runs[0].performance)
+    assert ("so it is optimistic" in page) == (best > runs[0].performance)
     for slug in ("search-history", "search-plane"):
         assert client.get(f"/experiments/{experiment['id']}/figures/{slug}.json").status_code == 200
 
