@@ -93,7 +93,8 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
         for one in client.get(f"/api/embeddings/{measured}").json()["measurements"]
         if one["measure"] == "participation_ratio_unbiased"
     )
-    assert f'<a href="#measure-participation_ratio_unbiased">{100 * value / 8:.0f}\u00a0% of the space is used</a>' in head
+    used = f"{100 * value / 8:.0f}\u00a0% of the space is used"
+    assert f'<a href="#measure-participation_ratio_unbiased">{used}</a>' in head
     linked = set(re.findall(r'href="#(measure-[a-z_]+)"', head))
     assert {"measure-participation_ratio_unbiased", "measure-mean_share", "measure-twonn"} <= linked
     assert all(f'id="{anchor}"' in shown for anchor in linked)
