@@ -165,5 +165,6 @@ def _differences() -> list[Case]:
     return cases
 
 
-CASES: tuple[Case, ...] = (*_coverage(), *_differences())
-"""A thousand simulations each."""
+def cases() -> list[Case]:
+    """Return all claims on clouds, to be simulated a thousand times each."""
+    return [*_coverage(), *_differences()]

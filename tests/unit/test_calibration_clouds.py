@@ -2,9 +2,10 @@
 
 import pytest
 
+from benchmarks import _calibration_clouds
 from benchmarks._calibration import rate
-from benchmarks._calibration_clouds import CASES
 
+CASES = _calibration_clouds.cases()
 SHORT = [case for case in CASES if " x 20, 1/i, t5" in case.name or "copies" in case.name or "paired" in case.name]
 
 
