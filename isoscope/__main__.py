@@ -10,11 +10,11 @@ from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.session import cause
-from app.errors import IsoscopeError, UnavailableError
 from app.settings import Settings
 from isoscope.checks.settings import sentences
 from isoscope.commands import add_commands
 from isoscope.commands.backup import add_backup_commands
+from isoscope.core.errors import IsoscopeError, UnavailableError
 from isoscope.doctor import doctor
 from isoscope.migration import migrate
 from isoscope.serve import say, serve

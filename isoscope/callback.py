@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from app.db.task import Metric
-from app.numerals import count
+from isoscope.core.formatting import count
 from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score

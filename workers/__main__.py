@@ -8,12 +8,12 @@ from threading import Event
 
 from app.db.migration import require_schema
 from app.db.session import require_database
-from app.errors import IsoscopeError
 from app.lifeline import FLAG, hold_lifeline
 from app.queue import JobQueue, working
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import IsoscopeError
 from workers.execution import Executor
 from workers.heartbeat import Heartbeat
 from workers.locks import open_locks

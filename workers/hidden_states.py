@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 NOT_ONE_SEQUENCE = (
     "Expected a model that shows its layers as one sequence of hidden states, which encoder-decoder models do "

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from app.errors import ConflictError
+from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
 

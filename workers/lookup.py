@@ -12,10 +12,10 @@ from torch import Tensor
 from app.db.lookups import is_current
 from app.db.models import Embedding, Lookup, ResultStatus
 from app.db.postprocess import SEED
-from app.errors import ConflictError, InvalidError
 from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
+from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows

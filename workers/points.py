@@ -3,10 +3,10 @@
 from torch import Tensor
 
 from app.db.models import Embedding
-from app.errors import InvalidError
 from app.formats.matrix import Matrix, open_matrix
 from app.formats.selection import Selection
 from app.settings import Settings
+from isoscope.core.errors import InvalidError
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
 from isotropy.sample import draw
 from workers.upload import uploaded

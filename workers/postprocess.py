@@ -16,11 +16,11 @@ from torch import Tensor
 from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
 from app.db.postprocess import IN_USE, SEED, is_of
 from app.db.session import Sessions
-from app.errors import ConflictError, InvalidError
 from app.queue import Job
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import ConflictError, InvalidError
 from isotropy.cloud import read_cloud
 from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows

@@ -35,8 +35,8 @@ from app.db.models import (
 )
 from app.db.models.runs import IN_TURN
 from app.db.session import Sessions, one_line
-from app.errors import ConflictError
 from app.queue import Job, JobKind, JobQueue
+from isoscope.core.errors import ConflictError
 from workers.locks import Locks
 
 logger = logging.getLogger(__name__)

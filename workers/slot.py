@@ -2,8 +2,8 @@
 
 import socket
 
-from app.errors import InvalidError
 from app.settings import Settings
+from isoscope.core.errors import InvalidError
 
 MAX_CHARACTERS = 100
 

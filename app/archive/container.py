@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from app.archive.members import MAX_MEMBERS, known, max_bytes
-from app.errors import InvalidError, TooLargeError
 from app.formats.expansion import MAX_RATIO, RATIO_MATTERS_BYTES
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_DIRECTORY_BYTES = 2**20
 ENCRYPTED = 0x1

@@ -44,8 +44,8 @@ from app.complaints import complaint_of
 from app.db.models import Run, Split
 from app.db.predictions import Predictions
 from app.db.task import TaskKind
-from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from app.figures.setting import cell, setting_of
+from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 
 R = TypeVar("R", bound=BaseModel)
 

@@ -15,7 +15,6 @@ from pydantic import (
     model_validator,
 )
 
-from app.bounded import Count, Number
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
 from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
@@ -24,6 +23,7 @@ from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column
 from app.formats.division import Division
+from app.numbers import Count, Number
 from app.services.grid import Grid
 
 MAX_LAYERS = 1000

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.db.task import Metric
-from app.numerals import short
+from isoscope.core.formatting import short
 
 
 class MetricRange(NamedTuple):

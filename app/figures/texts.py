@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.db.models import Run
 from app.db.task import TaskKind
-from app.numerals import plural
+from isoscope.core.formatting import plural
 
 
 def texts(runs: Sequence[Run], n: int | None = None) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from app.errors import InvalidError
 from app.formats.contents import Annotation, Block, Contents
 from app.formats.detect import ANNOTATION_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
@@ -14,6 +13,7 @@ from app.formats.quoting import Quoting
 from app.formats.table_file import TableFile, read_lines, read_text_table
 from app.formats.tally import Tally, cell_text
 from app.formats.wording import blaming, shown
+from isoscope.core.errors import InvalidError
 
 
 class Annotated:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from app.errors import InvalidError
 from app.formats.arrays import Array, shape_text
 from app.formats.contents import Annotation, Block, Part, annotation_of
 from app.formats.wording import shown, storable
+from isoscope.core.errors import InvalidError
 
 MAX_LISTED = 5
 

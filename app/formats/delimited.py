@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.contents import Block, Part
 from app.formats.detect import Format
 from app.formats.layout import find_layout
@@ -17,6 +16,7 @@ from app.formats.quoting import Quoting
 from app.formats.row_file import RowFile
 from app.formats.tally import Tally, cell_text
 from app.formats.text import Record, records, tsv_quoting
+from isoscope.core.errors import InvalidError
 
 SAMPLE_LINES = 1000
 """What a column is, is told by this many lines; all others have to agree."""

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 
-from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.gzipped import SUFFIX, is_gzipped, open_unpacked
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
 
 
 class Format(StrEnum):

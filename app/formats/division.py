@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.errors import InvalidError
 from app.formats.groups import Groups
 from app.formats.labels import label_text
 from app.formats.leaks import text_digest
@@ -19,6 +18,7 @@ from app.formats.profile import Profile
 from app.formats.table_file import Scalar, TableFile
 from app.formats.tables import open_table
 from app.formats.wording import blaming, listed, shown
+from isoscope.core.errors import InvalidError
 
 SPLITS = ("train", "validation", "test")
 SUFFIX = ".jsonl.gz"

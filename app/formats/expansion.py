@@ -1,6 +1,6 @@
 """How far compressed values may unpack: what honest embeddings never reach, and what would exhaust memory or time."""
 
-from app.errors import TooLargeError
+from isoscope.core.errors import TooLargeError
 
 MAX_DECOMPRESSED_BYTES = 8 * 2**30
 MAX_RATIO = 200

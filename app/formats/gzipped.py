@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.expansion import MAX_DECOMPRESSED_BYTES, MAX_RATIO, RATIO_MATTERS_BYTES
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAGIC = b"\x1f\x8b"
 SUFFIX = ".gz"

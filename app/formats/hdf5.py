@@ -13,12 +13,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.arrays import ANNOTATION_ROWS, Array, value_text
 from app.formats.contents import Block
 from app.formats.expansion import require_honest
 from app.formats.row_file import transposed
 from app.formats.wording import shown
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_OBJECTS = 1000
 MAX_DEPTH = 32

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.errors import InvalidError
 from app.formats.span import is_nested_span, span_text
 from app.formats.table_file import Scalar, TableFile, require_columns
 from app.formats.text import lines
 from app.formats.wording import shown, storable
+from isoscope.core.errors import InvalidError
 
 
 def read_jsonl(path: Path) -> TableFile:

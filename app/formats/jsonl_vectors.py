@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Block, Part, annotation_of
 from app.formats.jsonl import objects
 from app.formats.layout import Kind, roles
@@ -16,7 +15,8 @@ from app.formats.row_file import RowFile
 from app.formats.table_file import require_columns
 from app.formats.tally import cell_text
 from app.formats.text import MAX_COLUMNS
-from app.numerals import plural
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import plural
 
 NUMBERS = frozenset({int, float, type(None)})
 """What a list of numbers may hold: null, which NaN is read as, is a number that is missing."""

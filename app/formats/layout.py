@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from app.errors import InvalidError
 from app.formats.list_cells import is_list
 from app.formats.text import Record
+from isoscope.core.errors import InvalidError
 
 MAX_ANNOTATIONS = 64
 """More columns than this are not offered as names or labels, text before numbers."""

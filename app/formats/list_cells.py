@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from app.errors import InvalidError
 from app.formats.wording import shown
+from isoscope.core.errors import InvalidError
 
 ELISION = "..."
 

@@ -7,8 +7,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.arrays import Opener, StoredArray
+from isoscope.core.errors import InvalidError
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 10_000

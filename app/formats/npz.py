@@ -11,10 +11,10 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, cast
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.arrays import StoredArray
 from app.formats.expansion import require_honest
 from app.formats.npy import read_header
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_DIRECTORY_BYTES = 2**20
 MAX_MEMBERS = 1000

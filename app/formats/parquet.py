@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.span import STARTS, TEXTS, span_text
 from app.formats.table_file import Scalar, TableFile, require_columns
 from app.formats.wording import storable
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_ROWS = 20_000_000
 MAX_ROW_GROUPS = 10_000

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_ROWS, Block, Part
 from app.formats.expansion import require_honest
 from app.formats.layout import Kind, roles
@@ -16,6 +15,7 @@ from app.formats.table_file import require_columns
 from app.formats.tally import Tally, cell_text
 from app.formats.text import MAX_COLUMNS
 from app.formats.wording import listed, shown
+from isoscope.core.errors import InvalidError
 
 MAX_BATCH_BYTES = 32 * 2**20
 WIDEST_BYTES = 8

@@ -4,10 +4,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Offer
 from app.formats.quoting import Quoting
 from app.formats.wording import listed, shown
+from isoscope.core.errors import InvalidError
 
 
 class Selection(BaseModel):

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Annotation, Block, Contents, Part, annotation_of
 from app.formats.row_file import transposed
 from app.formats.wording import blaming, listed
+from isoscope.core.errors import InvalidError
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.labels import NUMBER
 from app.formats.quoting import Quoting
 from app.formats.text import Record, lines, records, tsv_quoting
 from app.formats.wording import shown, storable
+from isoscope.core.errors import InvalidError
 
 Scalar = str | int | float
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from app.errors import InvalidError
 from app.formats.columns import Column, ColumnKind
 from app.formats.detect import TABLE_FORMATS, TEXTS_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
@@ -14,6 +13,7 @@ from app.formats.profile import Profile
 from app.formats.quoting import Quoting
 from app.formats.table_file import Scalar, TableFile, read_lines, read_text_table
 from app.formats.wording import blaming, listed, shown
+from isoscope.core.errors import InvalidError
 
 
 class DatasetDescription(BaseModel):

@@ -7,10 +7,10 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.gzipped import open_unpacked
 from app.formats.quoting import Quoting, find_quoting, quoted_records, split_quoted
+from isoscope.core.errors import InvalidError
 
 MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536

@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.errors import InvalidError
 from app.formats.annotated import Annotated
 from app.formats.array_file import ArrayFile
 from app.formats.contents import Contents
@@ -21,6 +20,7 @@ from app.formats.text import tsv_quoting
 from app.formats.word2vec import Word2VecText
 from app.formats.word2vec_binary import Word2VecBinary
 from app.formats.wording import blaming
+from isoscope.core.errors import InvalidError
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.contents import Block, Part, annotation_of
 from app.formats.row_file import RowFile
 from app.formats.text import MAX_COLUMNS
 from app.formats.word2vec import VECTORS, WORDS
 from app.formats.wording import storable
+from isoscope.core.errors import InvalidError
 
 READ_BYTES = 2**20
 MAX_HEADER_BYTES = 32

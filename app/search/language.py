@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 MAX_CHARACTERS = 4000
 """Room for the ids of 100 experiments."""

@@ -10,13 +10,13 @@ from app.context import Context
 from app.db.arriving import SEEING_ARRIVING
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, Experiment
-from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.division import Division
 from app.formats.tables import describe_pair
 from app.sandbox import run_in_sandbox
 from app.services.names import base_name, clean_name
 from app.services.room import freeing
 from app.services.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 
 
 class Upload(NamedTuple):

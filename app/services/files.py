@@ -7,7 +7,6 @@ from pathlib import Path
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingFile, FileRole, PostProcessing
-from app.errors import ConflictError, NotFoundError
 from app.formats.arrays import StoredArray
 from app.formats.detect import Format
 from app.formats.npy import read_npy
@@ -15,6 +14,7 @@ from app.formats.safetensors import TYPES
 from app.services.embeddings import get_embedding
 from app.services.runs import get_run
 from app.storage.storage import BLOCK_BYTES
+from isoscope.core.errors import ConflictError, NotFoundError
 
 TENSOR = "embeddings"
 ALIGNMENT = 8

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 
-from app.errors import InvalidError
 from app.formats.detect import EMBEDDING_FORMATS, suffixes
+from isoscope.core.errors import InvalidError
 
 MAX_NAME_CHARACTERS = 200
 NOT_IN_FILES = re.compile(r"[\W_]+")

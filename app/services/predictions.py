@@ -10,9 +10,9 @@ from app.db.models import Run, Split
 from app.db.models import RunPredictions as Stored
 from app.db.predictions import Predictions, read_predictions
 from app.db.task import TaskKind
-from app.errors import NotFoundError
 from app.figures.figure import Table
 from app.services.openings import require_opened
+from isoscope.core.errors import NotFoundError
 
 ROWS_AT_ONCE = 5000
 

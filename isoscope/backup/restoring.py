@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from app.db.migration import INSTALL_NEWER, known_revisions
 from app.db.session import require_database
-from app.errors import ConflictError
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.space import explaining_full
@@ -24,6 +23,7 @@ from isoscope.backup.databases import (
 )
 from isoscope.backup.manifest import FILES, RUNS, Manifest, find_backup, read_manifest, verify
 from isoscope.backup.sqlite import BESIDE
+from isoscope.core.errors import ConflictError
 from workers.locks import FileLocks
 
 UNFINISHED = ".restoring"

@@ -9,10 +9,10 @@ from io import BytesIO
 from pathlib import Path
 from uuid import uuid4
 
-from app.errors import IsoscopeError
-from app.numerals import size
 from app.settings import Settings
 from app.storage import Storage, open_storage
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.formatting import size
 from isoscope.finding import Finding, ok, problem, warning
 
 

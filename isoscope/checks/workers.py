@@ -10,10 +10,10 @@ from app.db.migration import MIGRATE
 from app.db.models import Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.numerals import ago, plural
 from app.services.workers import LOST_AFTER
 from app.settings import Settings
 from isoscope.checks.databases import UnusableError, reached
+from isoscope.core.formatting import ago, plural
 from isoscope.finding import Finding, ok, problem, warning
 from workers.reconcile import wanted
 from workers.slot import slot_name

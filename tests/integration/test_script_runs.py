@@ -12,7 +12,6 @@ from sqlalchemy import select
 
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
-from app.errors import ConflictError, NotFoundError
 from app.services.experiments import cancel_experiment, delete_experiment
 from app.services.runs import cancel_run
 from app.services.script_runs import (
@@ -25,6 +24,7 @@ from app.services.script_runs import (
     finish_run,
     log_steps,
 )
+from isoscope.core.errors import ConflictError, NotFoundError
 from workers.reconcile import wanted
 
 TOLD = {

@@ -3,8 +3,8 @@ import socket
 import pytest
 from pydantic import ValidationError
 
-from app.errors import InvalidError
 from app.settings import Settings, is_loopback
+from isoscope.core.errors import InvalidError
 from workers.slot import slot_name
 
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.db.encoding import EncodingConfig
 from app.db.models import Pooling
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from workers.encode.texts import Texts
 from workers.encode.vectors import room_for
 from workers.failure import out_of_memory

@@ -3,7 +3,7 @@
 import torch
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from workers.hidden_states import NOT_ONE_SEQUENCE
 from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
 

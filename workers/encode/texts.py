@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from app.db.encoding import EncodingConfig
-from app.errors import InvalidError
 from app.formats.detect import TEXTS_FORMATS
 from app.formats.labels import label_text
 from app.formats.table_file import Scalar
 from app.formats.tables import read_columns
 from app.formats.wording import shown, storable
+from isoscope.core.errors import InvalidError
 from workers.generated import LABEL, NAME
 
 NAME_CHARACTERS = 80

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import HELD_OUT_PART, Checkpoint, RunConfig, Selection
 from app.db.models import Phase
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.folder import DamagedError, RunFolder
 from workers.finetune.looking import forward

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.context import Context
 from app.dependencies import ContextDep
-from app.errors import InvalidError
 from app.figures.colouring import Colouring, choices
 from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
 from app.figures.headings import head
@@ -45,6 +44,7 @@ from app.tables.printed import MOST_DECIMALS, printed
 from app.tables.settings import settings
 from app.tables.summary import Shown
 from app.templating import templates
+from isoscope.core.errors import InvalidError
 
 router = APIRouter(prefix="/compare/runs")
 

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
 from app.formats.division import Division
 from app.parsers import parsing
 from app.problems import status_of
@@ -24,6 +23,7 @@ from app.services.datasets import (
 from app.services.proposal import propose_for
 from app.services.splits import read_division
 from app.templating import templates
+from isoscope.core.errors import InvalidError, IsoscopeError
 
 router = APIRouter(prefix="/datasets")
 

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import text
 
 from app.db import migration
-from app.errors import ConflictError
 from app.settings import Settings
 from isoscope.checks.databases import metrics_database, queue_database
+from isoscope.core.errors import ConflictError
 from isoscope.finding import Level
 from isoscope.migration import migrate
 

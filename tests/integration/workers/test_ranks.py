@@ -14,8 +14,8 @@ from safetensors.torch import load
 from app.db.models import FailureCause, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.db.study import Search
-from app.errors import InvalidError
 from app.storage import open_storage
+from isoscope.core.errors import InvalidError
 from tests.rounding import apart
 from tests.unit.workers.test_memory import config
 from tests.waiting import wait_for

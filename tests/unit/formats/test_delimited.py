@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats import delimited, row_file
 from app.formats.contents import Annotation
 from app.formats.delimited import DelimitedFile
 from app.formats.detect import Format
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.detect import ANNOTATION_FORMATS, CONVERSION, TABLE_FORMATS, Format, detect
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@ import gzip
 
 import pytest
 
-from app.errors import InvalidError, TooLargeError
 from app.formats import gzipped
 from app.formats.gzipped import is_gzipped, open_unpacked
+from isoscope.core.errors import InvalidError, TooLargeError
 
 
 @pytest.fixture

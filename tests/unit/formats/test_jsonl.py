@@ -1,7 +1,7 @@
 import pytest
 
-from app.errors import InvalidError
 from app.formats.jsonl import read_jsonl
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.quoting import Quoting
 from app.formats.table_file import read_text_table
 from app.formats.text import records, tsv_quoting
+from isoscope.core.errors import InvalidError
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from tests.tiny import make_tokenizer, tiny_configs
 from workers.finetune.model import load_model
 from workers.finetune.tasks import TASKS

@@ -7,7 +7,7 @@ from transformers import AutoModelForSequenceClassification, Trainer, TrainerCal
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from tests.architectures import ARCHITECTURES
 from tests.unit.workers.batches import make_rows, stack
 from workers.finetune.penalties import make_penalties

@@ -15,7 +15,7 @@ from transformers.utils.generic import ModelOutput
 from app.db.predictions import Predictions
 from app.db.task import Metric
 from app.db.trivial import Trivial, empty_answer
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
