@@ -15,13 +15,13 @@ from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.rows import open_embedding
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import restore
 from isotropy.rows import finite_rows
 from workers.embeddings import fail, files_of, waiting
 from workers.files import fetch, keeping
 from workers.generated import ARRAY, GROUP, LABEL, NAME, jsonl_file, npy_file
-from workers.points import open_embedding
 from workers.sessions import job_sessions
 
 ANNOTATIONS = "annotations.jsonl"

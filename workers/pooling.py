@@ -5,7 +5,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.db.models import Pooling
-from workers.hidden_states import hidden_states_of, looking_at
+from isoscope.hidden_states import hidden_states_of, looking_at
 
 
 def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from app.archive.records import Id, Moment, Name, Reason, Record, Sha256
 from app.db.models import ChoiceKind
-from app.db.task import Metric
 from app.numbers import Count, Number
 from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric
 
 MOST_OPENINGS = 10_000
 

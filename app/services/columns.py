@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from app.db.task import TaskKind
 from app.formats.columns import Column, ColumnKind
 from app.formats.labels import MAX_LABELS, NUMBER
 from app.formats.span import EXAMPLE
 from app.formats.wording import listed, shown
 from isoscope.core.errors import InvalidError
+from isoscope.core.task import TaskKind
 
 
 def check_columns(

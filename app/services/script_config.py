@@ -8,12 +8,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
-from app.db.task import METRICS, Metric, TaskKind
 from app.figures.setting import UNKNOWN, cell
 from app.services.names import MAX_NAME_CHARACTERS, one_line
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count
 from isoscope.core.number_limits import bounded
+from isoscope.core.task import METRICS, Metric, TaskKind
 
 MAX_SETTINGS = 100
 MAX_FIELDS = MAX_SETTINGS + 1

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.settings import Settings, is_loopback
+from app.slot import slot_name
 from isoscope.core.errors import InvalidError
-from workers.slot import slot_name
 
 
 def test_off_loopback_a_secret_is_required():

@@ -4,7 +4,7 @@ import torch
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from isoscope.core.errors import InvalidError
-from workers.hidden_states import NOT_ONE_SEQUENCE
+from isoscope.hidden_states import NOT_ONE_SEQUENCE
 from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
 
 # On top of the last layer, whose states do not depend on it; many checkpoints lack it.

@@ -6,11 +6,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.db.config import RunConfig
+from isoscope.hidden_states import depth, width
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.points import union_of_layers
 from isotropy.score import Score
 from isotropy.spectrum import Moments, shrink
-from workers.hidden_states import depth, width
 
 
 def rows_at_once(config: RunConfig) -> int:

@@ -16,6 +16,7 @@ from app.db.models import Dataset
 from app.db.penalty import Regularizer
 from app.formats.span import read_span
 from app.settings import Settings
+from isoscope.hidden_states import depth, looking_at, width
 from workers.device import device_name
 from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.data import load_columns
@@ -33,7 +34,6 @@ from workers.finetune.tasks import TASKS
 from workers.finetune.timing import StepClock, seconds_of
 from workers.finetune.together import sharing_cores
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
-from workers.hidden_states import depth, looking_at, width
 from workers.models import find_source, longest_input
 
 ROWS_SHOWN = 8

@@ -9,11 +9,11 @@ from io import BytesIO
 from pathlib import Path
 from uuid import uuid4
 
+from app.operations.finding import Finding, ok, problem, warning
 from app.settings import Settings
 from app.storage import Storage, open_storage
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.formatting import size
-from isoscope.finding import Finding, ok, problem, warning
 
 
 def folders(settings: Settings) -> Iterator[Finding]:
