@@ -38,6 +38,13 @@ def looking_at(model: PreTrainedModel) -> Iterator[None]:
         model.train(training)
 
 
+def mean_of_tokens(states: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return the mean [batch, d] of each text's tokens [batch, tokens, d] that are not padding."""
+    real = attention_mask.bool().unsqueeze(-1)
+    # Not multiplied by the mask: what a model makes of padding may be NaN.
+    return states.masked_fill(~real, 0).sum(dim=1) / real.sum(dim=1)
+
+
 def hidden_states_of(outputs: ModelOutput) -> Sequence[Tensor]:
     """Return 1 + L tensors [batch, tokens, d], the embedding layer first."""
     states: Sequence[Tensor] | None = outputs.get("hidden_states")

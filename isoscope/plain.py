@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.services.names import one_line
+from isoscope.core.formatting import one_line
 from isoscope.core.number_limits import GREATEST, GREATEST_WHOLE, LEAST
 
 LONGEST_WORD = 64

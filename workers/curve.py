@@ -8,10 +8,10 @@ from app.db.models import Embedding, ResultStatus, ZetaCurve
 from app.queue import Job
 from app.settings import Settings
 from isoscope.core.errors import InvalidError
-from isoscope.rows import open_embedding
 from isotropy.cloud import read_cloud
 from workers.failure import record
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 from workers.zeta import zeta_lines
 
 

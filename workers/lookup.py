@@ -16,13 +16,14 @@ from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
 from isoscope.core.errors import ConflictError, InvalidError
-from isoscope.rows import draw_rows, open_embedding, values_of
+from isoscope.rows import draw_rows, values_of
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows
 from workers.failure import record
 from workers.neighbours import REPORT_METHOD, K, directions, report_parameters
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 
 
 def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:

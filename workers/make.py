@@ -15,7 +15,6 @@ from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
-from isoscope.rows import open_embedding
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import restore
 from isotropy.rows import finite_rows
@@ -23,6 +22,7 @@ from workers.embeddings import fail, files_of, waiting
 from workers.files import fetch, keeping
 from workers.generated import ARRAY, GROUP, LABEL, NAME, jsonl_file, npy_file
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 
 ANNOTATIONS = "annotations.jsonl"
 

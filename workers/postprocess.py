@@ -21,7 +21,7 @@ from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError
-from isoscope.rows import draw_rows, open_embedding, values_of
+from isoscope.rows import draw_rows, values_of
 from isotropy.cloud import read_cloud
 from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows
@@ -35,6 +35,7 @@ from workers.files import keeping
 from workers.found import columns_of
 from workers.neighbours import K, first_named, named_neighbours
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 
 FRACTION = 0.5
 MOMENTS = (

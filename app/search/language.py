@@ -65,12 +65,6 @@ def read(q: str) -> list[Term]:
     return terms
 
 
-def quoted(text: str) -> str:
-    """A value such that the search reads it as it is."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 @cache
 def _parser() -> Lark:
     return Lark(GRAMMAR, parser="lalr")

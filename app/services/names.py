@@ -6,6 +6,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 
 from app.formats.detect import EMBEDDING_FORMATS, suffixes
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import one_line
 
 MAX_NAME_CHARACTERS = 200
 NOT_IN_FILES = re.compile(r"[\W_]+")
@@ -49,8 +50,3 @@ def file_stem(name: str) -> str:
     What the name of an uploaded file ended in is left out wherever it stands.
     """
     return re.sub(r"[^\w.]+", "-", FILE_SUFFIX.sub("", name)).strip("-.").lower() or "embedding"
-
-
-def one_line(text: str) -> str:
-    """A text without what cannot be printed, its words one blank apart."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -16,10 +16,9 @@ from app.db.stated import Stated
 from app.db.types import utcnow
 from app.figures.sweep import Sweep
 from app.services.experiments import get_experiment
-from app.services.names import one_line
 from app.settings import Settings
 from isoscope.core.errors import ConflictError
-from isoscope.core.formatting import plural
+from isoscope.core.formatting import one_line, plural
 
 LOCK = "openings"
 LOCAL_USER, ADMINISTRATOR = "local user", "administrator"

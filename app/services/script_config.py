@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
 from app.figures.setting import UNKNOWN, cell
-from app.services.names import MAX_NAME_CHARACTERS, one_line
+from app.services.names import MAX_NAME_CHARACTERS
 from isoscope.core.errors import InvalidError, TooLargeError
-from isoscope.core.formatting import count
+from isoscope.core.formatting import count, one_line
 from isoscope.core.number_limits import bounded
 from isoscope.core.task import METRICS, Metric, TaskKind
 

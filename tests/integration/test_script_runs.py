@@ -24,8 +24,8 @@ from app.services.script_runs import (
     finish_run,
     log_steps,
 )
+from app.wanted import wanted
 from isoscope.core.errors import ConflictError, NotFoundError
-from workers.reconcile import wanted
 
 TOLD = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",

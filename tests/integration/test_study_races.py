@@ -14,8 +14,9 @@ from app.db.study import Search
 from app.queue import Job, JobKind
 from app.services.experiments import cancel_experiment, delete_experiment
 from app.services.pausing import pause_all, pause_experiment
+from app.wanted import wanted
 from isoscope.core.errors import ConflictError
-from workers.reconcile import advance_searches, reconcile, wanted
+from workers.reconcile import advance_searches, reconcile
 from workers.search.asking import advance
 
 WORKERS = 4

@@ -11,9 +11,8 @@ from app.db.models import Phase, Step
 from isoscope.hidden_states import hidden_states_of, looking_at, width
 from isoscope.layer_measures import LayerMeasures
 from workers.failure import NotFiniteError
-from workers.finetune.layers import rows_at_once
 from workers.finetune.progress import Progress
-from workers.finetune.rows import Rows
+from workers.finetune.rows import Rows, rows_at_once
 from workers.finetune.tally import Tally
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoscope.hidden_states import depth, width
-from isoscope.layer_measures import ByLayer, moment_scores
+from isoscope.layer_measures import ByLayer, empty_moments, moment_scores
 from isotropy.activation import activation_profile
 from isotropy.clusters import silhouette
 from isotropy.cosine import CosineMoments
@@ -19,7 +19,6 @@ from isotropy.neighbours import distinct_rows, nearest_neighbours
 from isotropy.score import Score
 from isotropy.topology import barcode, persistent_entropy
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
-from workers.finetune.layers import empty_moments
 from workers.finetune.rows import Rows
 from workers.pooling import pool, sentence_pooling
 

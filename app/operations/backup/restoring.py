@@ -21,10 +21,10 @@ from app.operations.backup.databases import (
 from app.operations.backup.manifest import FILES, RUNS, Manifest, find_backup, read_manifest, verify
 from app.operations.backup.sqlite import BESIDE
 from app.settings import Settings
+from app.slot import FileLocks
 from app.storage import open_storage
 from app.storage.space import explaining_full
 from isoscope.core.errors import ConflictError
-from workers.locks import FileLocks
 
 UNFINISHED = ".restoring"
 

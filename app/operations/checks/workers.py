@@ -15,8 +15,8 @@ from app.operations.finding import Finding, ok, problem, warning
 from app.services.workers import LOST_AFTER
 from app.settings import Settings
 from app.slot import slot_name
+from app.wanted import wanted
 from isoscope.core.formatting import ago, plural
-from workers.reconcile import wanted
 
 START = "Start one: python -m workers (isoscope serve starts its own)."
 AGAIN = "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."

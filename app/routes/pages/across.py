@@ -20,7 +20,6 @@ from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.run_table import RunQueryDep, encoded, read_table
 from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
 from app.routes.sweep_query import SweepDep
-from app.search.language import quoted
 from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.across_figures import (
     cautions,
@@ -45,6 +44,7 @@ from app.tables.settings import settings
 from app.tables.summary import Shown
 from app.templating import templates
 from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import quoted
 
 router = APIRouter(prefix="/compare/runs")
 
