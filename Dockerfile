@@ -1,18 +1,19 @@
 # Two images: `--target web` serves pages and has no torch, `--target worker` computes.
-# Isoscope runs from its folder; the virtual environment beside it holds what it depends on.
+# Isoscope runs from its folder; the virtual environment beside it holds what it depends on, and knows the folder.
 
 FROM python:3.11-slim-trixie AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-WORKDIR /build
+WORKDIR /srv/isoscope
 RUN python -m venv --without-pip /venv
 # Only what names the dependencies, so that a change of code installs nothing anew.
 COPY pyproject.toml requirements.lock README.md LICENSE ./
-RUN pip --python /venv/bin/python install -c requirements.lock ".[s3]"
+COPY isoscope/pyproject.toml isoscope/build.py isoscope/
+RUN pip --python /venv/bin/python install -c requirements.lock -e ./isoscope -e ".[s3]"
 
 FROM build AS build-worker
 # Torch from PyPI brings CUDA, some gigabytes; compose.cpu.yml names the index of the small ones.
 ARG PIP_EXTRA_INDEX_URL
-RUN pip --python /venv/bin/python install -c requirements.lock ".[s3,worker]"
+RUN pip --python /venv/bin/python install -c requirements.lock -e ./isoscope -e ".[s3,worker]"
 
 FROM python:3.11-slim-trixie AS code
 WORKDIR /srv/isoscope

@@ -92,12 +92,12 @@ $(BIN)/python:
 	@echo "== Creating the virtual environment $(VENV) with $$("$(PYTHON)" --version)"
 	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(VENV)/.run: pyproject.toml requirements.lock | $(BIN)/python
+$(VENV)/.run: pyproject.toml isoscope/pyproject.toml requirements.lock | $(BIN)/python
 	@echo "== Installing Isoscope and its worker into $(VENV): minutes the first time"
-	@$(BIN)/python -m pip install --disable-pip-version-check -e ".[worker]" -c requirements.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check -e ./isoscope -e ".[worker]" -c requirements.lock
 	@touch $@
 
-$(VENV)/.test: pyproject.toml requirements.lock | $(BIN)/python
+$(VENV)/.test: pyproject.toml isoscope/pyproject.toml requirements.lock | $(BIN)/python
 	@echo "== Installing Isoscope, its worker and the test tools into $(VENV): minutes the first time"
-	@$(BIN)/python -m pip install --disable-pip-version-check -e ".[worker,test]" -c requirements.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check -e ./isoscope -e ".[worker,test]" -c requirements.lock
 	@touch $(VENV)/.run $@

@@ -11,8 +11,10 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
 
+from app.installation import FILES
+
 TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
-FOLDER = Path(__file__).parents[1] / "frontend" / "static"
+FOLDER = FILES / "frontend" / "static"
 
 
 class HeldFiles(StaticFiles):

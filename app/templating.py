@@ -4,7 +4,6 @@ import re
 from datetime import datetime
 from functools import cache
 from hashlib import blake2b
-from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -16,6 +15,7 @@ from app.db.types import utcnow
 from app.figures.headings import heading
 from app.figures.palette import of_lambda
 from app.help import ENCODING, UPLOADS
+from app.installation import FILES
 from app.regularizers import added_words, coordinates
 from app.services.names import file_name
 from app.services.positions import described
@@ -26,7 +26,7 @@ from isotropy.catalog import MEASURES, METHODS
 # A symbol has a subscript, S_X or CC_i; a name such as answer_start has none.
 SUBSCRIPT = re.compile(r"(?<![a-z0-9]{2})(?<!_)_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
 SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
-FRONTEND = Path(__file__).parents[1] / "frontend"
+FRONTEND = FILES / "frontend"
 
 
 @cache

@@ -14,18 +14,19 @@ from app.formats.proposal import doubtful, excluded, propose
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
+from isoscope.cli.printing import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows, write
 from isoscope.core.errors import InvalidError
-from isoscope.findings import finding_lines
-from isoscope.measures import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows
-from isoscope.output import write
 from isoscope.rows import require_measurable, values_of
 from isotropy import findings
 from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
 
+LISTED = 10
+"""Rows of a finding that are named."""
 
-def score(given: Namespace) -> int:
+
+def print_score(given: Namespace) -> int:
     """Print the measures of the files that were named, as a table or as JSON."""
     matrix = _open(given)
     with tqdm(total=matrix.n, desc="reading", unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
@@ -98,7 +99,7 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Seque
     if (independent := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
         yield independent
     for finding in wrong:
-        yield from finding_lines(finding)
+        yield from _lines(finding)
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"
     yield EXPLAINED
     yield from by_group(
@@ -109,3 +110,25 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Seque
 def _offered(matrix: Matrix) -> str:
     names = [each.name for each in matrix.contents.annotations if each.n_distinct <= MAX_DISTINCT]
     return f"none; for silhouettes choose a column by --labels: {listed(names)}" if names else "none"
+
+
+def _lines(finding: findings.Finding) -> Iterator[str]:
+    """Yield what was found, the rows, what a measure would be without them, and the advice."""
+    yield f"{finding.severity.value}: {finding.title}: {_rows(finding)}."
+    effect = finding.effect
+    name = MEASURES[effect.measure].name
+    yield f"  Without: {name} is {_told(effect.after.value, effect.after.se)}, now {_told(effect.before.value, None)}."
+    yield f"  {finding.evidence} {finding.advice}"
+
+
+def _rows(finding: findings.Finding) -> str:
+    names = finding.names or [""] * len(finding.rows)
+    each = [f"{row} ({name})" if name else f"{row}" for row, name in zip(finding.rows, names, strict=True)][:LISTED]
+    more = finding.row_count - len(each)
+    return f"{'row' if finding.row_count == 1 else 'rows'} {', '.join(each)}" + (f" and {more:,} more" if more else "")
+
+
+def _told(value: float | None, se: float | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.3g}" + ("" if se is None else f" ± {se:.2g}")

@@ -50,7 +50,8 @@ def try_python(version: str) -> Tried:
         if _run(python, "-m", "venv", folder):
             return Tried(version, "no virtual environment could be made", False)
         has_worker = _has_small_torch(own)
-        wanted = ["-e", ".[worker,test]"] if has_worker else ["-e", ".", *WEB_TESTS]
+        server = ["-e", ".[worker,test]"] if has_worker else ["-e", ".", *WEB_TESTS]
+        wanted = ["-e", "./isoscope", *server]
         if _run(own, "-m", "pip", "install", "--quiet", *wanted, "-c", "requirements.lock"):
             return Tried(version, "requirements.lock could not be installed", False)
         what = "with its worker" if has_worker else "the web process alone, as there is no torch for the CPU here"

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from alembic.config import Config
@@ -14,12 +13,13 @@ from sqlalchemy import Connection, Engine, insert
 from alembic import command
 from app.db.models import Dataset, DatasetOrigin
 from app.db.session import create_database_engine, hold, shown
+from app.installation import FILES
 from isoscope.core.errors import ConflictError
 
 # That it looks at a database, and at which kind, is no news.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 
-ALEMBIC_INI = Path(__file__).parents[2] / "alembic.ini"
+SCRIPTS = FILES / "alembic"
 MIGRATE = "Run: isoscope migrate"
 INSTALL_NEWER = "Install the version of Isoscope that made it, or a newer one."
 
@@ -122,6 +122,7 @@ def known_revisions() -> list[str]:
 
 
 def _config(**attributes: object) -> Config:
-    config = Config(ALEMBIC_INI)
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
     config.attributes.update(attributes)
     return config

@@ -7,14 +7,10 @@ from collections.abc import Callable, Iterator
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
-from app.operations.checks.access import access, port
-from app.operations.checks.databases import metrics_database, queue_database
-from app.operations.checks.devices import devices
-from app.operations.checks.folders import folders, storage
-from app.operations.checks.models import models
-from app.operations.checks.settings import accepted, refused
-from app.operations.checks.workers import own_worker, workers
-from app.operations.finding import Finding, Level
+from app.operations.checks import Finding, Level
+from app.operations.checks.access import accepted, access, port, refused
+from app.operations.checks.databases import metrics_database, own_worker, queue_database, workers
+from app.operations.checks.machine import devices, folders, models, storage
 from app.settings import Settings
 
 Check = Callable[[Settings], Iterator[Finding]]

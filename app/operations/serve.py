@@ -90,9 +90,10 @@ def serve(settings: Settings) -> int:
 
 def keep_alive(settings: Settings, stop: Event) -> None:
     """Look after a web process and a worker until asked to stop, and end both."""
+    python = [sys.executable, "-P"]  # or a folder called app, where this was started, would be taken for ours
     children = [
-        Child("web", [sys.executable, "-m", "app", FLAG]),
-        Child("worker", [sys.executable, "-m", "workers", "--device", settings.device, FLAG]),
+        Child("web", [*python, "-m", "app", FLAG]),
+        Child("worker", [*python, "-m", "workers", "--device", settings.device, FLAG]),
     ]
     announced = False
     while not stop.wait(LOOK_EVERY_SECONDS):

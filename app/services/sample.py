@@ -1,17 +1,16 @@
 """The sample experiment, so that the first page ever opened shows real work arriving."""
 
-from pathlib import Path
-
 from sqlalchemy import exists, select
 
 from app.bundled import BUNDLED
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, Embedding, Experiment
+from app.installation import FILES
 from app.services.datasets import create_dataset
 from app.services.experiments import create_experiment
 from app.services.sweeps import SweepRequest
 
-FOLDER = Path(__file__).parents[2] / "samples" / "agreement"
+FOLDER = FILES / "samples" / "agreement"
 NAME = "Subject-verb agreement (synthetic)"
 
 

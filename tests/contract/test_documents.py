@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from app.templating import FRONTEND
-from isoscope.__main__ import _parser
+from isoscope.cli import parser_of
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,7 +75,8 @@ def test_every_command_of_the_tutorial_is_one():
     commands = [line for line in TUTORIAL.splitlines() if line.startswith("isoscope ")]
     assert len(commands) >= 6
     for command in commands:
-        _parser().parse_args(shlex.split(command)[1:])
+        words = shlex.split(command)[1:]
+        parser_of(words[:1]).parse_args(words)
 
 
 def test_every_make_target_that_documents_name_exists():

@@ -96,7 +96,8 @@ def test_the_environment_lies_below_the_code_and_holds_none_of_it(stage):
     assert copied[-1] == "code"
     assert [one.argument for one in STAGES[stage] if one.name == "COPY"][-1].endswith("/srv/isoscope /srv/isoscope")
     sources = {word for one in STAGES[copied[0]] if one.name == "COPY" for word in one.argument.split()[:-1]}
-    assert sources == {"pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
+    described = {"pyproject.toml", "requirements.lock", "README.md", "LICENSE"}
+    assert sources == described | {"isoscope/pyproject.toml", "isoscope/build.py"}
 
 
 @pytest.mark.parametrize("stage", ["web", "worker"])

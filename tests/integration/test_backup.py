@@ -17,7 +17,7 @@ from sqlalchemy import select
 from app.db.models import Embedding, Run, RunStatus
 from app.main import create_context
 from app.settings import Settings
-from isoscope.__main__ import main
+from isoscope.cli import main
 from tests.ports import free_port
 from tests.run_rows import add_experiment, run_row
 from tests.uploads.good import npy

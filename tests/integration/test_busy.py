@@ -9,9 +9,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from app.parsers import Parsers
 from app.services import datasets
-from isoscope.client import Isoscope
+from isoscope.client import Isoscope, connection
 from isoscope.core.errors import BusyError
-from isoscope.remote import connection
 
 LOCKED = OperationalError("update", {}, sqlite3.OperationalError("database is locked"))
 CROWDED = PoolTimeoutError("QueuePool limit of size 5 overflow 10 reached")

@@ -9,7 +9,7 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
-from isoscope.__main__ import main
+from isoscope.cli import main
 from isoscope.client import Isoscope
 from tests.archives import finish_imports
 from tests.ports import free_port

@@ -12,7 +12,7 @@ from app.db.models import Run, RunPredictions, RunStatus, Split, Step
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.trivial import learning_of
 from app.services.script_predictions import MAX_ROWS
-from isoscope.__main__ import main
+from isoscope.cli import main
 from isoscope.client import Isoscope
 from tests.archives import add_experiment as add_archived
 from tests.archives import exported, members, packed, sent

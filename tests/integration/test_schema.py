@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from app.db.migration import downgrade, known_revisions
-from isoscope.__main__ import main
+from isoscope.cli import main
 from tests.ports import free_port
 
 NEWEST, FORMER = known_revisions()[:2]

@@ -10,7 +10,7 @@ import pytest
 from IsoScore import IsoScore
 from sklearn.metrics import silhouette_score
 
-from isoscope.__main__ import main
+from isoscope.cli import main
 from isotropy.catalog import GROUPS, MEASURES
 
 
@@ -198,10 +198,7 @@ def test_a_package_that_is_missing_is_named(score, npy, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     printed, code = score(npy)
     assert code == 1
-    assert (
-        printed.err
-        == "Measuring needs tqdm, which is not installed: pip install -e '.[worker]' in Isoscope's folder.\n"
-    )
+    assert printed.err == "Measuring needs tqdm, which is not installed: pip install 'isoscope[files,torch]'\n"
 
 
 def test_an_interrupt_is_no_traceback(score, npy, monkeypatch):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from isoscope.__main__ import main
+from isoscope.cli import main
 from isoscope.client import Isoscope, RefusedError
 from tests.sealed import add_predictions, add_sealed, run_ids
 from tests.serving import served

@@ -72,8 +72,10 @@ class Image:
                 name: self._moved(value).replace("$PATH", self._environment["PATH"]) for name, value in values.items()
             }
         elif step.name == "COPY" and not step.argument.startswith("--from="):
-            *sources, _ = step.argument.split()
-            subprocess.run(["cp", "-R", *sources, self._workdir], cwd=self._context, check=True)
+            *sources, target = step.argument.split()
+            folder = self._workdir / target
+            folder.mkdir(exist_ok=True)
+            subprocess.run(["cp", "-R", *sources, folder], cwd=self._context, check=True)
         elif step.name == "RUN" and not step.argument.startswith(MAKES_THE_USER):
             words = [self._moved(word) for word in shlex.split(step.argument)]
             subprocess.run(words, cwd=self._workdir, env=self._environment, check=True)

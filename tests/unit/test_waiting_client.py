@@ -2,10 +2,10 @@
 
 import pytest
 
+from isoscope.client import training as experiments
+from isoscope.client.connection import RefusedError
+from isoscope.client.training import Experiments
 from isoscope.core.errors import InvalidError, UnavailableError
-from isoscope.remote import experiments
-from isoscope.remote.connection import RefusedError
-from isoscope.remote.experiments import Experiments
 
 
 def row(status, *runs):

@@ -1,7 +1,8 @@
-"""Both databases of a dashboard, each by its engine's own means."""
+"""Both databases of a dashboard, each by its engine's own means: SQLite's online backup, PostgreSQL's programs."""
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +11,12 @@ from sqlalchemy import Connection, Engine, Inspector, inspect, make_url, text
 from app.db.session import create_database_engine
 from app.operations.backup import postgresql
 from app.operations.backup.manifest import Engine as EngineName
-from app.operations.backup.sqlite import copy_database
 from app.queue import ENGINE_SCHEMA
 from app.settings import Settings
+from isoscope.core.errors import InvalidError
 
+BESIDE = ("", "-wal", "-shm")
+"""The files of a SQLite database, by what follows its name."""
 ASIDE = "_before_restore"
 
 
@@ -50,6 +53,23 @@ class Database(NamedTuple):
         copy_database(self.file, target)
         with _connected(self._replace(url=f"sqlite:///{target}")) as engine, engine.connect() as connection:
             yield target, connection
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database as it is at one moment, by SQLite's online backup; writers do not wait.
+
+    Raises:
+        InvalidError: the copy does not pass SQLite's own check.
+
+    """
+    with closing(sqlite3.connect(source)) as living, closing(sqlite3.connect(target)) as copy:
+        living.backup(copy)
+        # One file, without a log of its own beside it.
+        copy.execute("PRAGMA journal_mode = DELETE")
+        found = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        target.unlink()
+        raise InvalidError(f"{source} is damaged: {found}. Restore an earlier backup, or see SQLite's .recover.")
 
 
 def databases_of(settings: Settings) -> list[Database]:

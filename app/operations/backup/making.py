@@ -18,13 +18,15 @@ from app.db.models import StoredFile
 from app.db.session import require_database
 from app.operations.backup.databases import Database, databases_of, require_programs
 from app.operations.backup.manifest import FILES, MANIFEST, RUNS, Entry, Manifest, entry_of, find_backup
-from app.operations.backup.run_folders import copy_run_folders
+from app.run_files import LOG, finished_checkpoints
 from app.settings import Settings
 from app.storage import Storage, open_storage
 from app.storage.space import explaining_full
 from app.storage.storage import BLOCK_BYTES
 from isoscope.core.errors import ConflictError, NotFoundError
 
+TRIES = 10
+"""To copy the folder of a run that trains meanwhile."""
 NAME = "%Y-%m-%dT%H-%M-%S.%fZ"
 
 
@@ -143,3 +145,40 @@ def _copy(source: Path, target: Path) -> tuple[int, str]:
             size_bytes += len(block)
             writing.write(block)
     return size_bytes, digest.hexdigest()
+
+
+def copy_run_folders(source: Path, target: Path) -> list[str]:
+    """Copy what a run needs to go on: its checkpoints that count, the best weights, its log.
+
+    Returns the names of the folders that changed under every try; their runs start afresh where there is no copy.
+    """
+    target.mkdir(parents=True)
+    return [
+        folder.name
+        for folder in sorted(source.iterdir())
+        if folder.is_dir() and not any(_copied(folder, target / folder.name) for _ in range(TRIES))
+    ]
+
+
+def _copied(folder: Path, target: Path) -> bool:
+    """Whether the copy is of one state: a checkpoint is complete before an older one and its best weights go."""
+    shutil.rmtree(target, ignore_errors=True)
+    before = finished_checkpoints(folder)
+    try:
+        target.mkdir()
+        for checkpoint in before:
+            shutil.copytree(checkpoint, target / checkpoint.name)
+        for path in (*folder.glob("best-*.safetensors"), folder / LOG):
+            if path.is_file():
+                shutil.copy2(path, target / path.name)
+    except (FileNotFoundError, shutil.Error):
+        return _gone(folder, target)
+    if finished_checkpoints(folder) == before:
+        return True
+    return _gone(folder, target)
+
+
+def _gone(folder: Path, target: Path) -> bool:
+    """Forget a copy that is no good; whether there is nothing to copy any more."""
+    shutil.rmtree(target, ignore_errors=True)
+    return not folder.exists()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from app.db.migration import INSTALL_NEWER, known_revisions
 from app.db.session import require_database
 from app.operations.backup.databases import (
+    BESIDE,
     Database,
     databases_of,
     load,
@@ -19,7 +20,6 @@ from app.operations.backup.databases import (
     tables_in,
 )
 from app.operations.backup.manifest import FILES, RUNS, Manifest, find_backup, read_manifest, verify
-from app.operations.backup.sqlite import BESIDE
 from app.settings import Settings
 from app.slot import FileLocks
 from app.storage import open_storage

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import text
 
 from app.db import migration
+from app.operations.checks import Level
 from app.operations.checks.databases import metrics_database, queue_database
-from app.operations.finding import Level
 from app.operations.migrate import migrate
 from app.settings import Settings
 from isoscope.core.errors import ConflictError
@@ -27,9 +27,8 @@ def test_migrated_databases_are_fine(context):
 
 
 def test_an_old_revision_is_a_problem_that_migrate_mends(context, tmp_path, monkeypatch):
-    shutil.copytree(migration.ALEMBIC_INI.parent / "alembic", tmp_path / "alembic")
-    shutil.copy(migration.ALEMBIC_INI, tmp_path)
-    monkeypatch.setattr(migration, "ALEMBIC_INI", tmp_path / "alembic.ini")
+    shutil.copytree(migration.SCRIPTS, tmp_path / "alembic")
+    monkeypatch.setattr(migration, "SCRIPTS", tmp_path / "alembic")
     head = migration.known_revisions()[0]
     (tmp_path / "alembic" / "versions" / "next.py").write_text(f"revision, down_revision = 'next', '{head}'")
     [finding] = metrics_database(context.settings)

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from app import bundled
-from app.operations.checks import devices as devices_module
+from app.operations.checks import Level
+from app.operations.checks import machine as devices_module
 from app.operations.checks.access import access, port
-from app.operations.checks.devices import devices
-from app.operations.checks.folders import folders, storage
-from app.operations.checks.models import models
-from app.operations.finding import Level
+from app.operations.checks.machine import devices, folders, models, storage
 from app.settings import Settings
 from tests.ports import free_port
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.operations.checks.folders import storage
-from app.operations.finding import Level
+from app.operations.checks import Level
+from app.operations.checks.machine import storage
 from app.settings import Settings
 from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server

@@ -4,8 +4,8 @@ import pytest
 
 from app.db.models import Embedding, EmbeddingFile, StoredFile, Worker
 from app.db.types import utcnow
-from app.operations.checks.workers import own_worker, workers
-from app.operations.finding import Level
+from app.operations.checks import Level
+from app.operations.checks.databases import own_worker, workers
 from app.settings import Settings
 from app.slot import slot_name
 

@@ -1,4 +1,4 @@
-"""Requests to a dashboard, whose refusals are exceptions that say its sentence."""
+"""Ask a dashboard: typed requests, whose refusals are exceptions that say its sentence."""
 
 import random
 import time
@@ -72,14 +72,40 @@ class Connection:
         """
         return self._read(self._send(method, path, **arguments))
 
+    def get(self, *path: Known | int, **query: Any) -> Row:
+        """Return the document at a path, given in parts as ``path_of`` takes them."""
+        document: Row = self.ask("GET", path_of(*path), params=query)
+        return document
+
+    def get_list(self, *path: Known | int, **query: Any) -> list[Any]:
+        """Return the list at a path, all of it."""
+        rows: list[Any] = self.ask("GET", path_of(*path), params=query)
+        return rows
+
+    def post(self, *path: Known | int, **body: Any) -> Row:
+        """Send a body, as ``json`` or as ``data`` of a form, and return the answer."""
+        document: Row = self.ask("POST", path_of(*path), **body)
+        return document
+
+    def put(self, *path: Known | int, **body: Any) -> Row:
+        """Set what is at a path, and return it."""
+        document: Row = self.ask("PUT", path_of(*path), **body)
+        return document
+
+    def delete(self, *path: Known | int) -> Row:
+        """Delete what is at a path, and return what the server says of it: mostly nothing."""
+        said: Row = self.ask("DELETE", path_of(*path)) or {}
+        return said
+
     def send_files(
         self, path: str, files: Files, fields: Mapping[str, str | None], progress: Progress | None = None
-    ) -> Any:
-        """Return the JSON of the answer to a form with files, which are read while they travel."""
+    ) -> Row:
+        """Return the answer to a form with files, which are read while they travel."""
         given = {name: value for name, value in fields.items() if value is not None}
         with ExitStack() as opened:
             parts = [(name, (Path(file).name, opened.enter_context(_open(file, progress)))) for name, file in files]
-            return self.ask("POST", path, files=parts, data=given)
+            answer: Row = self.ask("POST", path, files=parts, data=given)
+        return answer
 
     def download(self, path: str, target: str | Path, **arguments: Any) -> Path:
         """Write the file at a path of the server to ``target``, whole or not at all, and return where it is."""

@@ -1,4 +1,4 @@
-"""Sweeps and their experiments over the API."""
+"""Sweeps, their experiments, experiments as files, and the queue over the API."""
 
 import sys
 import time
@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
 from isoscope.address import LATER
+from isoscope.client.connection import Connection, Known, Progress, RefusedError, Row, path_of
+from isoscope.client.data import Datasets
 from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
-from isoscope.remote.connection import Known, RefusedError, Row, path_of
-from isoscope.remote.datasets import Datasets
 
 MOVING = ("queued", "running", "streaming")
 """States of a run that are going to change by themselves; a paused one waits for a person."""
 LOOK_EVERY_SECONDS = 5.0
 DRY_RUN_SECONDS = 1.0
+IMPORTING = ("queued", "running", "removing")
+IMPORT_SECONDS = 1.0
 PATIENCE_SECONDS = 600.0
 """So long a server that was there may be away while its experiment is waited for: it is started anew."""
 
@@ -36,8 +37,7 @@ class Experiments(Datasets):
         'queued'
         """
         settings = self.settings_of(request, dataset)
-        answer: Row = self.ask("POST", "/api/studies" if "search" in settings else "/api/experiments", json=settings)
-        return answer
+        return self.post("studies" if "search" in settings else "experiments", json=settings)
 
     def dry_run(self, request: Request, *, dataset: str | None = None, wait: bool = True) -> Row:
         """Return how many runs a sweep would be and what it would take; nothing is launched.
@@ -48,10 +48,10 @@ class Experiments(Datasets):
         512.0
         """
         settings = self.settings_of(request, dataset)
-        answer: Row = self.ask("POST", "/api/dry-runs", json=settings)
+        answer = self.post("dry-runs", json=settings)
         if not wait or answer["estimate"] is not None:
             return answer
-        if not self.ask("GET", "/api/health")["workers_alive"]:
+        if not self.get("health")["workers_alive"]:
             raise UnavailableError("No worker is alive to try the sweep. Start one, or ask without wait.")
         while (tried := self._patiently(self.dry_run_results, answer["dry_run"]))["status"] != "ready":
             if tried["status"] == "failed":
@@ -61,17 +61,15 @@ class Experiments(Datasets):
 
     def dry_run_results(self, dry_run: Known) -> Row:
         """Return a dry run with the rows as the model reads them, its first loss and the times of its steps."""
-        answer: Row = self.ask("GET", path_of("dry-runs", dry_run))
-        return answer
+        return self.get("dry-runs", dry_run)
 
     def delete_dry_run(self, dry_run: Known) -> None:
         """Delete a dry run, so that the next one tries anew."""
-        self.ask("DELETE", path_of("dry-runs", dry_run))
+        self.delete("dry-runs", dry_run)
 
     def presets(self) -> list[Row]:
         """Return the settings of both papers by stage; data set, columns, task and model are to be added."""
-        answer: list[Row] = self.ask("GET", "/api/presets")
-        return answer
+        return self.get_list("presets")
 
     def experiments(self, q: str = "", *, limit: int = 50, offset: int = 0) -> list[Row]:
         """Return experiments that have a run which is searched for, newest first, their runs in numbers.
@@ -87,8 +85,7 @@ class Experiments(Datasets):
 
     def experiment(self, experiment: Known) -> Row:
         """Return one experiment and how far its runs are."""
-        answer: Row = self.ask("GET", path_of("experiments", experiment))
-        return answer
+        return self.get("experiments", experiment)
 
     def find_experiment(self, name: str) -> Row:
         """Return the experiment of an id, or of a name that no other has.
@@ -108,16 +105,14 @@ class Experiments(Datasets):
 
         >>> there.sweep(here.request(experiment), dataset="CoLA")
         """
-        answer: Row = self.ask("GET", path_of("experiments", experiment, "request"))
-        return answer
+        return self.get("experiments", experiment, "request")
 
     def conclusion(self, experiment: Known) -> Row:
         """Return whether isotropy and performance go together over the runs, and each lambda against lambda = 0.
 
         >>> isoscope.conclusion(experiment)["sentences"]
         """
-        answer: Row = self.ask("GET", path_of("experiments", experiment, "conclusion"))
-        return answer
+        return self.get("experiments", experiment, "conclusion")
 
     def test_scores(self, experiment: Known) -> Row:
         """Return whether an experiment's test scores are sealed and what can be chosen; once opened, the scores.
@@ -125,8 +120,7 @@ class Experiments(Datasets):
         >>> isoscope.test_scores(experiment)["state"]
         'sealed'
         """
-        answer: Row = self.ask("GET", path_of("experiments", experiment, "opening"))
-        return answer
+        return self.get("experiments", experiment, "opening")
 
     def open_test(self, experiment: Known, choose: str, *, note: str = "", by: str = "") -> Row:
         """Freeze a choice, a setting as ``test_scores`` lists it or the id of a run, and return the test scores.
@@ -137,8 +131,7 @@ class Experiments(Datasets):
         0.86
         """
         given = {"choose": choose, "note": note, "by": by}
-        answer: Row = self.ask("POST", path_of("experiments", experiment, "opening"), json=given)
-        return answer
+        return self.post("experiments", experiment, "opening", json=given)
 
     def wait(self, experiment: Known, told: Callable[[Row], object] | None = None) -> Row:
         """Return an experiment once its runs have ended or are paused; ``told`` is called with it when one has changed.
@@ -177,28 +170,139 @@ class Experiments(Datasets):
 
     def results(self, experiment: Known) -> list[Row]:
         """Return the runs of an experiment with configuration, results, environment and all that they logged."""
-        return [self.ask("GET", path_of("runs", run)) for run in self.experiment(experiment)["runs"]]
+        return [self.get("runs", run) for run in self.experiment(experiment)["runs"]]
 
     def cancel_experiment(self, experiment: Known) -> Row:
         """Cancel all runs of an experiment that have not ended."""
-        answer: Row = self.ask("POST", path_of("experiments", experiment, "cancel"))
-        return answer
+        return self.post("experiments", experiment, "cancel")
 
     def delete_experiment(self, experiment: Known) -> None:
         """Delete an experiment whose runs have all ended."""
-        self.ask("DELETE", path_of("experiments", experiment))
+        self.delete("experiments", experiment)
 
     def settings_of(self, request: Request, dataset: str | None = None) -> Row:
         """Return a sweep's settings, read from the file if it is one, of the data set that is named."""
-        settings = dict(request) if isinstance(request, Mapping) else read_yaml(_text(Path(request)))
+        settings = dict(request) if isinstance(request, Mapping) else _read(Path(request))
         return settings if dataset is None else settings | {"dataset_id": self.find_dataset(dataset)["id"]}
 
 
-def _text(file: Path) -> str:
+class Imports(Experiments):
+    """Exports, and imports while they are checked and written."""
+
+    def export_experiment(self, experiment: Known, target: str | Path) -> Path:
+        """Write an experiment as a zip file that another dashboard takes.
+
+        >>> there.import_experiment(here.export_experiment(experiment, "cola.zip"))
+        """
+        return self.download(path_of("experiments", experiment, "export"), target)
+
+    def import_experiment(
+        self,
+        file: str | Path,
+        *,
+        wait: bool = True,
+        told: Callable[[Row], object] | None = None,
+        progress: Progress | None = None,
+    ) -> Row:
+        """Import an experiment that was exported, and return it; without ``wait``, the import as it is being queued.
+
+        ``told`` is called with the import whenever it has changed, ``progress`` with the bytes of each part sent.
+        """
+        sent = self.send_files("/api/experiments/import", [("file", file)], {}, progress)
+        return self.wait_for_import(sent, told) if wait else sent
+
+    def wait_for_import(self, sent: Known, told: Callable[[Row], object] | None = None) -> Row:
+        """Return the experiment of an import once all of it is there; raise with the error where it failed."""
+        before: Row | None = None
+        while (found := self._patiently(self.show_import, sent))["status"] in IMPORTING:
+            if told is not None and found != before:
+                told(found)
+            before = found
+            time.sleep(IMPORT_SECONDS)
+        if found["status"] == "finished":
+            return self.experiment(found["experiment_id"])
+        raise RefusedError(found["error"] or f"The import of {found['filename']} was cancelled.", "file", status=422)
+
+    def imports(self) -> list[Row]:
+        """Return the latest imports, newest first."""
+        return self.get_list("imports")
+
+    def show_import(self, sent: Known) -> Row:
+        """Return an import and how many of its rows are written."""
+        return self.get("imports", sent)
+
+    def cancel_import(self, sent: Known) -> Row:
+        """Cancel a queued or running import and remove what it has written."""
+        return self.post("imports", sent, "cancel")
+
+
+class Queue(Connection):
+    """The workers and the runs that wait for them."""
+
+    def queue(self, *, limit: int = 50, offset: int = 0) -> Row:
+        """Return what works where, and what waits in the order in which it will be taken.
+
+        >>> [run["id"] for run in isoscope.queue()["waiting"]]
+        """
+        return self.get("queue", limit=limit, offset=offset)
+
+    def pause_all(self) -> int:
+        """Put every run that waits or runs aside, and return how many these are."""
+        return int(self.post("queue", "pause")["runs"])
+
+    def resume_all(self) -> int:
+        """Have every paused run go on when its turn comes, and return how many these are."""
+        return int(self.post("queue", "resume")["runs"])
+
+    def pause_experiment(self, experiment: Known) -> Row:
+        """Put all runs of an experiment that wait or run aside, until they are resumed."""
+        return self.post("experiments", experiment, "pause")
+
+    def resume_experiment(self, experiment: Known) -> Row:
+        """Have all paused runs of an experiment go on, when their turns come."""
+        return self.post("experiments", experiment, "resume")
+
+    def move_experiment(self, experiment: Known, to: str) -> Row:
+        """Move the queued runs of an experiment before or behind all others: ``first`` or ``last``."""
+        return self.post("experiments", experiment, "move", json={"to": to})
+
+    def prioritize_experiment(self, experiment: Known, priority: int) -> Row:
+        """Give all runs of an experiment one number: of waiting runs those with lower ones go first."""
+        return self.put("experiments", experiment, "priority", json={"priority": priority})
+
+    def pause_run(self, run: Known) -> Row:
+        """Put a run that waits or runs aside, until it is resumed from its last checkpoint."""
+        return self.post("runs", run, "pause")
+
+    def resume_run(self, run: Known) -> Row:
+        """Have a paused run go on, when its turn comes."""
+        return self.post("runs", run, "resume")
+
+    def retry_run(self, run: Known) -> Row:
+        """Try a failed or cancelled run again, from its last checkpoint where one is left.
+
+        >>> for run in isoscope.all_runs("status:failed"):
+        ...     isoscope.retry_run(run)
+        """
+        return self.post("runs", run, "retry")
+
+    def move_run(self, run: Known, to: str) -> Row:
+        """Move a queued run among those that wait: ``first``, ``up``, ``down`` or ``last``."""
+        return self.post("runs", run, "move", json={"to": to})
+
+    def prioritize_run(self, run: Known, priority: int) -> Row:
+        """Give a run its number: of waiting runs those with lower ones go first."""
+        return self.put("runs", run, "priority", json={"priority": priority})
+
+
+def _read(file: Path) -> Row:
+    from app.formats.yaml_document import MAX_CHARACTERS, read_yaml  # noqa: PLC0415 - most calls read no file
+
     try:
         with file.open(encoding="utf-8") as opened:
-            return opened.read(MAX_CHARACTERS + 1)
+            text = opened.read(MAX_CHARACTERS + 1)
     except OSError as error:
         raise InvalidError(f"{file} cannot be read: {error.strerror}.", "yaml") from error
     except UnicodeDecodeError as error:
         raise InvalidError(f"Expected a file of text in UTF-8, got other bytes in {file}.", "yaml") from error
+    return read_yaml(text)

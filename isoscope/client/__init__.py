@@ -6,21 +6,15 @@
 0.31
 """
 
-from isoscope.remote.connection import RefusedError, Row
-from isoscope.remote.embeddings import Embeddings
-from isoscope.remote.encodings import Encodings
-from isoscope.remote.figures import Figures
-from isoscope.remote.imports import Imports
-from isoscope.remote.postprocessings import Postprocessings
-from isoscope.remote.queue import Queue
-from isoscope.remote.runs import Runs
-from isoscope.remote.script_runs import ScriptRuns
-from isoscope.remote.views import Views
+from isoscope.client.connection import Known, RefusedError, Row
+from isoscope.client.data import Embeddings, Encodings, Postprocessings
+from isoscope.client.runs import Figures, Runs, ScriptRuns
+from isoscope.client.training import Imports, Queue
 
 __all__ = ["Isoscope", "RefusedError"]
 
 
-class Isoscope(Embeddings, Postprocessings, Encodings, Imports, Runs, ScriptRuns, Queue, Figures, Views):
+class Isoscope(Embeddings, Postprocessings, Encodings, Imports, Runs, ScriptRuns, Queue, Figures):
     """A dashboard at ``url`` that asks for ``token``, from ``ISOSCOPE_URL`` and ``ISOSCOPE_ACCESS_TOKEN`` by default.
 
     It raises RefusedError, which says the server's sentence, where the server refuses, UnavailableError where none
@@ -35,29 +29,42 @@ class Isoscope(Embeddings, Postprocessings, Encodings, Imports, Runs, ScriptRuns
 
     def measures(self) -> list[Row]:
         """Return every measure with its formula, range, pitfall and source."""
-        answer: list[Row] = self.ask("GET", "/api/measures")
-        return answer
+        return self.get_list("measures")
 
     def playground(self, shape: str, spread: float, shift: float, n: int) -> Row:
         """Return what was measured of a small cloud at a position of ``playground_grid``."""
-        query = {"shape": shape, "spread": spread, "shift": shift, "n": n}
-        answer: Row = self.ask("GET", "/api/playground", params=query)
-        return answer
+        return self.get("playground", shape=shape, spread=spread, shift=shift, n=n)
 
     def playground_grid(self) -> Row:
         """Return the positions at which small clouds were measured."""
-        answer: Row = self.ask("GET", "/api/playground/grid")
-        return answer
+        return self.get("playground", "grid")
 
     def space(self) -> Row:
         """Return the free space of the server's disks, and what takes up room there.
 
         >>> isoscope.space()["disks"][0]["free_bytes"]
         """
-        answer: Row = self.ask("GET", "/api/space")
-        return answer
+        return self.get("space")
 
     def health(self) -> Row:
         """Return how many workers are alive."""
-        answer: Row = self.ask("GET", "/api/health")
-        return answer
+        return self.get("health")
+
+    def views(self, *, limit: int = 100, offset: int = 0) -> list[Row]:
+        """Return saved views, newest first."""
+        return self.listed("/api/views", limit=limit, offset=offset)[0]
+
+    def view(self, view: Known) -> Row:
+        """Return one view: its page and the query of it."""
+        return self.get("views", view)
+
+    def save_view(self, name: str, path: str, query: str = "") -> Row:
+        """Keep a page with all that is chosen there; ``/v/ID`` on the server then leads to it.
+
+        >>> isoscope.save_view("CoLA below 0", "/compare/runs", "q=task%3Acola+lam<0")["id"]
+        """
+        return self.post("views", json={"name": name, "path": path, "query": query})
+
+    def delete_view(self, view: Known) -> None:
+        """Forget a view; what it shows stays."""
+        self.delete("views", view)

@@ -1,11 +1,14 @@
-"""Runs over the API."""
+"""Runs, those of scripts, and figures over the API.
 
-from collections.abc import Iterable, Iterator
+A figure has title, numbers, and ``plot`` as plotly takes it; null where there is nothing to draw yet.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from isoscope.client.connection import Connection, Known, Row, id_of, path_of
 from isoscope.core.errors import InvalidError
-from isoscope.remote.connection import Connection, Known, Row, path_of
 
 TEXTS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
@@ -38,25 +41,21 @@ class Runs(Connection):
         >>> isoscope.run(experiment["runs"][0])["results"]["metrics"]
         {'matthews': 0.41}
         """
-        answer: Row = self.ask("GET", path_of("runs", run))
-        return answer
+        return self.get("runs", run)
 
     def request_of_run(self, run: Known) -> Row:
         """Return the settings that launch one run again, beside its baseline.
 
         >>> isoscope.sweep(isoscope.request_of_run(run) | {"batch_size": 8})
         """
-        answer: Row = self.ask("GET", path_of("runs", run, "request"))
-        return answer
+        return self.get("runs", run, "request")
 
     def table_of_runs(self, q: str = "", *, group: Iterable[str] = (), **look: Any) -> Row:
         """Return means and standard deviations of groups of the runs that are searched for.
 
         >>> isoscope.table_of_runs("task:cola", group=["lam"], columns="isotropy")["rows"]
         """
-        query = {"q": q, "group": list(group), **look}
-        answer: Row = self.ask("GET", path_of("compare", "runs", "table"), params=query)
-        return answer
+        return self.get("compare", "runs", "table", q=q, group=list(group), **look)
 
     def download_table_of_runs(
         self, target: str | Path, q: str = "", *, group: Iterable[str] = (), **look: Any
@@ -76,19 +75,15 @@ class Runs(Connection):
 
         >>> isoscope.conclusion_of_runs("task:cola", group=["model"])["conclusion"]["sentences"]
         """
-        query = {"q": q, "group": list(group), "on": on}
-        answer: Row = self.ask("GET", path_of("compare", "runs", "conclusion"), params=query)
-        return answer
+        return self.get("compare", "runs", "conclusion", q=q, group=list(group), on=on)
 
     def settings_of_runs(self, q: str = "") -> Row:
         """Return the settings in which runs that are searched for differ, and those that they share."""
-        answer: Row = self.ask("GET", path_of("compare", "runs", "settings"), params={"q": q})
-        return answer
+        return self.get("compare", "runs", "settings", q=q)
 
     def activation(self, run: Known) -> Row:
         """Return mean and standard deviation of each dimension of the trained model's sentence vectors."""
-        answer: Row = self.ask("GET", path_of("runs", run, "activation"))
-        return answer
+        return self.get("runs", run, "activation")
 
     def predictions(self, run: Known, *, split: str = "validation") -> Iterator[Row]:
         """Yield what a run predicted for each row: row, reference, predicted; scores of answers.
@@ -115,8 +110,82 @@ class Runs(Connection):
 
     def cancel_run(self, run: Known) -> Row:
         """Cancel a run that waits or runs."""
-        answer: Row = self.ask("POST", path_of("runs", run, "cancel"))
-        return answer
+        return self.post("runs", run, "cancel")
+
+
+class ScriptRuns(Connection):
+    """Runs that no worker touches."""
+
+    def begin_run(self, told: Mapping[str, Any]) -> Row:
+        """Announce a run: experiment, dataset, model, task, metric, regularizer, lam, zeta, seed, settings."""
+        return self.post("runs", json=dict(told))
+
+    def log_steps(self, run: Known, steps: Iterable[Mapping[str, Any]]) -> Row:
+        """Log steps of a run; none of them says that its script still trains.
+
+        >>> isoscope.log_steps(run, [{"step": 1, "task_loss": 0.7, "penalty": -0.1}])
+        """
+        return self.post("runs", run, "steps", json={"steps": [dict(one) for one in steps]})
+
+    def log_predictions(self, run: Known, predictions: Mapping[str, Any]) -> Row:
+        """Log what a run predicted for up to 10,000 validation rows: columns of one length.
+
+        >>> isoscope.log_predictions(run, {"rows": [0, 1], "reference": [1, 0], "predicted": [1, 1]})
+        """
+        return self.post("runs", run, "predictions", json=dict(predictions))
+
+    def finish_run(self, run: Known, ending: Mapping[str, Any]) -> Row:
+        """End a run with its ``metrics``, or with the ``error`` that ended it."""
+        return self.post("runs", run, "finish", json=dict(ending))
+
+
+class Figures(Connection):
+    """Every figure of every page."""
+
+    def figures(self, experiment: Known) -> list[str]:
+        """Return the slugs of all figures that an experiment can have."""
+        return self.get_list("experiments", experiment, "figures")
+
+    def figure(self, experiment: Known, slug: str, **query: Any) -> Row:
+        """Return a figure of an experiment: ``isotropy``, ``lambda``, ``learning`` and the others.
+
+        >>> figure = isoscope.figure(experiment, "lambda")
+        >>> figure["columns"], figure["rows"][0]
+        >>> plotly.graph_objects.Figure(figure["plot"]).show()
+        """
+        return self.get("experiments", experiment, "figures", slug, **query)
+
+    def figure_of_run(self, run: Known, slug: str, **query: Any) -> Row:
+        """Return ``loss``, ``penalty``, ``layers``, ``twonn`` or ``activation`` of a run."""
+        return self.get("runs", run, "figures", slug, **query)
+
+    def figure_of_embedding(self, embedding: Known, slug: str, **query: Any) -> Row:
+        """Return a figure of an embedding's report."""
+        return self.get("embeddings", embedding, "figures", slug, **query)
+
+    def figure_of_postprocessing(self, embedding: Known, postprocessing: Known, slug: str) -> Row:
+        """Return a figure of what a method changed, before and after."""
+        return self.get("embeddings", embedding, "postprocessings", postprocessing, "figures", slug)
+
+    def figure_of_encoding(self, encoding: Known, slug: str, **query: Any) -> Row:
+        """Return a figure of an encoding's layers."""
+        return self.get("encodings", encoding, "figures", slug, **query)
+
+    def figure_of_comparison(self, slug: str, *embeddings: Known) -> Row:
+        """Return a figure with several embeddings in it."""
+        return self.get("compare", "figures", slug, id=[id_of(one) for one in embeddings])
+
+    def figures_of_runs(self, q: str = "") -> list[str]:
+        """Return the slugs of all figures that the runs of a search can have."""
+        return self.get_list("compare", "runs", "figures", q=q)
+
+    def figure_of_runs(self, slug: str, q: str = "", *, group: Iterable[str] = (), **query: Any) -> Row:
+        """Return a figure of runs of any experiments: ``isotropy``, ``lambda``, ``methods`` and others."""
+        return self.get("compare", "runs", "figures", slug, q=q, group=list(group), **query)
+
+    def figure_of_playground(self, slug: str, **position: Any) -> Row:
+        """Return a figure of the playground at a position of its sliders."""
+        return self.get("playground", "figures", slug, **position)
 
 
 def _path(experiment: Known | None) -> str:

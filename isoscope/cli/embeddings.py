@@ -1,24 +1,53 @@
-"""Put texts through a model on a dashboard: every layer becomes an embedding that is measured."""
+"""Embeddings at the command line: upload vectors, put texts through a model."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
+from isoscope.cli.printing import EXPLAINED, by_group, cell, number, sending, table, tell, write, write_json
 from isoscope.client import Isoscope
-from isoscope.output import number, table, tell, write, write_json
-from isoscope.progress import sending
-from isoscope.remote.connection import Row
-from isoscope.remote.encodings import likely_columns
+from isoscope.client.connection import Row
+from isoscope.client.data import likely_columns
+from isotropy.catalog import MEASURES
 
-HELP = "put texts through a model and measure every layer"
 SETTINGS = ("label_column", "poolings", "layers", "max_rows", "max_length", "batch_size", "seed")
 SCORES = ("isoscore", "mean_cosine")
 ALL = "all"
 """How null is written, which leaves nothing out."""
 
 
-def add_arguments(command: ArgumentParser) -> None:
-    """Add the arguments."""
+def upload_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope upload``."""
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors; several are one matrix")
+    command.add_argument("--annotations", type=Path, metavar="FILE", help="a file of names and labels of the rows")
+    command.add_argument("--name", help="if not the file's")
+    command.add_argument("--draft", action="store_true", help="do not measure: choose on its page what is to be")
+    command.add_argument("--wait", action="store_true", help="until it is measured, and print the measures")
+
+
+def upload(isoscope: Isoscope, given: Namespace) -> int:
+    """Upload vectors to a dashboard and have them measured there; isoscope score measures without one."""
+    files = [*given.files, *([given.annotations] if given.annotations else [])]
+    with sending(files) as progress:
+        found = isoscope.upload(
+            *given.files, annotations=given.annotations, name=given.name, commit=not given.draft, progress=progress
+        )
+    scores = isoscope.score(found) if given.wait and not given.draft else {}
+    if given.json:
+        return write_json(isoscope.embedding(found) if scores else found)
+    where = f"{found['name']}: {isoscope.url}/embeddings/{found['id']}"
+    return write([where, *(_measured(scores, isoscope.embedding(found)["n"]) if scores else [])])
+
+
+def _measured(scores: dict[str, Row], rows: int | None) -> list[str]:
+    """The measures as ``isoscope score`` prints them."""
+    measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
+    cells = {slug: cell(one["value"], one["se"], one["reason"], one["n"], rows) for slug, one in measured.items()}
+    return [EXPLAINED, *by_group(cells)]
+
+
+def encode_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope encode``."""
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("file", nargs="?", type=Path, metavar="FILE", help="texts: a line each in .txt, or a table")
     source.add_argument("--dataset", metavar="NAME", help="or those of a data set, by its name or id")
@@ -38,8 +67,8 @@ def add_arguments(command: ArgumentParser) -> None:
     command.add_argument("--wait", action="store_true", help="until it is done, and print a line for each layer")
 
 
-def run(isoscope: Isoscope, given: Namespace) -> int:
-    """Launch it, and print where it is or what came out."""
+def encode(isoscope: Isoscope, given: Namespace) -> int:
+    """Put texts through a model on a dashboard: every layer becomes an embedding that is measured."""
     texts = _texts(isoscope, given)
     settings: dict[str, Any] = {"model": given.model, "text_columns": given.text_columns or likely_columns(texts)}
     settings |= {name: _null(value) for name in SETTINGS if (value := getattr(given, name)) is not None}
@@ -51,7 +80,7 @@ def run(isoscope: Isoscope, given: Namespace) -> int:
         return write_json(launched) if given.json else write([where])
     tell(f"{isoscope.url}/encodings/{launched['id']}")
     layers = isoscope.layers(isoscope.wait_for_encoding(launched))
-    return write_json(layers) if given.json else write(_table(layers))
+    return write_json(layers) if given.json else write(_layers(layers))
 
 
 def _texts(isoscope: Isoscope, given: Namespace) -> Row:
@@ -69,7 +98,7 @@ def _say_plan(plan: Row, *, as_json: bool) -> int:
     return write([", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in plan.items())])
 
 
-def _table(layers: list[Row]) -> list[str]:
+def _layers(layers: list[Row]) -> list[str]:
     rows = []
     for layer in layers:
         scores = {one["measure"]: one["value"] for one in layer["measurements"]}

@@ -1,0 +1,22 @@
+"""Build the light distribution: a wheel of this folder and of ``isotropy``, which lies beside it."""
+
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NOT_SHIPPED = ("build.py", "pyproject.toml")
+
+
+class Packages(BuildHookInterface[Any]):
+    """Includes both packages in a wheel. An editable installation reads them where they are."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add their files to what is built."""
+        if version != "standard":
+            return
+        repository = Path(self.root).parent
+        for package in ("isoscope", "isotropy"):
+            for path in sorted((repository / package).rglob("*")):
+                if path.is_file() and path.parent.name != "__pycache__" and path.name not in NOT_SHIPPED:
+                    build_data["force_include"][str(path)] = str(path.relative_to(repository))

@@ -1,0 +1,106 @@
+"""The command line: a dashboard of this machine, a dashboard anywhere, and files without one.
+
+``isoscope --help`` lists all commands; of each only what is called is imported.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from isoscope.core.errors import IsoscopeError, UnavailableError
+
+if TYPE_CHECKING:
+    from isoscope.client import Isoscope
+
+SERVER = "isoscope.commands"
+"""The entry points by which the server adds its commands: each adds arguments to a parser, and what runs it."""
+
+
+class Command(NamedTuple):
+    """What a command is for, and where it is."""
+
+    help: str
+    module: str = ""
+    """Of ``isoscope.cli``, with a function of the command's name and one of its arguments; the server's have none."""
+    function: str = ""
+    asks: bool = True
+    """Whether it speaks to a dashboard."""
+
+
+COMMANDS = {
+    "serve": Command("start the dashboard and a worker on this machine"),
+    "migrate": Command("create or upgrade both databases, and exit"),
+    "doctor": Command("look at the installation and say what to do; exit 1 on a problem"),
+    "backup": Command("copy databases, files and checkpoints into a folder, while it runs"),
+    "restore": Command("put a backup in place, verified first"),
+    "upload": Command("upload embeddings to a dashboard, which measures them", "embeddings", "upload"),
+    "upload-dataset": Command("upload train, validation and test rows to a dashboard", "training", "upload_dataset"),
+    "encode": Command("put texts through a model and measure every layer", "embeddings", "encode"),
+    "sweep": Command("launch a sweep from a YAML file", "training", "sweep"),
+    "runs": Command("search the runs of all experiments", "runs", "runs"),
+    "predictions": Command("write the predictions of a run", "runs", "predictions"),
+    "open-test": Command("freeze a choice and open an experiment's test scores", "training", "open_test"),
+    "export": Command("write an experiment as a zip file", "runs", "export"),
+    "import": Command("import an experiment from a zip file", "runs", "import_experiment"),
+    "score": Command("measure the vectors of files, without a server", "score", "score", asks=False),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Parse the command and run it; the exit code is the process's."""
+    given = sys.argv[1:] if words is None else list(words)
+    try:
+        arguments = parser_of(given[:1]).parse_args(given)
+        run: Callable[[Namespace], int] = arguments.run
+        return run(arguments)
+    except IsoscopeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130  # as the shell says of a command that SIGINT ended
+
+
+def parser_of(called: Sequence[str]) -> ArgumentParser:
+    """Return a parser that knows all commands by name, and the arguments of those that are called."""
+    parser = ArgumentParser(prog="isoscope", description="A dashboard for isotropy.")
+    commands = parser.add_subparsers(required=True)
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(name, help=command.help)
+        if name in called:
+            _complete(added, name, command)
+    return parser
+
+
+def _complete(parser: ArgumentParser, name: str, command: Command) -> None:
+    if not command.module:
+        _of_server(name)(parser)
+        return
+    module = import_module(f"isoscope.cli.{command.module}")
+    function = getattr(module, command.function)
+    parser.description = function.__doc__
+    getattr(module, f"{command.function}_arguments")(parser)
+    if command.asks:
+        parser.add_argument("--url", metavar="URL", help="of the dashboard, if not in ISOSCOPE_URL")
+        parser.add_argument("--json", action="store_true", help="print what the server answered, as one JSON document")
+    parser.set_defaults(run=_asking(function) if command.asks else function)
+
+
+def _of_server(name: str) -> Callable[[ArgumentParser], Any]:
+    found = next(iter(entry_points(group=SERVER, name=name)), None)
+    if found is None:
+        raise UnavailableError(f"isoscope {name} needs the server, which is not installed: pip install isoscope-server")
+    adds: Callable[[ArgumentParser], Any] = found.load()
+    return adds
+
+
+def _asking(run: "Callable[[Isoscope, Namespace], int]") -> Callable[[Namespace], int]:
+    def connected(given: Namespace) -> int:
+        from isoscope.client import Isoscope  # noqa: PLC0415
+
+        with Isoscope(given.url) as isoscope:
+            return run(isoscope, given)
+
+    return connected

@@ -1,0 +1,99 @@
+"""Print what commands answer: lines, tables, measures; and say how far something is."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from isoscope.core.formatting import starred
+from isotropy.catalog import GROUPS, MEASURES
+
+NAMES = {
+    slug: starred(measure.name) + (f" ({measure.value})" if measure.value else "") for slug, measure in MEASURES.items()
+}
+WIDTH = max(map(len, NAMES.values()))
+EXPLAINED = (
+    "± is one standard error; of a biased measure only the spread between samples of this size. IsoScore and "
+    "participation ratio describe these rows: read their bias-corrected forms for the population. n stands in brackets "
+    "where rows were sampled or left out"
+)
+
+Value = float | list[float | None] | None
+
+
+def write(lines: Iterable[str]) -> int:
+    """Print lines and return the exit code: 1 where they could not be written, silently to a pipe that was closed."""
+    try:
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.flush()
+    except OSError as error:
+        # Or the interpreter would try, and complain, once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"The output could not be written: {error.strerror}.\n")
+        return 1
+    return 0
+
+
+def write_json(document: Any) -> int:
+    """Print one JSON document."""
+    return write([json.dumps(document, ensure_ascii=False, allow_nan=False)])
+
+
+def tell(sentence: str) -> None:
+    """Say on the standard error how far something is, so that the output stays what was asked for."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; the last column is as wide as it is."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (heads, *rows)]
+
+
+def number(value: float | None) -> str:
+    """Return a number in four digits; a dash where there is none."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+@contextmanager
+def sending(files: Sequence[Path]) -> Iterator[Callable[[int], object]]:
+    """Yield what is to be told of each part, in bytes, that has left."""
+    from tqdm import tqdm  # noqa: PLC0415 - the commands that send nothing need no bar
+
+    total = sum(file.stat().st_size for file in files if file.is_file())
+    with tqdm(total=total, desc="sending", unit="B", unit_scale=True, disable=None, leave=False) as bar:
+        yield bar.update
+
+
+def by_group(cells: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a table, of what was measured by the measures' slugs."""
+    for group, heading in GROUPS.items():
+        of_group = {slug: cell for slug, cell in cells.items() if MEASURES[slug].group == group}
+        if of_group:
+            yield f"\n{heading}"
+        for slug, cell in of_group.items():
+            yield f"  {NAMES[slug]:{WIDTH}}  {cell}"
+
+
+def independent_rows(by: str, groups: int) -> str | None:
+    """Return the line that tells which rows count as one in errors and in the bias correction; None where none do."""
+    if by == "duplicates":
+        return f"exact duplicates count as one row in errors and bias corrections: {groups:,} are distinct"
+    return (
+        f"rows of one group count as one in errors and bias corrections: {groups:,} groups" if by == "groups" else None
+    )
+
+
+def cell(value: Value, se: float | None, reason: str | None, n: int, of: int | None) -> str:
+    """A value with its standard error, and the ``n`` rows behind it if these are not all ``of`` them."""
+    if value is None:
+        return f"undefined: {reason}"
+    values = value if isinstance(value, list) else [value]
+    text = ", ".join("-" if one is None else f"{one:.6g}" for one in values)
+    error = "" if se is None else f" ± {se:.2g}"
+    return f"{text}{error}" + ("" if n == of else f"  (n = {n:,})")

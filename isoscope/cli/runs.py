@@ -1,0 +1,115 @@
+"""Runs and experiments at the command line: search runs, write predictions, take experiments from here to there."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from isoscope.cli.printing import number, sending, table, tell, write, write_json
+from isoscope.client import Isoscope
+from isoscope.client.connection import Row
+
+LONGEST_NAME = 40
+HEADS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
+READS_ZETA = "istar"
+"""The regularizer to which zeta means something."""
+
+
+def runs_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope runs``."""
+    command.add_argument("query", nargs="?", default="", metavar="QUERY", help="such as 'task:cola lam<0'; else all")
+    command.add_argument("--sort", default="", metavar="FIELD", help="instead of the newest experiment first")
+    command.add_argument("--descending", action="store_true", help="the greatest first")
+    command.add_argument("--limit", type=int, default=50, help="at most so many (default: 50)")
+    command.add_argument("--all", action="store_true", help="all of them")
+
+
+def runs(isoscope: Isoscope, given: Namespace) -> int:
+    """List runs of all experiments, searched as on the pages: isoscope runs 'task:cola lam<0' --sort performance."""
+    sort = f"-{given.sort}" if given.sort and given.descending else given.sort
+    if given.all:
+        found = list(isoscope.all_runs(given.query, sort=sort))
+        total = len(found)
+    else:
+        found, total = isoscope.page_of_runs(given.query, sort=sort, limit=given.limit)
+    if given.json:
+        return write_json(found)
+    if total > len(found):
+        tell(f"{len(found)} of {total} runs; --all lists them all")
+    return write(table(HEADS, [_cells(one) for one in found]) if found else ["There are no such runs."])
+
+
+def _cells(run: Row) -> tuple[str, ...]:
+    return (
+        run["id"],
+        run["experiment"][:LONGEST_NAME],
+        run["status"],
+        run["regularizer"],
+        number(run["lam"]),
+        number(run["zeta"] if run["regularizer"] == READS_ZETA else None),
+        str(run["seed"]),
+        number(run["performance"]),
+        number(run["isoscore_star"]),
+    )
+
+
+def predictions_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope predictions``."""
+    command.add_argument("run_id", metavar="RUN", help="its id, which is in its address")
+    command.add_argument(
+        "--split", choices=("validation", "test"), default="validation", help="test: once its scores are opened"
+    )
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: predictions-RUN.csv")
+
+
+def predictions(isoscope: Isoscope, given: Namespace) -> int:
+    """Write what a finished run predicted for each row as CSV."""
+    if given.json:
+        return write_json(list(isoscope.predictions(given.run_id, split=given.split)))
+    target = given.output or Path(f"predictions-{given.run_id}.csv")
+    return write([str(isoscope.download_predictions(given.run_id, target, split=given.split))])
+
+
+def export_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope export``."""
+    command.add_argument("experiment", metavar="EXPERIMENT", help="its name, or its id, which is in its address")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="if not its id with .zip")
+
+
+def export(isoscope: Isoscope, given: Namespace) -> int:
+    """Write an experiment with all its runs as a zip file, which isoscope import takes in elsewhere."""
+    found = isoscope.find_experiment(given.experiment)
+    written = isoscope.export_experiment(found, given.output or Path(f"{found['id']}.zip"))
+    return write_json({"file": str(written)}) if given.json else write([str(written)])
+
+
+def import_experiment_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope import``."""
+    command.add_argument("file", type=Path, metavar="FILE", help="as isoscope export wrote it")
+    command.add_argument(
+        "--no-wait", action="store_true", help="print where the import is, and do not wait for its end"
+    )
+
+
+def import_experiment(isoscope: Isoscope, given: Namespace) -> int:
+    """Import an experiment that isoscope export, or its page, wrote on another dashboard."""
+    with sending([given.file]) as progress:
+        found = isoscope.import_experiment(given.file, wait=False, progress=progress)
+    page = f"imports/{found['id']}"
+    if not given.no_wait:
+        if not isoscope.health()["workers_alive"]:
+            tell("No worker is running. The import waits until one is back.")
+        found = _written(isoscope, found)
+        page = f"experiments/{found['id']}"
+    return write_json(found) if given.json else write([f"{found.get('name', given.file.name)}: {isoscope.url}/{page}"])
+
+
+def _written(isoscope: Isoscope, sent: Row) -> Row:
+    """Wait for the experiment, showing how many rows are written."""
+    from tqdm import tqdm  # noqa: PLC0415
+
+    with tqdm(desc="importing", unit=" rows", unit_scale=True, disable=None, leave=False) as bar:
+
+        def show(row: Row) -> None:
+            bar.total = row["total"]
+            bar.update(row["done"] - bar.n)
+
+        return isoscope.wait_for_import(sent, show)

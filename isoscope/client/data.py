@@ -1,0 +1,327 @@
+"""Data sets, embeddings, what is tried on them, and encodings over the API."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from isoscope.client.connection import Connection, Known, Progress, Row, id_of, path_of
+from isoscope.core.errors import InvalidError
+
+BUSY = ("making", "inspecting", "measuring", "queued", "running")
+"""States of embeddings and encodings on which a worker works, or will."""
+LOOK_EVERY_SECONDS = 1.0
+
+
+class Datasets(Connection):
+    """Train, validation and test rows that sweeps are of."""
+
+    def upload_dataset(
+        self,
+        train: str | Path,
+        validation: str | Path | None = None,
+        *,
+        test: str | Path | None = None,
+        test_fraction: float | None = None,
+        split_seed: int = 0,
+        split_column: str | None = None,
+        split_values: Mapping[str, Sequence[str]] | None = None,
+        name: str | None = None,
+        progress: Progress | None = None,
+    ) -> Row:
+        """Upload train, validation and test rows: .tsv, .csv, .jsonl or .parquet.
+
+        Scores on test rows are sealed: see ``open_test``. Instead of a test file, ``test_fraction`` draws some of the
+        train rows by ``split_seed``. Instead of a validation and a test file, ``split_column`` names the split of each
+        row; ``split_values`` maps its values, such as ``{"validation": ["dev"]}``.
+
+        >>> isoscope.upload_dataset("train.tsv", "dev.tsv", test="test.tsv", name="MRPC")["n_test"]
+        1725
+        """
+        files = [("train", train)]
+        files += [(split, file) for split, file in (("validation", validation), ("test", test)) if file is not None]
+        given = {
+            "name": name,
+            "split_column": split_column,
+            **{f"split_{split}": ",".join(values) for split, values in (split_values or {}).items()},
+            "test_fraction": None if test_fraction is None else str(test_fraction),
+            "split_seed": None if test_fraction is None else str(split_seed),
+        }
+        return self.send_files("/api/datasets", files, given, progress)
+
+    def hub_dataset(self, name: str, *, test: bool | None = None) -> Row:
+        """Name a task of the Hub, such as ``mrpc``, where the server's workers reach it.
+
+        Its test split is used where it has labels; ``test=False`` leaves it out.
+        """
+        return self.post("datasets", "hub", json={"name": name, "test": test})
+
+    def datasets(self) -> list[Row]:
+        """Return all data sets, newest first."""
+        return self.get_list("datasets")
+
+    def dataset(self, dataset: Known) -> Row:
+        """Return one data set with its columns."""
+        return self.get("datasets", dataset)
+
+    def find_dataset(self, name: str) -> Row:
+        """Return the data set of a name or an id, the newest of several.
+
+        >>> isoscope.find_dataset("CoLA")["id"]
+        """
+        known = self.datasets()
+        found = next((one for one in known if name in (one["id"], one["name"])), None)
+        if found is None:
+            names = ", ".join(sorted({str(one["name"]) for one in known})) or "none yet"
+            raise InvalidError(f"There is no data set {name!r} on {self.url}; there are: {names}.", "dataset_id")
+        return found
+
+    def delete_dataset(self, dataset: Known) -> None:
+        """Delete a data set that no experiment uses."""
+        self.delete("datasets", dataset)
+
+
+class Embeddings(Connection):
+    """Matrices of vectors and what is measured of them."""
+
+    def upload(
+        self,
+        *files: str | Path,
+        annotations: str | Path | None = None,
+        name: str | None = None,
+        commit: bool = True,
+        progress: Progress | None = None,
+    ) -> Row:
+        """Upload a file of vectors, or several that are one matrix; unless ``commit`` is off it is measured at once.
+
+        >>> isoscope.upload("embeddings.npy")["status"]
+        'inspecting'
+        >>> isoscope.upload("part-1.npy", "part-2.npy", annotations="labels.csv", name="Reviews")
+        """
+        if not files:
+            raise InvalidError("Expected a file of embeddings: name one.", "file")
+        fields = [("file", file) for file in files] + ([("annotations", annotations)] if annotations else [])
+        path = f"/api/embeddings{'?commit=auto' if commit else ''}"
+        return self.send_files(path, fields, {"name": name}, progress)
+
+    def embeddings(self, q: str | None = None, *, limit: int = 50, offset: int = 0, **search: Any) -> list[Row]:
+        """Return embeddings, newest first; ``q`` is words of their names, files, notes and tags.
+
+        >>> isoscope.embeddings("reviews", sort="-isoscore")[0]["isoscore"]
+        0.31
+        """
+        return self.listed("/api/embeddings", q=q, limit=limit, offset=offset, **search)[0]
+
+    def embedding(self, embedding: Known) -> Row:
+        """Return one embedding with its measurements, which are there when its ``status`` is ``ready``."""
+        return self.get("embeddings", embedding)
+
+    def wait_for_embedding(self, embedding: Known) -> Row:
+        """Return an embedding once a worker has done what it does with it: ``ready``, ``draft`` or ``failed``."""
+        while (found := self.embedding(embedding))["status"] in BUSY:
+            time.sleep(LOOK_EVERY_SECONDS)
+        return found
+
+    def score(self, embedding: Known) -> dict[str, Row]:
+        """Return what was measured of an embedding by the measures' slugs, once it is measured.
+
+        >>> isoscope.score(isoscope.upload("embeddings.npy"))["isoscore"]["value"]
+        0.31
+        """
+        found = self.wait_for_embedding(embedding)
+        if found["status"] != "ready":
+            raise InvalidError(
+                f"{found['name']} is not measured: {found['error'] or 'it is a draft, commit it first.'}"
+            )
+        return {one["measure"]: one for one in found["measurements"]}
+
+    def describe_embedding(
+        self,
+        embedding: Known,
+        *,
+        name: str | None = None,
+        notes: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> Row:
+        """Rename an embedding, write its notes, tag it; what is None stays."""
+        change = {"name": name, "notes": notes, "tags": None if tags is None else list(tags)}
+        answer: Row = self.ask("PATCH", path_of("embeddings", embedding), json=change)
+        return answer
+
+    def select(self, embedding: Known, selection: Mapping[str, Any], *, commit: bool = True) -> Row:
+        """Choose vectors, names and labels of what an embedding's files hold; measured at once unless told not to.
+
+        >>> isoscope.select(draft, {"vectors": "hidden", "labels": "class"})
+        """
+        query = {"commit": "auto"} if commit else {}
+        return self.put("embeddings", embedding, "selection", **query, json=dict(selection))
+
+    def commit(self, embedding: Known) -> Row:
+        """Have a draft measured."""
+        return self.post("embeddings", embedding, "commit")
+
+    def figure_data(self, embedding: Known, slug: str) -> Row:
+        """Return what a figure shows and no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""
+        return self.get("embeddings", embedding, "figure-data", slug)
+
+    def zeta_curve(self, embedding: Known, source: str = "identity", **query: Any) -> Row:
+        """Return IsoScore* at 101 values of zeta, shrunk towards the identity, all rows or another embedding."""
+        return self.get("embeddings", embedding, "curves", "zeta", source=source, **query)
+
+    def request_zeta_curve(self, embedding: Known, source: Known) -> Row:
+        """Have the curve computed that shrinks towards another embedding's covariance."""
+        return self.post("embeddings", embedding, "curves", "zeta", json={"source_id": id_of(source)})
+
+    def neighbors(self, embedding: Known, name: str) -> Row:
+        """Return the rows nearest to the row of a name, once it was looked up."""
+        return self.get("embeddings", embedding, "neighbors", name=name)
+
+    def request_neighbors(self, embedding: Known, name: str) -> Row:
+        """Have a row looked up by its name among all rows; ask again until its ``status`` is ready or failed."""
+        return self.post("embeddings", embedding, "neighbors", json={"name": name})
+
+    def download_file(self, embedding: Known, position: int, target: str | Path) -> Path:
+        """Write a file of an embedding as it was uploaded; they count from 0."""
+        return self.download(path_of("embeddings", embedding, "files", position), target)
+
+    def download_vectors(self, embedding: Known, target: str | Path) -> Path:
+        """Write the vectors as the suffix of the target says, .npy or .safetensors.
+
+        >>> isoscope.download_vectors(embedding, "vectors.safetensors")
+        """
+        suffix = Path(target).suffix
+        if suffix not in (".npy", ".safetensors"):
+            raise InvalidError(f"Expected a target that ends in .npy or .safetensors, got {target}.")
+        return self.download(path_of("embeddings", embedding, f"vectors{suffix}"), target)
+
+    def compare(self, *embeddings: Known) -> Row:
+        """Return every measure of two to eight embeddings, and differences to the first with their intervals."""
+        return self.get("compare", id=[id_of(one) for one in embeddings])
+
+    def tags(self) -> list[str]:
+        """Return the tags of all embeddings."""
+        return self.get_list("tags")
+
+    def trash_embedding(self, embedding: Known) -> None:
+        """Put an embedding into the trash."""
+        self.delete("embeddings", embedding)
+
+    def restore_embedding(self, embedding: Known) -> Row:
+        """Take an embedding out of the trash."""
+        return self.post("embeddings", embedding, "restore")
+
+    def trash(self, *, limit: int = 50, offset: int = 0) -> Row:
+        """Return what is in the trash, and how much deleting it would free."""
+        return self.get("trash", limit=limit, offset=offset)
+
+    def empty_trash(self) -> Row:
+        """Delete everything in the trash for good."""
+        return self.delete("trash")
+
+    def purge_embedding(self, embedding: Known) -> Row:
+        """Delete an embedding in the trash for good."""
+        return self.delete("trash", embedding)
+
+
+class Postprocessings(Connection):
+    """Methods that were tried on an embedding."""
+
+    def postprocess(self, embedding: Known, method: str, **parameters: Any) -> Row:
+        """Fit a method on one half of a sample of the rows, and have it judged by the other.
+
+        >>> isoscope.postprocess(embedding, "soft_zca", eps=0.1)["status"]
+        'queued'
+        """
+        body = {"method": method, "parameters": parameters}
+        return self.post("embeddings", embedding, "postprocessings", json=body)
+
+    def postprocessings(self, embedding: Known) -> list[Row]:
+        """Return what was tried on the vectors that are chosen now, newest first."""
+        return self.get_list("embeddings", embedding, "postprocessings")
+
+    def postprocessing(self, embedding: Known, postprocessing: Known) -> Row:
+        """Return one trial, with results when its ``status`` is ``ready``."""
+        return self.get("embeddings", embedding, "postprocessings", postprocessing)
+
+    def delete_postprocessing(self, embedding: Known, postprocessing: Known) -> None:
+        """Drop a trial in any state."""
+        self.delete("embeddings", embedding, "postprocessings", postprocessing)
+
+    def download_map(self, embedding: Known, postprocessing: Known, target: str | Path) -> Path:
+        """Write the fitted map as safetensors."""
+        parts = ("embeddings", embedding, "postprocessings", postprocessing, "map.safetensors")
+        return self.download(path_of(*parts), target)
+
+    def make_embedding(self, embedding: Known, postprocessing: Known, name: str | None = None) -> Row:
+        """Map all rows by a trial, as an embedding of its own."""
+        trial = ("embeddings", embedding, "postprocessings", postprocessing)
+        return self.post(*trial, "embedding", json={"name": name})
+
+
+class Encodings(Connection):
+    """Texts, and the embeddings of each layer that a model makes of them."""
+
+    def encode(self, file: str | Path, model: str, *, name: str | None = None, **settings: Any) -> Row:
+        """Upload a file of texts and put them through a model; without ``text_columns`` the likeliest is taken.
+
+        >>> encoding = isoscope.encode("texts.txt", model="all-MiniLM-L6-v2", poolings=["first", "mean"])
+        >>> isoscope.layers(isoscope.wait_for_encoding(encoding))
+        """
+        texts = self.upload_texts(file, name=name)
+        return self.launch_encoding(texts, {"text_columns": likely_columns(texts), "model": model, **settings})
+
+    def upload_texts(self, file: str | Path, *, name: str | None = None, progress: Progress | None = None) -> Row:
+        """Upload a file of texts: a draft, whose ``columns`` say what is in it."""
+        return self.send_files("/api/encodings", [("file", file)], {"name": name}, progress)
+
+    def texts_of_dataset(self, dataset: Known, split: str = "validation", *, name: str | None = None) -> Row:
+        """Take the texts of a data set, its ``train`` or its ``validation`` rows: a draft."""
+        fields = {"dataset_id": id_of(dataset), "split": split, "name": name}
+        given = {field: value for field, value in fields.items() if value is not None}
+        return self.post("encodings", data=given)
+
+    def encodings(self) -> list[Row]:
+        """Return all encodings, newest first."""
+        return self.get_list("encodings")
+
+    def encoding(self, encoding: Known) -> Row:
+        """Return one encoding and how far it is."""
+        return self.get("encodings", encoding)
+
+    def plan_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
+        """Return what a configuration would make: embeddings, rows, bytes. Nothing is launched."""
+        return self.post("encodings", encoding, "plan", json=dict(config))
+
+    def launch_encoding(self, encoding: Known, config: Mapping[str, Any]) -> Row:
+        """Put the texts of a draft through a model.
+
+        >>> isoscope.launch_encoding(texts, {"model": "all-MiniLM-L6-v2", "text_columns": ["line"]})
+        """
+        return self.post("encodings", encoding, "launch", json=dict(config))
+
+    def wait_for_encoding(self, encoding: Known) -> Row:
+        """Return an encoding once it has ended; raise with its error where it failed."""
+        while (found := self.encoding(encoding))["status"] in BUSY:
+            time.sleep(LOOK_EVERY_SECONDS)
+        if found["status"] == "failed":
+            raise InvalidError(f"{found['name']} could not be encoded: {found['error']}")
+        return found
+
+    def cancel_encoding(self, encoding: Known) -> Row:
+        """Stop one that waits or runs."""
+        return self.post("encodings", encoding, "cancel")
+
+    def layers(self, encoding: Known) -> list[Row]:
+        """Return the embedding of each layer and pooling with its measurements."""
+        return self.get_list("encodings", encoding, "layers")
+
+    def delete_encoding(self, encoding: Known) -> None:
+        """Delete an encoding with the embeddings of its layers."""
+        self.delete("encodings", encoding)
+
+
+def likely_columns(texts: Mapping[str, Any]) -> list[str]:
+    """Return the column that the page would propose: the first that looks like texts, else the first."""
+    columns = texts["columns"]
+    likely = [column["name"] for column in columns if column["kind"] == "text"] or [c["name"] for c in columns]
+    return likely[:1]

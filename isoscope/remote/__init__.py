@@ -1,1 +1,0 @@
-"""What a dashboard's JSON API does, by noun; ``isoscope.client`` joins them."""
