@@ -1,0 +1,63 @@
+"""Environments that hold one distribution built as a wheel, and of what is installed here only what it depends on."""
+
+import subprocess
+import sys
+import venv
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from sysconfig import get_path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+OURS = ("isoscope", "isoscope-server")
+
+
+def build_wheels(folder: Path) -> list[Path]:
+    """Build both wheels: the light one, then the server's."""
+    for project in (ROOT / "isoscope", ROOT):
+        subprocess.run([sys.executable, "-c", BUILD, str(folder)], cwd=project, check=True, capture_output=True)
+    return [folder / f"{name.replace('-', '_')}-{distribution(name).version}-py3-none-any.whl" for name in OURS]
+
+
+def make_environment(folder: Path, wheels: list[Path], *wanted: str) -> Path:
+    """Install wheels by pip, without an index, and link what they depend on; return the folder of the commands.
+
+    Nothing is downloaded, and nothing else of this environment can be imported: a dependency that is not declared is
+    missing there too.
+    """
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", "--no-compile"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *options]
+    subprocess.run([*pip, *map(str, wheels)], check=True)
+    there = Path(get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
+    here = Path(get_path("purelib"))
+    for name in sorted(_names_behind(wanted)):
+        if not (there / name).exists():
+            (there / name).symlink_to(here / name)
+    return folder / "bin"
+
+
+def _names_behind(wanted: tuple[str, ...]) -> set[str]:
+    """The folders and modules in site-packages of what is wanted, and of all that this requires."""
+    waiting = [Requirement(one) for one in wanted]
+    seen: set[tuple[str, str]] = set()
+    names: set[str] = set()
+    while waiting:
+        requirement = waiting.pop()
+        for extra in ("", *requirement.extras):
+            key = (canonicalize_name(requirement.name), extra)
+            if key in seen:
+                continue
+            seen.add(key)
+            with suppress(PackageNotFoundError):  # for another platform, or bound to another library that is not here
+                found = distribution(requirement.name)
+                if key[0] not in OURS:
+                    names |= {file.parts[0] for file in found.files or [] if file.parts[0] not in ("..", "__pycache__")}
+                required = [Requirement(one) for one in found.requires or []]
+                waiting += [one for one in required if one.marker is None or one.marker.evaluate({"extra": extra})]
+    return names

@@ -1,0 +1,125 @@
+"""Both distributions as people have them: wheels in environments of their own, beside folders called as ours are."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+
+import httpx2
+import numpy as np
+import pytest
+
+from tests.bare import build_wheels, make_environment
+from tests.ports import free_port
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.one_database("sqlite")
+TRAIN = """
+import isoscope
+run = isoscope.log_run("own", dataset="d", model="m", metric="accuracy", seed=0)
+run.step(1, task_loss=0.5)
+print(run.finish({"accuracy": 0.9}))
+"""
+LOOK = """
+import json, sys, time
+from isoscope.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    heavy = ("app", "dbos", "fastapi", "numpy", "plotly", "pydantic", "sqlalchemy", "torch", "workers")
+    print(json.dumps([time.process_time(), [name for name in heavy if name in sys.modules]]), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    return build_wheels(tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A folder of somebody's own code, which has an app and workers too."""
+    folder = tmp_path / "own"
+    for name in ("app", "workers", "alembic", "frontend"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"raise RuntimeError('this is the other {name}')")
+    return folder
+
+
+@pytest.fixture
+def light(tmp_path, wheels):
+    return make_environment(tmp_path / "light", wheels[:1], "isoscope")
+
+
+@pytest.fixture
+def server(tmp_path, wheels):
+    return make_environment(tmp_path / "server", wheels, "isoscope-server[worker]")
+
+
+def names_in(wheel):
+    with zipfile.ZipFile(wheel) as opened:
+        return {name.split("/")[0] for name in opened.namelist() if ".dist-info/" not in name}
+
+
+def test_wheels_put_only_packages_of_ours_into_site_packages(wheels):
+    assert [names_in(wheel) for wheel in wheels] == [{"isoscope", "isotropy"}, {"app", "workers"}]
+    with zipfile.ZipFile(wheels[1]) as opened:
+        held = set(opened.namelist())
+    files = ("alembic/env.py", "frontend/templates/home.html", "frontend/static/app.css", "samples/agreement/train.tsv")
+    assert {f"app/_files/{name}" for name in files} <= held
+
+
+def test_help_takes_a_moment_and_loads_no_server():
+    looks = [subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True) for _ in range(3)]
+    told = [json.loads(look.stderr) for look in looks]
+    assert "measure the vectors of files" in looks[0].stdout
+    assert [loaded for _, loaded in told] == [[]] * 3
+    assert min(seconds for seconds, _ in told) < 0.3
+
+
+def test_without_the_server_its_commands_say_what_to_install(light, elsewhere):
+    ran = subprocess.run([light / "isoscope", "serve"], cwd=elsewhere, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr == "isoscope serve needs the server, which is not installed: pip install isoscope-server\n"
+
+
+def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel(light, server, elsewhere, tmp_path):
+    address = f"http://127.0.0.1:{free_port()}"
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("ISOSCOPE_", "PYTHONPATH"))}
+    known |= {
+        "ISOSCOPE_DATA_DIR": str(tmp_path / "data"),
+        "ISOSCOPE_DEVICE": "cpu",
+        "ISOSCOPE_PORT": address.rpartition(":")[2],
+        "ISOSCOPE_SAMPLE": "false",
+        "ISOSCOPE_URL": address,
+    }
+
+    def ran(*words):
+        done = subprocess.run(words, cwd=elsewhere, env=known, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def answers():
+        assert serving.poll() is None
+        try:
+            return httpx2.get(f"{address}/api/health").json()["workers_alive"] == 1
+        except httpx2.TransportError:
+            return False
+
+    np.save(elsewhere / "cloud.npy", np.random.default_rng(0).normal(size=(60, 4)))
+    (elsewhere / "train.py").write_text(TRAIN)
+    assert ran(server / "isoscope", "migrate") == "both databases are up to date\n"
+    serving = subprocess.Popen([server / "isoscope", "serve"], cwd=elsewhere, env=known, start_new_session=True)
+    try:
+        wait_for(answers, 120)
+        assert "IsoScore" in ran(light / "isoscope", "upload", "cloud.npy", "--wait")
+        assert ran(light / "python", "train.py") == "True\n"
+        assert "own" in ran(light / "isoscope", "runs")
+        page = httpx2.get(address)
+        assert page.status_code == 200
+        assert httpx2.get(f"{address}/static/{page.text.partition('/static/')[2].partition(chr(34))[0]}").is_success
+    finally:
+        serving.send_signal(signal.SIGINT)
+        assert serving.wait(60) == 0
