@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.archive.reading import Found
 from app.archive.records import DatasetRecord
+from app.db.arriving import SEEING_ARRIVING
 from app.db.models import UNFINISHED_IMPORT, Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Import
 from app.db.study import Search
 from app.db.types import utcnow
@@ -19,6 +20,9 @@ from workers.importing.tables import stated
 
 def refuse_a_second(session: Session, found: Found, import_id: str) -> None:
     """Raise ConflictError where the experiment is here already, or on its way in by another import."""
+    removed = select(Experiment).where(Experiment.id == found.experiment.id, Experiment.removed_at.is_not(None))
+    if gone := session.scalar(removed, execution_options={SEEING_ARRIVING: True}):
+        raise ConflictError(f"{gone.name} is being deleted. Import it again when that is done.", "file")
     same = (one for one in _imported(session) if (one.source or {}).get("content") == found.content)
     if there := session.get(Experiment, found.experiment.id) or next(same, None):
         raise ConflictError(f"It is here already: {there.name}.", "file", page=f"/experiments/{there.id}")

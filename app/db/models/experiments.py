@@ -70,6 +70,8 @@ class Experiment(Base):
     study: Mapped[dict[str, Any] | None]
     """Of a search for the best lambda and zeta, ``app.db.study.Search``; its runs are made one after another."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+    removed_at: Mapped[datetime | None]
+    """When it was deleted: hidden from then on (``app.db.arriving``), until all of its rows are removed."""
 
     dataset: Mapped[Dataset] = relationship()
     runs: Mapped[list["Run"]] = relationship(
