@@ -19,8 +19,9 @@ def _of_bars(measure: Callable[[Tensor], Score]) -> Measuring:
 
 
 def _barcode(cloud: Cloud) -> Finding:
-    lengths = cloud.bars.tolist()
-    return Finding(longest_bar(cloud.bars), len(cloud.sample[:BARCODE_ROWS]), {"lengths": lengths})
+    lengths = (cloud.bars * cloud.unit).tolist()
+    longest = longest_bar(cloud.bars).times(cloud.unit)
+    return Finding(longest, len(cloud.sample[:BARCODE_ROWS]), {"lengths": lengths})
 
 
 MEASURES: dict[str, Measuring] = {
