@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 FEWEST_FOR_SE = 20
 """Points below which no standard error is told: it would be as good as unknown, or 0 where two happen to agree."""
 
-OUT_OF_RANGE = (
-    "In the units of the points the value is too large or too small for float64. Scale them all by one factor."
-)
+OUT_OF_RANGE = "In the units of the points the value is beyond the range of float64. Scale them all by one factor."
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from isotropy.rows import kept_rows
 from isotropy.score import FEWEST_FOR_SE, Score
 
 LIMIT = 9.0
-"""The maximum of the excess that t5 clouds exceed once in a thousand: 6.8 for 20 rows, 8.5 for thousands, simulated."""
+"""Above the maximum of the excess that t5 clouds exceed once in a thousand: see docs/statistics.md, Outlier rows."""
 
 TAIL = 5
 """Degrees of freedom of the t distribution whose tails pass as healthy."""
