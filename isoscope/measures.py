@@ -41,7 +41,7 @@ def independent_rows(by: str, groups: int) -> str | None:
 def cell(
     value: Value, se: float | None, reason: str | None, n: int, of: int | None, detail: Mapping[str, Any] | None = None
 ) -> str:
-    """A value with its standard error, the ``parts`` of its detail, and the ``n`` rows behind it if not all ``of`` them."""
+    """A value with its error, the ``parts`` of its detail, and the ``n`` rows behind it if not all ``of`` them."""
     if value is None:
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]
