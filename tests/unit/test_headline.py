@@ -144,6 +144,15 @@ def test_one_outlier_with_a_name_is_told_by_it_and_more_than_five_are_counted():
     assert "row 7" not in plain(headline_of(embedding))[0]
 
 
+def test_outlier_rows_let_no_share_of_the_space_be_told():
+    x = gaussian(600, 32)
+    x[[57, 203, 404, 511]] *= 15
+    title, sentences = said(x)
+    assert "rows 57, 203, 404, 511" in title
+    assert not any("of the space is used" in one for one in sentences)
+    assert sentences[0].startswith("With them, half of the variance lies in ")
+
+
 def test_an_error_greater_than_its_value_is_the_title():
     embedding = embedding_of(gaussian(500, 20))
     score = next(one for one in embedding.measurements if one.measure == "isoscore_unbiased")

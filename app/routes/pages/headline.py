@@ -51,13 +51,14 @@ def headline_of(embedding: Embedding) -> Headline:
     n, d = embedding.n_measured, embedding.d or 0
     independent = (embedding.independent or {}).get("groups", n)
     outliers = [_outliers(one) for one in embedding.findings if one["severity"] != "note"]
-    sentences = (_title(found, n, d), _few_rows(found, n, independent, d), _mean(found), _locally(found))
+    sentences = (_title(found, n, d, bool(outliers)), _few_rows(found, n, independent, d), _mean(found), _locally(found))
     # What outliers make of the numbers comes before the numbers.
     title, *rest = [*outliers, *(one for one in sentences if one)]
     return Headline(title, rest)
 
 
-def _title(found: Found, n: int, d: int) -> Sentence:
+def _title(found: Found, n: int, d: int, outliers: bool) -> Sentence:
+    """How much of the space is used. No share is told that outlier rows have made."""
     used = _value(found, "participation_ratio")
     corrected = _value(found, "participation_ratio_unbiased")
     slug = "participation_ratio"
@@ -70,8 +71,10 @@ def _title(found: Found, n: int, d: int) -> Sentence:
         return [Part("How the space is used", "participation_ratio"), Part(f" cannot be told. {why}")]
     if (undetermined := _undetermined(found, n, d)) is not None:
         return undetermined
-    share = Part(f"{percent(used / d)} of the space is used", slug)
     carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
+    if outliers:
+        return [Part("With them, "), *carried, Part(".")] if carried else []
+    share = Part(f"{percent(used / d)} of the space is used", slug)
     return [share, Part("; "), *carried, Part(".")] if carried else [share, Part(".")]
 
 
