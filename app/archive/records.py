@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -47,6 +47,7 @@ def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SplitName = Annotated[str, Field(pattern="^(train|validation|test)$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Filename = Annotated[str, Field(min_length=1, max_length=255)]
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
@@ -99,7 +100,7 @@ class DatasetRecord(Record):
     n_test: Count | None = None
     division: Division | None = None
     columns: list[Column] = Field(max_length=10_000)
-    quoting: dict[Literal["train", "validation", "test"], Quoting] | None = None
+    quoting: dict[SplitName, Quoting] | None = None
 
 
 class ExperimentRecord(Record):

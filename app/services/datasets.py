@@ -135,11 +135,13 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
 def _describe(
     context: Context, places: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
+    test = places.get("test")
     return run_in_sandbox(
         describe_pair,
         *places["train"],
         *places["validation"],
-        *places.get("test", (None, "")),
+        test[0] if test else None,
+        test[1] if test else "",
         quoting,
         memory_bytes=context.settings.parse_memory_bytes,
         seconds=context.settings.parse_seconds,

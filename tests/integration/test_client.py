@@ -135,18 +135,6 @@ CALLS = {
 
 
 @pytest.fixture
-def address(context):
-    with served(context.settings) as address:
-        yield address
-
-
-@pytest.fixture
-def isoscope(address):
-    with Isoscope(address) as isoscope:
-        yield isoscope
-
-
-@pytest.fixture
 def files(tmp_path, cloud):
     np.save(tmp_path / "x.npy", cloud)
     (tmp_path / "rows.tsv").write_text(ROWS)
