@@ -11,6 +11,8 @@ from isoscope.client.connection import Row
 from isoscope.client.training import MOVING
 from isoscope.core.formatting import durations, size
 
+MEANINGS = {"text": "are part of the text", "quoted": "enclose cells"}
+"""Of the quotes in .tsv files."""
 SPLITS = ("train", "validation", "test")
 STANDARD_INPUT = "-"
 HEADS = ("Setting", "Choice", "Seeds", "Test", "95% ±", "Difference", "95% ±", "Validation")
@@ -30,6 +32,11 @@ def upload_dataset_arguments(command: ArgumentParser) -> None:
         command.add_argument(
             f"--{split}-values", metavar="VALUES", help=f"its values of {split} rows, with commas (default: {split})"
         )
+    command.add_argument(
+        "--quoting",
+        choices=tuple(MEANINGS),
+        help="how quotes of .tsv files are read (default: they enclose cells where every one does)",
+    )
     command.add_argument("--name", help="if not the train file's")
 
 
@@ -46,13 +53,15 @@ def upload_dataset(isoscope: Isoscope, given: Namespace) -> int:
             split_seed=given.seed,
             split_column=given.split_column,
             split_values=values,
+            quoting=given.quoting,
             name=given.name,
             progress=progress,
         )
     if given.json:
         return write_json(found)
     counts = ", ".join(f"{found[f'n_{split}']} {split}" for split in SPLITS if found[f"n_{split}"] is not None)
-    return write([f"{found['name']}: {isoscope.url}/datasets/{found['id']}", f"rows: {counts}"])
+    quotes = [f"quotes of {split} rows {MEANINGS[reading]}" for split, reading in (found["quoting"] or {}).items()]
+    return write([f"{found['name']}: {isoscope.url}/datasets/{found['id']}", f"rows: {counts}", *quotes])
 
 
 def sweep_arguments(command: ArgumentParser) -> None:
