@@ -6,12 +6,12 @@ from sqlalchemy import select
 from app.db.models import Embedding, EmbeddingStatus, FigureData, MeasurementStatus, ResultStatus, ZetaCurve
 from app.queue import Job, JobKind
 from app.storage import open_storage
+from isoscope import rows
 from isoscope.core.errors import InvalidError
 from isotropy import cloud
 from isotropy.catalog import MEASURES
 from workers import inspection as inspecting
 from workers import measure as measuring
-from workers import points
 from workers.curve import compute_curve
 from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
@@ -233,7 +233,7 @@ class TestMeasuring:
         assert [line["rows"] for line in curves["identity"].lines] == [10]
 
     def test_more_columns_than_memory_holds(self, monkeypatch, measured, x):
-        monkeypatch.setattr(points, "MAX_DIMENSIONS", 5)
+        monkeypatch.setattr(rows, "MAX_DIMENSIONS", 5)
         row, found, _ = measured(x)
         assert row.status is EmbeddingStatus.FAILED
         assert "Expected at most 5 columns" in row.error

@@ -7,8 +7,9 @@ import time
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from app.run_files import LOG
 from tests.waiting import wait_for
-from workers.finetune.log import BYTES, EARLIER_BYTES, EARLIER_LINES, FILE, LINES, Log
+from workers.finetune.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 
 
 def test_nothing_written_is_no_log(tmp_path):
@@ -53,20 +54,20 @@ def test_what_is_logged_is_still_shown_on_the_console(tmp_path, capfd):
 
 
 def test_of_a_long_log_the_last_lines_are_told(tmp_path):
-    (tmp_path / FILE).write_text("\n".join(f"line {number}" for number in range(1000)))
+    (tmp_path / LOG).write_text("\n".join(f"line {number}" for number in range(1000)))
     lines = Log(tmp_path).tail().splitlines()
     assert (len(lines), lines[0], lines[-1]) == (LINES, "line 800", "line 999")
 
 
 def test_of_long_lines_no_more_than_16_kib_are_told_and_none_in_part(tmp_path):
-    (tmp_path / FILE).write_text("\n".join(str(number) * 1000 for number in range(10, 60)))
+    (tmp_path / LOG).write_text("\n".join(str(number) * 1000 for number in range(10, 60)))
     tail = Log(tmp_path).tail()
     assert len(tail) <= BYTES
     assert tail.splitlines() == [str(number) * 1000 for number in range(52, 60)]
 
 
 def test_what_no_database_keeps_of_a_log_is_replaced(tmp_path):
-    (tmp_path / FILE).write_bytes(b"a\0b \xff")
+    (tmp_path / LOG).write_bytes(b"a\0b \xff")
     assert Log(tmp_path).tail() == "a\ufffdb \ufffd"
 
 
@@ -111,7 +112,7 @@ def test_the_telling_ends_with_the_job_however_that_ends(tmp_path):
     with pytest.raises(ValueError, match="failed"):
         fail()
     assert "log" not in [thread.name for thread in threading.enumerate()]
-    (tmp_path / FILE).write_bytes(b"afterwards\n")
+    (tmp_path / LOG).write_bytes(b"afterwards\n")
     time.sleep(0.1)
     assert told == ["one"]
 
@@ -120,7 +121,7 @@ def test_of_each_earlier_attempt_the_last_lines_are_kept_too(tmp_path):
     log = Log(tmp_path)
     for attempt in (1, 2, 3):
         log.begin(attempt, "here/cpu", None)
-        with (tmp_path / FILE).open("a") as file:
+        with (tmp_path / LOG).open("a") as file:
             file.writelines(f"line {number} of attempt {attempt}\n" for number in range(500))
     lines = log.tail().splitlines()
     heads = [number for number, line in enumerate(lines) if line.startswith("=== Attempt ")]
@@ -136,7 +137,7 @@ def test_many_attempts_make_no_endless_log(tmp_path):
     log = Log(tmp_path)
     for attempt in range(1, 500):
         log.begin(attempt, "here/cpu", None)
-        with (tmp_path / FILE).open("a") as file:
+        with (tmp_path / LOG).open("a") as file:
             file.writelines(f"{'x' * 100} {number}\n" for number in range(30))
     tail = log.tail()
     assert len(tail) <= BYTES + EARLIER_BYTES
