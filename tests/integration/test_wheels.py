@@ -113,7 +113,7 @@ def test_a_script_logs_and_uploads_beside_a_foreign_app_to_a_server_from_a_wheel
     assert ran(server / "isoscope", "migrate") == "both databases are up to date\n"
     serving = subprocess.Popen([server / "isoscope", "serve"], cwd=elsewhere, env=known, start_new_session=True)
     try:
-        wait_for(answers, 120)
+        wait_for(answers, 300)
         assert "IsoScore" in ran(light / "isoscope", "upload", "cloud.npy", "--wait")
         assert ran(light / "python", "train.py") == "True\n"
         assert "own" in ran(light / "isoscope", "runs")
