@@ -142,7 +142,7 @@ def test_seeds_that_score_alike_have_no_interval_and_the_table_says_what_interva
     experiment_id = add_sealed(context, scores=[0.8, 0.81, 0.82, 0.665, 0.665, 0.665])
     open_by(client, experiment_id, "lambda = 1")
     page = client.get(f"/experiments/{experiment_id}").text
-    table = page[page.index('aria-label="Test scores"'):].partition("</table>")[0]
+    table = page[page.index('aria-label="Test scores"') :].partition("</table>")[0]
     assert "95% intervals are for new seeds on these test rows" in table
     assert "0.665" in table
     assert "± 0<" not in table
