@@ -1,4 +1,4 @@
-"""Each setting against λ = 0, in words: what the verdicts hold for, which number to quote, what it would take."""
+"""Each setting against λ = 0, in words: what the verdicts generalise to, which number to quote, what it would take."""
 
 from typing import NamedTuple
 
@@ -109,7 +109,7 @@ def _exact(found: Evidence) -> str:
     floor, need = found.smallest_p_holm, found.comparisons[0].flips_need
     if floor is None or floor <= LEVEL:
         return said
-    enough = f"it needs {need} seeds" if need else "no number of seeds is enough for so many settings"
+    enough = f"it needs {need} seeds" if need else "no number of seeds suffices for this many settings"
     return f"{said} With these seeds it cannot fall below {p_value(floor)}: {enough}."
 
 

@@ -146,7 +146,7 @@ def _methods(curves: Sequence[Curve]) -> str:
 
 
 def together(found: Pooled) -> str:
-    """The relation over all data sets, each of which is compared within itself."""
+    """The relation pooled over data sets; runs are compared only within a data set."""
     measured = found.relation
     sets = f"Over all {count(found.measured)} data sets and metrics, each within itself"
     if measured.p is None:
