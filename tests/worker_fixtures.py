@@ -10,10 +10,12 @@ import torch
 from app.context import Context
 from app.wanted import wanted
 from tests.lab import Machine
+from tests.outages import ENVIRONMENT, Sweep
+from tests.serving import Serving
 from tests.tiny import save_tiny_models
 from workers.jobs import WORK
 
-__all__ = ["limit_threads", "machine", "models_dir", "work"]
+__all__ = ["limit_threads", "machine", "models_dir", "train_on", "work"]
 
 
 def limit_threads() -> None:
@@ -43,6 +45,18 @@ def models_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     save_tiny_models(folder)
     return folder
+
+
+@pytest.fixture
+def train_on(serving: Callable[..., Serving], models_dir: Path) -> Callable[..., Sweep]:
+    """Start a dashboard with these settings, and a sweep on it, and wait until that trains."""
+
+    def start(**environment: str) -> Sweep:
+        sweep = Sweep(serving(ISOSCOPE_MODELS_DIR=str(models_dir), **ENVIRONMENT, **environment))
+        sweep.wait_until_it_trains()
+        return sweep
+
+    return start
 
 
 @pytest.fixture

@@ -6,44 +6,34 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sqlalchemy import update
 from torch import Tensor
 
 from app.db.lookups import is_current
-from app.db.models import Embedding, Lookup, ResultStatus
+from app.db.models import Lookup
 from app.db.postprocess import SEED
 from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
-from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.core.errors import InvalidError
 from isoscope.rows import draw_rows, values_of
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows
-from workers.failure import record
 from workers.neighbours import REPORT_METHOD, K, directions, report_parameters
-from workers.sessions import job_sessions
+from workers.results import Asked, answer
 from workers.upload import open_embedding
 
 
 def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Write the neighbours of the named row into the row of the look-up; on the CPU."""
-    sessions = job_sessions(settings)
-    row = update(Lookup).where(Lookup.id == lookup_id, Lookup.status == ResultStatus.QUEUED)
-    with sessions() as session:
-        asked = session.get(Lookup, lookup_id)
-        if asked is None or asked.status is not ResultStatus.QUEUED:
-            return ()
-        embedding = session.get_one(Embedding, asked.embedding_id)
-    try:
-        if not is_current(asked, embedding):
-            raise ConflictError("Other vectors were chosen of this embedding meanwhile. Look it up again.")
-        results = _neighbours(open_embedding(embedding, settings), asked.name)
-        with sessions.begin() as session:
-            session.execute(row.values(status=ResultStatus.READY, results=results, error=None))
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
-        record(error, sessions, row, status=ResultStatus.FAILED)
-    return ()
+    return answer(Lookup, lookup_id, settings, _look_up)
+
+
+def _look_up(asked: Asked[Lookup]) -> None:
+    asked.check(current=is_current(asked.row, asked.embedding))
+    results = _neighbours(open_embedding(asked.embedding, asked.settings), asked.row.name)
+    with asked.sessions.begin() as session:
+        asked.fill(session, results=results)
 
 
 class Nearest:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 from torch import Tensor
 
@@ -20,7 +20,7 @@ from app.queue import Job
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
-from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.core.errors import InvalidError
 from isoscope.rows import draw_rows, values_of
 from isotropy.cloud import read_cloud
 from isotropy.dealing import group_numbers
@@ -30,11 +30,10 @@ from isotropy.postprocess.held_out import HeldOut, held_out
 from isotropy.postprocess.methods import fit
 from isotropy.report import Finding, measure
 from isotropy.rows import Rows
-from workers.failure import record
 from workers.files import keeping
 from workers.found import columns_of
 from workers.neighbours import K, first_named, named_neighbours
-from workers.sessions import job_sessions
+from workers.results import Asked, answer
 from workers.upload import open_embedding
 
 FRACTION = 0.5
@@ -89,26 +88,15 @@ class Drawn:
 
 def post_process(postprocessing_id: str, settings: Settings, device: str) -> Sequence[Job]:
     """Write what a method does into its row, and keep the fitted map; on the CPU."""
-    sessions = job_sessions(settings)
-    row = update(PostProcessing).where(
-        PostProcessing.id == postprocessing_id, PostProcessing.status == ResultStatus.QUEUED
-    )
-    with sessions() as session:
-        asked = session.get(PostProcessing, postprocessing_id)
-        if asked is None or asked.status is not ResultStatus.QUEUED:
-            return ()
-        embedding = session.get_one(Embedding, asked.embedding_id)
-    try:
-        if not is_of(asked, embedding):
-            raise ConflictError("Other vectors were chosen of this embedding meanwhile; ask again.")
-        drawn = _draw(embedding, settings)
-        trial = try_out(asked.method, asked.parameters, drawn)
-        before = _known_before(embedding, trial, sessions)
-        results = results_of(trial, drawn, before)
-        _store(row, results, trial.fitted, asked, Ledger(sessions, open_storage(settings)))
-    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
-        record(error, sessions, row, status=ResultStatus.FAILED)
-    return ()
+    return answer(PostProcessing, postprocessing_id, settings, _post_process)
+
+
+def _post_process(asked: Asked[PostProcessing]) -> None:
+    asked.check(current=is_of(asked.row, asked.embedding))
+    drawn = _draw(asked.embedding, asked.settings)
+    trial = try_out(asked.row.method, asked.row.parameters, drawn)
+    before = _known_before(asked.embedding, trial, asked.sessions)
+    _store(asked, results_of(trial, drawn, before), trial.fitted)
 
 
 def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
@@ -187,16 +175,16 @@ def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
     return {"k": K, "rows": len(own), "of": named_neighbours(own, before, after, queries)}
 
 
-def _store(row: Any, results: dict[str, Any], fitted: Fitted, asked: PostProcessing, ledger: Ledger) -> None:
+def _store(asked: Asked[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
     """Keep map and results; nothing of them where nobody waits for them any more."""
-    metadata = {"method": asked.method, "use": "isotropy.postprocess.methods.restore(method, tensors).apply(points)"}
+    use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
+    metadata = {"method": asked.row.method, "use": use}
+    ledger = Ledger(asked.sessions, open_storage(asked.settings))
     with keeping(ledger) as keep:
         stored = keep(partial(io.BytesIO, save(fitted.state(), metadata)))
         with ledger.recording(stored) as session:
-            session.execute(
-                row.values(status=ResultStatus.READY, results=results, state_sha256=stored.sha256, error=None)
-            )
-            dropped = _drop_beyond_budget(session, asked)
+            asked.fill(session, results=results, state_sha256=stored.sha256)
+            dropped = _drop_beyond_budget(session, asked.row)
     ledger.release(*dropped)
 
 

@@ -59,10 +59,10 @@ class Comparison:
     rows_only: RowsOnly | None
     """Of fewer than three seeds, where predictions are stored."""
     flips: SignFlips
-    """The exact test, which stands beside the verdict and never decides."""
+    """The exact sign-flip test, reported next to the verdict; it never decides the verdict."""
     p_holm: float
     flips_need: int | None
-    """Seeds of which the exact test could reach 0.05, corrected for all settings."""
+    """The number of seeds with which the exact test could reach p = 0.05 after correction; None if none suffices."""
     without_rows: str
     """Why rows are not part of the error, as a clause; empty where they are."""
 

@@ -76,7 +76,10 @@ class Evidence:
 
 
 def evidence(sweep: Sweep, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
-    """Return what the finished runs tell, but for settings of which a study gave up a run: what is left flatters."""
+    """Return what the finished runs show.
+
+    Settings with a run that a study pruned are left out: only their better runs finished.
+    """
     known = facts or {}
     runs = counted(sweep)
     nothing = _learned_nothing(sweep, runs, known)

@@ -21,7 +21,7 @@ class RowValues:
     """What each validation row contributes to the performance of a run."""
 
     rows: bytes
-    """The same for runs that were scored on the same rows with the same answers."""
+    """A digest of the scored rows and their labels; runs with equal digests can be paired by row."""
     values: npt.NDArray[np.float32]
     """[rows]; their mean is the performance."""
 

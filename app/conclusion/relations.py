@@ -40,7 +40,7 @@ class Curve(NamedTuple):
 
     @property
     def below_baseline(self) -> bool:
-        """Whether there are values of λ on both sides of 0, all of which do worse than it."""
+        """Whether λ was tried on both sides of 0 and every value does worse than λ = 0."""
         return all(side and max(side) < 0 for side in self.sides)
 
 

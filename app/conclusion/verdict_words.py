@@ -1,4 +1,4 @@
-"""Each setting against λ = 0, in words: what the verdicts hold for, which number to quote, what it would take."""
+"""Each setting against λ = 0, in words: what the verdicts generalise to, which number to quote, what it would take."""
 
 from typing import NamedTuple
 
@@ -109,7 +109,7 @@ def _exact(found: Evidence) -> str:
     floor, need = found.smallest_p_holm, found.comparisons[0].flips_need
     if floor is None or floor <= LEVEL:
         return said
-    enough = f"it needs {need} seeds" if need else "no number of seeds is enough for so many settings"
+    enough = f"it needs {need} seeds" if need else "no number of seeds suffices for this many settings"
     return f"{said} With these seeds it cannot fall below {p_value(floor)}: {enough}."
 
 
@@ -131,6 +131,9 @@ def to_quote(found: Evidence) -> str:
     judged = [one for one in found.comparisons if one.judged.p is not None]
     if not judged:
         return f"Do not quote a difference yet: no verdict stands on fewer than {FEWEST_SEEDS} seeds."
+    # Nobody should quote by how much a setting fails, as long as there is another.
+    kept = {one.setting for one in found.without.comparisons} if found.without else set()
+    judged = [one for one in judged if one.setting in kept] or judged
     surest = min(judged, key=lambda one: (one.judged.p or 0.0, -abs(one.estimate)))
     return f"Quote the difference with its interval: {quote(surest)}. Not p of the exact test."
 

@@ -98,7 +98,9 @@ def without(found: Evidence) -> list[str]:
     if rest is None:
         return []
     left_out = len({one.run_id for one in (*found.learned_nothing, *found.diverged)})
-    said = [f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(rest)}"]
+    said = [
+        f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(rest)} {effect(rest.effect)}"
+    ]
     before = {one.setting: (one.label, one.judged.verdict.value) for one in found.comparisons}
     after = {one.setting: one.judged.verdict.value for one in rest.comparisons}
     changed = [
@@ -144,7 +146,7 @@ def _methods(curves: Sequence[Curve]) -> str:
 
 
 def together(found: Pooled) -> str:
-    """The relation over all data sets, each of which is compared within itself."""
+    """The relation pooled over data sets; runs are compared only within a data set."""
     measured = found.relation
     sets = f"Over all {count(found.measured)} data sets and metrics, each within itself"
     if measured.p is None:

@@ -62,6 +62,11 @@ class TestSplit:
         return bool(self.scored or self.openings or self.experiment.dataset.n_test)
 
     @property
+    def unfinished(self) -> str:
+        """What has to end before a choice can be frozen, as a sentence; empty where nothing has."""
+        return unfinished(self.experiment)
+
+    @property
     def settings(self) -> list[Choice]:
         """Settings that can be chosen."""
         return settings_of(Sweep.of(self.experiment))
@@ -141,10 +146,17 @@ def require_opened(session: Session, run: Run, split: Split) -> None:
         )
 
 
+def unfinished(experiment: Experiment) -> str:
+    """Return what has to end before a choice can be frozen, as a sentence; empty where nothing has."""
+    if experiment.searching:
+        return "The search goes on."
+    left = sum(not run.status.final for run in experiment.runs)
+    return f"{plural(left, 'run has', 'runs have')} not ended." if left else ""
+
+
 def _require_scores(session: Session, experiment: Experiment) -> None:
-    if experiment.searching or (left := sum(not run.status.final for run in experiment.runs)):
-        going_on = "The search goes on" if experiment.searching else f"{plural(left, 'run has', 'runs have')} not ended"
-        raise ConflictError(f"{going_on}. Wait, or cancel the rest, before you freeze a choice.")
+    if going_on := unfinished(experiment):
+        raise ConflictError(f"{going_on} Wait, or cancel the rest, before you freeze a choice.")
     scored, _, _ = session.execute(_extent(experiment.id)).one()
     if not scored and experiment.dataset.n_test is None:
         raise ConflictError(

@@ -24,9 +24,9 @@ class Verdict(StrEnum):
 
 
 class Needed(NamedTuple):
-    """What would show a difference of the size that was seen, four times in five; None where no number does.
+    """What would show a difference of the size seen with power 0.8; None if no number suffices.
 
-    Rows are asked for where no number of seeds is enough.
+    Rows are given if no number of seeds suffices.
     """
 
     seeds: int | None

@@ -1,38 +1,22 @@
 """A full disk, a locked database, a frozen one, a damaged checkpoint: for seconds here, in full in tests/long."""
 
-import os
 import time
 
 import pytest
 
-from tests.outages import ENVIRONMENT, Sweep, fill_disk, freeze, lock_sqlite, small_disk, write_at_once
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+from tests.outages import fill_disk, freeze, lock_sqlite, small_disk, write_at_once
 
 
-@pytest.fixture
-def start(serving, models_dir):
-    """Start a dashboard with a sweep that trains."""
-
-    def start(**environment):
-        sweep = Sweep(serving(ISOSCOPE_MODELS_DIR=str(models_dir), **ENVIRONMENT, **environment))
-        sweep.wait_until_it_trains()
-        return sweep
-
-    return start
-
-
-@as_root
-def test_runs_outlast_a_full_disk(start, tmp_path):
+def test_runs_outlast_a_full_disk(train_on, tmp_path):
     with small_disk(tmp_path / "data"):
-        sweep = start()
+        sweep = train_on()
         fill_disk(sweep.server.data_dir, seconds=4)
         sweep.check()
         assert sweep.server.stop() == 0
 
 
-def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_longer_than_they_wait(start):
-    sweep = start(ISOSCOPE_BUSY_TIMEOUT="2")
+def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_longer_than_they_wait(train_on):
+    sweep = train_on(ISOSCOPE_BUSY_TIMEOUT="2")
     answers = write_at_once(sweep.server, 40, during=lambda: lock_sqlite(sweep.server.data_dir, seconds=3))
     assert set(answers) <= {201, 503}
     struck = sweep.check()
@@ -40,16 +24,16 @@ def test_runs_and_forty_writers_outlast_a_database_that_is_locked_for_longer_tha
     assert struck
 
 
-def test_runs_outlast_a_frozen_database(start, postgresql, postgresql_url):
+def test_runs_outlast_a_frozen_database(train_on, postgresql, postgresql_url):
     if not postgresql.own:
         pytest.skip("the PostgreSQL server that is named is not the tests' own, so it is not frozen")
-    sweep = start(ISOSCOPE_DATABASE_URL=postgresql_url)
+    sweep = train_on(ISOSCOPE_DATABASE_URL=postgresql_url)
     freeze(postgresql, seconds=4)
     sweep.check()
 
 
-def test_a_paused_run_whose_checkpoint_rots_resumes_from_the_one_before(start):
-    sweep = start()
+def test_a_paused_run_whose_checkpoint_rots_resumes_from_the_one_before(train_on):
+    sweep = train_on()
     run = sweep.runs()[0]
     path = f"/api/runs/{run['id']}"
     folder = sweep.server.data_dir / "runs" / run["id"]

@@ -103,6 +103,9 @@ def test_what_cannot_be_opened_says_why(client, context):
     refused = open_by(client, running, "lambda = 0")
     assert (refused.status_code, "1 run have not ended" in refused.json()["detail"]) == (409, False)
     assert "has not ended" in refused.json()["detail"]
+    page = client.get(f"/experiments/{running}").text
+    assert "1 run has not ended. You can freeze and open when all runs have ended." in page
+    assert f'href="/experiments/{running}/opening"' not in page
     refused = open_by(client, add_sealed(context), "lambda = 3")
     assert (refused.status_code, refused.json()["field"]) == (422, "choose")
     assert refused.json()["detail"].startswith("No setting or run 'lambda = 3'. Settings are: λ = 0; λ = 1.")
@@ -133,6 +136,16 @@ def test_the_page_asks_before_it_opens_and_works_as_a_plain_form(client, context
     assert (opened.status_code, opened.headers["location"]) == (303, f"/experiments/{experiment_id}#test")
     assert "“because”" in client.get(f"/experiments/{experiment_id}").text
     assert "Change the choice" in client.get(here).text
+
+
+def test_seeds_that_score_alike_have_no_interval_and_the_table_says_what_intervals_hold_for(client, context):
+    experiment_id = add_sealed(context, scores=[0.8, 0.81, 0.82, 0.665, 0.665, 0.665])
+    open_by(client, experiment_id, "lambda = 1")
+    page = client.get(f"/experiments/{experiment_id}").text
+    table = page[page.index('aria-label="Test scores"') :].partition("</table>")[0]
+    assert "95% intervals are for new seeds on these test rows" in table
+    assert "0.665" in table
+    assert "± 0<" not in table
 
 
 def test_a_metric_that_is_undefined_says_why(client, context):

@@ -69,7 +69,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
         {"label": "good", "value": 0.25, "n": 399, "reason": None},
     ]
     changed = {
-        "mean_cosine": {"value": 0.5, "se": 0.0123, "n": 200},
+        "mean_cosine": {"value": 0.5, "se": 0.0123, "n": 200, "resampled": {"parts": [0.001] * 10}},
         "participation_ratio": {
             "value": None,
             "reason": "All points are equal.",
@@ -91,7 +91,7 @@ def test_all_measures_stand_by_group_with_error_sample_and_list(client, context,
     assert all(shown.count(f'href="/measures#{slug}"') == 1 for slug in MEASURES)
     of_rows = '<small>n = 200 <span class="of-rows">of 400 rows</span></small>'
     error = '<span class="soft error-bar">± 0.012</span>'
-    assert f"0.500 {error}<small>95%: 0.494 to 0.506</small>{of_rows}" in shown
+    assert f"0.500 {error}<small>95%: 0.492 to 0.508</small>{of_rows}" in shown
     cards = " ".join(whole.partition('<dl class="readings">')[2].partition("</dl>")[0].split())
     assert f'<dd class="value">0.500 {error}</dd>' in cards
     assert 'n = 200 <span class="of-rows">of 400 rows</span></small>' in cards

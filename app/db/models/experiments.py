@@ -43,7 +43,7 @@ class Dataset(Base):
     quoting: Mapped[dict[str, Any] | None]
     """How the quotes of .tsv files are read, by split: ``app.formats.quoting.Quoting`` of each file that holds any.
 
-    Null of what was stored before quotes were detected.
+    Null in data sets stored before quotes were detected.
     """
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
 

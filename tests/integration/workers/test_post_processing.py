@@ -164,7 +164,7 @@ def test_a_trial_of_vectors_that_are_chosen_no_longer_fails_with_a_sentence(ask,
     with sessions.begin() as session:
         session.get(Embedding, source).selection = {**SELECTION, "transpose": True}
     post_process(trial_id, settings, "cpu")
-    assert get(PostProcessing, trial_id).error == "Other vectors were chosen of this embedding meanwhile; ask again."
+    assert get(PostProcessing, trial_id).error == "Other vectors were chosen of this embedding meanwhile. Ask again."
 
 
 def test_a_trial_that_nobody_waits_for_leaves_no_map_behind(ask, settings, sessions, monkeypatch):

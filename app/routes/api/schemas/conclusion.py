@@ -61,12 +61,14 @@ class SettingEffectOut(BaseModel):
 
 
 class ExactTestOut(BaseModel):
-    """The exact sign-flip test, which stands beside the verdict and never decides."""
+    """The exact sign-flip test; reported next to the verdict, it never decides it."""
 
     p: float = Field(description="Two-sided.")
     p_holm: float = Field(description="Corrected by Holm for all settings.")
     smallest_p: float = Field(description="What so few seeds cannot fall below, before the correction.")
-    seeds_needed: int | None = Field(description="Seeds of which p_holm could reach 0.05; null where no number could.")
+    seeds_needed: int | None = Field(
+        description="Number of seeds with which p_holm could reach 0.05; null if none suffices."
+    )
 
 
 class RowsOnlyOut(BaseModel):
@@ -87,7 +89,7 @@ class NeededOut(BaseModel):
     """What would show a difference of the size that was seen, four times in five."""
 
     seeds: int | None
-    rows: int | None = Field(description="With the seeds there are, where no number of seeds is enough.")
+    rows: int | None = Field(description="Rows needed with the present seeds, if no number of seeds suffices.")
 
 
 class DifferenceOut(BaseModel):
@@ -194,7 +196,7 @@ class TestsOut(BaseModel):
 
 
 class PooledOut(BaseModel):
-    """The tests over several data sets and metrics, within each of which settings are compared."""
+    """The tests pooled over data sets and metrics; settings are compared only within one."""
 
     measured: int = Field(description="Data sets and metrics.")
     relation: RelationOut
@@ -208,8 +210,8 @@ class ConclusionOut(TestsOut):
     diverged: list[FlaggedOut]
     without: TestsOut | None = Field(description="The tests without runs that learned nothing or diverged.")
     pooled: PooledOut | None
-    sentences: list[str] = Field(description="What was found, what it holds for, and which number to quote.")
-    methods: list[str] = Field(description="How it was computed, and what that takes for granted.")
+    sentences: list[str] = Field(description="What was found, what it generalises to, and which number to quote.")
+    methods: list[str] = Field(description="How it was computed, and what it assumes.")
     notes: list[str] = Field(description="What was left out or could not be compared.")
     cautions: list[str] = Field(description="What speaks against reading more into the numbers.")
 
