@@ -11,8 +11,7 @@ from tqdm import tqdm
 from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Contents
 from app.formats.matrix import Matrix, select
-from app.formats.proposal import doubtful, excluded, propose
-from app.formats.selection import Selection
+from app.formats.selection import Selection, doubtful, excluded, propose
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
 from isoscope.findings import finding_lines

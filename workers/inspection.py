@@ -49,7 +49,7 @@ def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[J
             return ()
         embedding.inspection = found.model_dump(mode="json")
         embedding.selection = found.selection.model_dump(mode="json")
-        embedding.format = found.format.value
+        embedding.format = found.format
         embedding.n, embedding.d = found.n, found.d
         embedding.error = None
         if not embedding.commit_when_inspected:

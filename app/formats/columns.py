@@ -1,8 +1,15 @@
-"""The columns of a data set, described once so that forms and checks need not read the files again."""
+"""The columns of a data set, described once so that forms and checks need not read the files again; their labels."""
 
+import re
+from collections.abc import Iterable
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
+
+MAX_LABELS = 200
+
+WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9]\d*))(?:\.0*)?", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
 class ColumnKind(StrEnum):
@@ -46,3 +53,15 @@ class Column(BaseModel):
     n_test_also_validation: int = 0
     test_unlabelled: bool = False
     """Whether the test file has no value here that could be a label: all are missing, or -1 where train never is."""
+
+
+def label_text(value: object) -> str:
+    """Return the name of a label: ``1``, ``1.0``, ``"1"`` and ``"1.0 "`` are one label in all formats."""
+    text = str(value).strip()
+    whole = WHOLE_NUMBER.fullmatch(text)
+    return whole[1] if whole else text
+
+
+def sort_labels(labels: Iterable[str]) -> list[str]:
+    """Return labels in an order that does not depend on the file: numbers by size, then texts."""
+    return sorted(labels, key=lambda label: (0, float(label), label) if NUMBER.fullmatch(label) else (1, 0.0, label))

@@ -1,58 +1,13 @@
 """Which format a file has: by its first bytes, and by its name only where text has no first bytes to tell."""
 
-import re
-from codecs import getincrementaldecoder
-from collections.abc import Collection
-from enum import StrEnum
 from pathlib import Path
 
 from app.errors import InvalidError, UnsupportedFormatError
-from app.formats.gzipped import SUFFIX, is_gzipped, open_unpacked
-
-
-class Format(StrEnum):
-    """The formats that are read."""
-
-    NPY = "npy"
-    NPZ = "npz"
-    SAFETENSORS = "safetensors"
-    HDF5 = "hdf5"
-    CSV = "csv"
-    TSV = "tsv"
-    PARQUET = "parquet"
-    JSONL = "jsonl"
-    WORD2VEC = "word2vec"
-    WORD2VEC_BINARY = "word2vec binary"
-    LINES = "txt"
-
-
-SUFFIXES = {
-    Format.NPY: (".npy",),
-    Format.NPZ: (".npz",),
-    Format.SAFETENSORS: (".safetensors",),
-    Format.HDF5: (".h5", ".hdf5"),
-    Format.CSV: (".csv",),
-    Format.TSV: (".tsv",),
-    Format.PARQUET: (".parquet",),
-    Format.JSONL: (".jsonl",),
-    Format.WORD2VEC: (".vec", ".txt", ".w2v", ".glove"),
-    Format.WORD2VEC_BINARY: (".bin",),
-    Format.LINES: (".txt",),
-}
-"""What the names of files end in, the usual one first."""
-
-EMBEDDING_FORMATS = (
-    Format.NPY, Format.NPZ, Format.SAFETENSORS, Format.HDF5, Format.PARQUET, Format.JSONL, Format.CSV, Format.TSV,
-    Format.WORD2VEC, Format.WORD2VEC_BINARY,
-)  # fmt: skip
-ANNOTATION_FORMATS = (Format.CSV, Format.TSV, Format.JSONL, Format.PARQUET, Format.NPY, Format.LINES)
-TABLE_FORMATS = (Format.TSV, Format.CSV, Format.PARQUET, Format.JSONL)
-TEXTS_FORMATS = (Format.LINES, *TABLE_FORMATS)
-TEXT_FORMATS = (Format.CSV, Format.TSV, Format.JSONL, Format.WORD2VEC, Format.LINES)
+from app.formats.compressed import GZIP_SUFFIX, is_gzipped, open_unpacked
+from app.formats.upload_formats import FORMATS, ZIP_MAGIC, Format, Role, first_member, formats_of, listed
 
 HEAD_BYTES = 512
-WORD2VEC_HEADER = re.compile(rb"\d{1,12} \d{1,6}\n")
-CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]")
+UNPACKED = {Role.ROWS, Role.TEXTS}
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 CONVERSION = (
     "import torch, safetensors.torch\n"
@@ -94,103 +49,75 @@ OTHER_KINDS = (
 )
 
 
-def detect(
-    path: Path, filename: str, accepted: Collection[Format] = EMBEDDING_FORMATS, *, unpack: bool = False
-) -> Format:
-    """Return the format of the file. Reads its first bytes only, so that the web process may call it.
+def detect(path: Path, filename: str, role: Role = Role.VECTORS) -> Format:
+    """Return the format of a file that is uploaded as this. Reads its first bytes only: the web process may call it.
 
-    With ``unpack``, of text that is compressed with gzip, as in x.csv.gz, it is the format of the text.
+    Of rows or texts that are compressed with gzip, as in x.csv.gz, it is the format of what unpacks.
 
     Raises:
         InvalidError: the file is empty, or is not what its name says.
-        UnsupportedFormatError: it is something else than the formats ``accepted``.
+        UnsupportedFormatError: it is something else than a format of such files.
 
     """
-    unpack = unpack and is_gzipped(path)
+    unpack = role in UNPACKED and is_gzipped(path)
     with open_unpacked(path) if unpack else path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if not head:
         raise InvalidError("The file is empty: 0 bytes. Choose a file that holds data.")
     name = filename.lower()
-    suffix = Path(name.removesuffix(SUFFIX) if unpack else name).suffix
-    found = _by_content(head, suffix) or _by_name(suffix, accepted)
-    if found not in accepted:
-        raise UnsupportedFormatError(f"Expected {listed(accepted)}, got a {found} file: convert it to one of these.")
-    if unpack and found not in TEXT_FORMATS:
-        raise UnsupportedFormatError(f"The file is {found} compressed with gzip, which only text may be: unpack it.")
+    suffix = Path(name.removesuffix(GZIP_SUFFIX) if unpack else name).suffix
+    found = _by_content(head, suffix) or _by_name(suffix, role)
+    if role not in found.roles:
+        raise UnsupportedFormatError(f"Expected {listed(role)}, got a {found.name} file: convert it to one of these.")
+    if unpack and not found.is_text:
+        raise UnsupportedFormatError(
+            f"The file is {found.name} compressed with gzip, which only text may be: unpack it."
+        )
     return found
 
 
 def _by_content(head: bytes, suffix: str) -> Format | None:
     """Return the format that the first bytes prove; refuse what they prove to be something else."""
-    if head.startswith(b"\x93NUMPY"):
-        return Format.NPY
-    if head.startswith(b"PAR1"):
-        return Format.PARQUET
-    if head.startswith(b"\x89HDF\r\n\x1a\n"):
-        return Format.HDF5
-    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 2**32:  # eight letters would be a larger number
-        return Format.SAFETENSORS
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _archive(head, suffix)
+    if found := next((each for each in FORMATS.values() if each.magic and each.magic(head, suffix)), None):
+        return found
+    if head.startswith(ZIP_MAGIC):
+        raise UnsupportedFormatError(_why_no_archive(first_member(head), suffix))
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05":
         raise UnsupportedFormatError(TORCH_ADVICE if suffix in TORCH_SUFFIXES else PICKLE_ADVICE)
     for magic, what, advice in OTHER_KINDS:
         if head.startswith(magic):
             raise UnsupportedFormatError(f"The file is {what}, which is not read here: {advice}.")
-    return Format.WORD2VEC_BINARY if WORD2VEC_HEADER.match(head) and not _is_text(head) else None
+    return None
 
 
-def _is_text(head: bytes) -> bool:
-    """Whether the first bytes of a file are text in UTF-8, the last character of which may be cut."""
-    try:
-        text = getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return not CONTROL.search(text)
-
-
-def _archive(head: bytes, suffix: str) -> Format:
-    """Tell archives apart by the name of their first member, which starts at byte 30."""
-    first = head[30 : 30 + int.from_bytes(head[26:28], "little")]
-    if first.endswith(b".npy") or suffix == ".npz":
-        return Format.NPZ
+def _why_no_archive(first: bytes, suffix: str) -> str:
+    """Tell archives apart by the name of their first member."""
     if suffix in TORCH_SUFFIXES or first.endswith(b"data.pkl"):
-        raise UnsupportedFormatError(TORCH_ADVICE)
+        return TORCH_ADVICE
     if first in {b"[Content_Types].xml", b"mimetype"} or first.startswith((b"xl/", b"_rels/")):
-        raise UnsupportedFormatError("The file is an Office document, which is not read here: save the sheet as csv.")
-    raise UnsupportedFormatError("The file is a zip archive, which is not read here: unpack it and upload one file.")
+        return "The file is an Office document, which is not read here: save the sheet as csv."
+    return "The file is a zip archive, which is not read here: unpack it and upload one file."
 
 
-def _by_name(suffix: str, accepted: Collection[Format]) -> Format:
+def _by_name(suffix: str, role: Role) -> Format:
     """Return the text format that the name says; the binary formats would have been known by their first bytes."""
     if suffix in TORCH_SUFFIXES:
         raise UnsupportedFormatError(BIN_ADVICE if suffix == ".bin" else TORCH_ADVICE)
     if suffix in {".pkl", ".pickle", ".joblib"}:
         raise UnsupportedFormatError(PICKLE_ADVICE)
-    named: Format | None = next((each for each in (*accepted, *Format) if suffix in SUFFIXES[each]), None)
+    accepted = formats_of(role)
+    named = next((each for each in (*accepted, *FORMATS.values()) if suffix in each.suffixes), None)
     if suffix == ".json" or (suffix == ".txt" and named not in accepted):
         advice = "write one object a line and name it .jsonl" if suffix == ".json" else "name a table .csv or .tsv"
-        raise UnsupportedFormatError(f"Expected {listed(accepted)}, got a {suffix} file: {advice}.")
+        raise UnsupportedFormatError(f"Expected {listed(role)}, got a {suffix} file: {advice}.")
     if named is None:
         raise UnsupportedFormatError(
-            f"Expected {listed(accepted)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are of "
+            f"Expected {listed(role)}, got a file whose name ends in {suffix[:20]!r} and whose first bytes are of "
             "none of these: convert it, or name it by what it is."
         )
-    if named not in TEXT_FORMATS:
+    if not named.is_text:
         raise InvalidError(
-            f"The file is named {suffix}, but its first bytes are not those of a {named} file: "
+            f"The file is named {suffix}, but its first bytes are not those of a {named.name} file: "
             "it is something else, or was damaged on the way. Write it again."
         )
     return named
-
-
-def suffixes(formats: Collection[Format]) -> list[str]:
-    """Return all that the names of these formats end in."""
-    return list(dict.fromkeys(suffix for each in formats for suffix in SUFFIXES[each]))
-
-
-def listed(formats: Collection[Format]) -> str:
-    """Return ".npy, .npz or .csv", by what the names of files usually end in."""
-    *most, last = (SUFFIXES[each][0] for each in formats)
-    return f"{', '.join(most)} or {last}"

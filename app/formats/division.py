@@ -2,7 +2,8 @@
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from hashlib import blake2b
 from io import TextIOWrapper
@@ -12,11 +13,9 @@ from typing import Annotated, Any, Literal, Self, TextIO
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.errors import InvalidError
-from app.formats.groups import Groups
-from app.formats.labels import label_text
-from app.formats.leaks import text_digest
-from app.formats.profile import Profile
-from app.formats.table_file import Scalar, TableFile
+from app.formats.column_stats import ColumnStats, text_digest
+from app.formats.columns import label_text
+from app.formats.table import Scalar, Table
 from app.formats.tables import open_table
 from app.formats.wording import blaming, listed, shown
 
@@ -86,7 +85,7 @@ def divide_file(
         return _draw_fraction(division, table, open_table(*validation) if validation else None, folder)
 
 
-def _divide_by_column(division: ColumnDivision, table: TableFile, folder: Path) -> dict[str, int]:
+def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
     if division.column not in table.columns:
         raise InvalidError(
             f"No column named {shown(division.column)}. Columns are: {listed(table.columns)}.", "split_column"
@@ -125,9 +124,7 @@ def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | 
     )
 
 
-def _draw_fraction(
-    division: FractionDivision, table: TableFile, validation: TableFile | None, folder: Path
-) -> dict[str, int]:
+def _draw_fraction(division: FractionDivision, table: Table, validation: Table | None, folder: Path) -> dict[str, int]:
     n, texts = _text_columns(table)
     groups = Groups()
     for row in table.rows():
@@ -157,9 +154,9 @@ def _draw_fraction(
         return writers.counts
 
 
-def _text_columns(table: TableFile) -> tuple[int, list[str]]:
+def _text_columns(table: Table) -> tuple[int, list[str]]:
     """The number of rows, and the columns whose texts keep rows together: without any, all columns at once."""
-    profiles = [Profile() for _ in table.columns]
+    profiles = [ColumnStats() for _ in table.columns]
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):
             profile.add(value)
@@ -205,3 +202,39 @@ class Writers:
         raw = self._opened.enter_context(path.open("wb"))
         packed = self._opened.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
         return self._opened.enter_context(TextIOWrapper(packed, encoding="utf-8", newline="\n"))
+
+
+class Groups:
+    """Joins rows that share a text, directly or through others; the smallest digest in a group names it."""
+
+    def __init__(self) -> None:
+        self._parent: dict[bytes, bytes] = {}
+        self._rows: Counter[bytes] = Counter()
+
+    def add(self, digests: Sequence[bytes]) -> None:
+        """Add a row with the digests of its texts, at least one."""
+        roots = {self._find(digest) for digest in digests}
+        smallest = min(roots)
+        for root in roots - {smallest}:
+            self._parent[root] = smallest
+        self._rows[digests[0]] += 1
+
+    def root(self, digests: Sequence[bytes]) -> bytes:
+        """Return the name of the group of a row that was added."""
+        return self._find(digests[0])
+
+    def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:
+        """Return how many rows each group has, without groups that have one of the ``barred`` digests."""
+        sizes: Counter[bytes] = Counter()
+        for digest, rows in self._rows.items():
+            sizes[self._find(digest)] += rows
+        without = {self._find(digest) for digest in barred if digest in self._parent}
+        return {root: size for root, size in sizes.items() if root not in without}
+
+    def _find(self, digest: bytes) -> bytes:
+        root = self._parent.setdefault(digest, digest)
+        while self._parent[root] != root:
+            root = self._parent[root]
+        while self._parent[digest] != root:
+            self._parent[digest], digest = root, self._parent[digest]
+        return root

@@ -14,10 +14,10 @@ import h5py
 import numpy as np
 
 from app.errors import InvalidError, TooLargeError
-from app.formats.arrays import ANNOTATION_ROWS, Array, value_text
-from app.formats.contents import Block
-from app.formats.expansion import require_honest
-from app.formats.row_file import transposed
+from app.formats.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
+from app.formats.compressed import require_honest
+from app.formats.contents import Block, transposed
+from app.formats.quoting import Quoting
 from app.formats.wording import shown
 
 MAX_OBJECTS = 1000
@@ -65,6 +65,11 @@ class Hdf5Array(Array):
             for start in range(0, self.shape[0], step):
                 rows = slice(start, min(start + step, self.shape[0]))
                 yield dataset[rows] if chosen is None else dataset[rows, chosen]
+
+
+def open_vectors(path: Path, _: Quoting | None = None) -> ArrayFile:
+    """Open the vectors of a file."""
+    return ArrayFile(read_hdf5(path))
 
 
 def read_hdf5(path: Path) -> list[Hdf5Array]:

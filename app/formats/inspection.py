@@ -5,13 +5,10 @@ from itertools import islice
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from app.formats.census import Census
 from app.formats.contents import Annotation, Block, Part
-from app.formats.detect import Format
-from app.formats.matrix import Matrix, select
-from app.formats.proposal import doubtful, excluded, propose
+from app.formats.matrix import Matrix, MatrixStats, select
 from app.formats.quoting import Quoting
-from app.formats.selection import Selection
+from app.formats.selection import Selection, doubtful, excluded, propose
 from app.formats.upload import Upload, find_upload_quoting, open_upload
 from app.formats.wording import listed, shown
 
@@ -39,7 +36,8 @@ class Inspection(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Format
+    format: str
+    """The name of one of ``app.formats.upload_formats.FORMATS``."""
     parts: list[Part]
     """Arrays, or columns of lists, to choose the vectors from; empty where each coordinate has its column."""
     numeric_columns: list[str]
@@ -77,14 +75,14 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
     quoting = selection.quoting if selection else None
     file_format, contents = open_upload(upload, quoting)
     matrix = select(contents, selection or propose(contents))
-    census = Census()
+    stats = MatrixStats()
     preview: list[PreviewRow] = []
     for chunk in matrix.chunks():
-        if census.n == 0:
+        if stats.n == 0:
             preview = _preview(matrix, chunk)
-        census.add(chunk)
+        stats.add(chunk)
     return Inspection(
-        format=file_format,
+        format=file_format.name,
         parts=contents.parts,
         numeric_columns=contents.numeric_columns,
         annotations=contents.annotations,
@@ -92,11 +90,11 @@ def inspect(upload: Upload, selection: Selection | None = None) -> Inspection:
         n=matrix.n,
         d=matrix.d,
         dtype=contents.dtype(matrix.selection.vectors),
-        n_nonfinite=census.n_nonfinite,
-        n_zero=census.n_zero,
-        n_duplicate=census.n_duplicate,
+        n_nonfinite=stats.n_nonfinite,
+        n_zero=stats.n_zero,
+        n_duplicate=stats.n_duplicate,
         preview=preview,
-        warnings=_warnings(matrix, census),
+        warnings=_warnings(matrix, stats),
         quoting=(meant := find_upload_quoting(upload)) and (quoting or meant),
     )
 
@@ -116,13 +114,13 @@ def _preview(matrix: Matrix, chunk: Block) -> list[PreviewRow]:
     ]
 
 
-def _warnings(matrix: Matrix, census: Census) -> list[str]:
+def _warnings(matrix: Matrix, stats: MatrixStats) -> list[str]:
     """Say what the user should know before reading any number off this matrix."""
-    n, d = matrix.n - census.n_nonfinite, matrix.d
+    n, d = matrix.n - stats.n_nonfinite, matrix.d
     sentences = {
-        f"None of the {census.n:,} rows is finite, so nothing can be measured.": n == 0,
-        f"Left out, because of NaN, infinity or an empty cell: {census.n_nonfinite:,} of {census.n:,} rows.": (
-            0 < census.n_nonfinite < census.n
+        f"None of the {stats.n:,} rows is finite, so nothing can be measured.": n == 0,
+        f"Left out, because of NaN, infinity or an empty cell: {stats.n_nonfinite:,} of {stats.n:,} rows.": (
+            0 < stats.n_nonfinite < stats.n
         ),
         "There is one row only: every measure of spread needs at least two.": n == 1,
         "There is one column only: isotropy compares dimensions, so it is not defined for one.": d == 1,
@@ -130,10 +128,10 @@ def _warnings(matrix: Matrix, census: Census) -> list[str]:
         "IsoScore★ instead, shrunk towards a covariance of more.": 1 < n < d,
         f"This looks transposed: {matrix.n:,} is a usual number of dimensions and {d:,} is not. If each column is a "
         "sample, swap rows and columns.": matrix.n < d and matrix.n in USUAL_DIMENSIONS and d not in USUAL_DIMENSIONS,
-        f"Rows of zeros: {census.n_zero:,}. They have no direction, so no cosine is defined for them; being near to "
-        "all others, they also lower intrinsic dimension and raise hubness.": census.n_zero > 0,
-        f"Rows that repeat an earlier one: {census.n_duplicate:,}. They weigh more in every measure but those of "
-        "neighbours, which leave them out.": census.n_duplicate > 0,
+        f"Rows of zeros: {stats.n_zero:,}. They have no direction, so no cosine is defined for them; being near to "
+        "all others, they also lower intrinsic dimension and raise hubness.": stats.n_zero > 0,
+        f"Rows that repeat an earlier one: {stats.n_duplicate:,}. They weigh more in every measure but those of "
+        "neighbours, which leave them out.": stats.n_duplicate > 0,
     }
     found = [sentence for sentence, applies in sentences.items() if applies]
     if left_out := excluded(matrix.contents, matrix.selection):

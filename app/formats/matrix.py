@@ -1,10 +1,12 @@
-"""A matrix of embeddings, read from its files in chunks of rows."""
+"""A matrix of embeddings, read from its files in chunks of rows, and counts over all of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.errors import TooLargeError
 from app.formats.arrays import BFLOAT16
@@ -13,6 +15,7 @@ from app.formats.selection import Selection
 from app.formats.upload import Upload, open_upload
 
 MAX_CHUNK_BYTES = 32 * 2**20
+DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -74,3 +77,29 @@ def select(contents: Contents, selection: Selection) -> Matrix:
 def _float_type(stored: str) -> np.dtype[Any]:
     """Return float32 where it holds every value of the stored type, else float64 (which rounds 64-bit integers)."""
     return np.promote_types("float32" if stored == BFLOAT16 else stored, "float32")
+
+
+class MatrixStats:
+    """Counts rows that no measure sees and rows that are suspect, with 16 bytes of memory for each."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.n_nonfinite = 0
+        self.n_zero = 0
+        self._digests = bytearray()
+
+    def add(self, block: Block) -> None:
+        """Count the rows of a block [k, d] of float32 or float64."""
+        finite = block[np.isfinite(block).all(axis=1)]
+        self.n += len(block)
+        self.n_nonfinite += len(block) - len(finite)
+        self.n_zero += int(np.count_nonzero(~finite.any(axis=1)))
+        # Adding zero turns -0.0 into 0.0, which is the same number in other bytes.
+        for row in finite + 0.0:
+            self._digests += blake2b(row, digest_size=DIGEST_BYTES).digest()
+
+    @property
+    def n_duplicate(self) -> int:
+        """Finite rows equal to an earlier one."""
+        digests: NDArray[np.bytes_] = np.frombuffer(self._digests, f"S{DIGEST_BYTES}")
+        return len(digests) - len(np.unique(digests))

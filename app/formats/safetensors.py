@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from app.errors import InvalidError, TooLargeError
-from app.formats.arrays import BFLOAT16, StoredArray
+from app.formats.arrays import BFLOAT16, ArrayFile, StoredArray
+from app.formats.quoting import Quoting
 
 MAX_HEADER_BYTES = 16 * 2**20
 MAX_ARRAYS = 1000
@@ -22,6 +23,11 @@ TYPES = {
     "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
     "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
+
+
+def open_vectors(path: Path, _: Quoting | None = None) -> ArrayFile:
+    """Open the vectors of a file."""
+    return ArrayFile(read_safetensors(path))
 
 
 def read_safetensors(path: Path) -> list[StoredArray]:

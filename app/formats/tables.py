@@ -6,13 +6,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from app.errors import InvalidError
+from app.formats.column_stats import ColumnStats, count_leaks
 from app.formats.columns import Column, ColumnKind
-from app.formats.detect import TABLE_FORMATS, TEXTS_FORMATS, Format, detect
-from app.formats.jsonl import read_jsonl
-from app.formats.leaks import count_leaks
-from app.formats.profile import Profile
+from app.formats.detect import detect
 from app.formats.quoting import Quoting
-from app.formats.table_file import Scalar, TableFile, read_lines, read_text_table
+from app.formats.table import Scalar, Table
+from app.formats.upload_formats import Role
 from app.formats.wording import blaming, listed, shown
 
 
@@ -45,7 +44,7 @@ def describe_texts(path: Path, filename: str) -> TextsDescription:
 
     """
     with blaming(filename, "file"):
-        n, profiles = _profile(path, filename, TEXTS_FORMATS)
+        n, profiles = _profile(path, filename, Role.TEXTS)
     return TextsDescription(n=n, columns=[_column(name, profile, None) for name, profile in profiles.items()])
 
 
@@ -102,11 +101,11 @@ def read_columns(
     path: Path,
     filename: str,
     columns: list[str],
-    accepted: Collection[Format] = TABLE_FORMATS,
+    role: Role = Role.ROWS,
     quoting: Quoting | None = None,
 ) -> dict[str, list[Scalar | None]]:
     """Return whole columns; text files give text, jsonl and parquet what they hold. A missing value is None."""
-    table = open_table(path, filename, accepted, quoting)
+    table = open_table(path, filename, role, quoting)
     missing = [name for name in columns if name not in table.columns]
     if missing:
         raise InvalidError(f"{filename} has no column {shown(missing[0])}: it has {listed(table.columns)}.")
@@ -126,27 +125,15 @@ def _rows_of(path: Path, filename: str, columns: Sequence[Column]) -> Iterator[l
         yield [row[place] for place in places]
 
 
-def open_table(
-    path: Path, filename: str, accepted: Collection[Format] = TABLE_FORMATS, quoting: Quoting | None = None
-) -> TableFile:
-    """Open a table in any format that is accepted."""
-    file_format = detect(path, filename, accepted, unpack=True)
-    if file_format is Format.LINES:
-        return read_lines(path)
-    if file_format is Format.JSONL:
-        return read_jsonl(path)
-    if file_format is Format.PARQUET:
-        # Here, not above: the web process names functions of this module, but only its sandbox needs pyarrow.
-        from app.formats.parquet import read_parquet  # noqa: PLC0415
-
-        return read_parquet(path)
-    return read_text_table(path, file_format, quoting)
+def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoting | None = None) -> Table:
+    """Open a table in any format that may be uploaded as this."""
+    return detect(path, filename, role).open_table(path, quoting)
 
 
-def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FORMATS) -> tuple[int, dict[str, Profile]]:
+def _profile(path: Path, filename: str, role: Role = Role.ROWS) -> tuple[int, dict[str, ColumnStats]]:
     """Read a whole file; return its number of rows and what each column holds."""
-    table = open_table(path, filename, accepted)
-    profiles = [Profile() for _ in table.columns]
+    table = open_table(path, filename, role)
+    profiles = [ColumnStats() for _ in table.columns]
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):
             profile.add(value)
@@ -156,7 +143,7 @@ def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FOR
     return n, dict(zip(table.columns, profiles, strict=True))
 
 
-def _column(name: str, train: Profile, validation: Profile | None, test: Profile | None = None) -> Column:
+def _column(name: str, train: ColumnStats, validation: ColumnStats | None, test: ColumnStats | None = None) -> Column:
     values = train.values
     kind = train.kind
     if kind is ColumnKind.SPAN and validation is not None and validation.kind is not ColumnKind.SPAN:

@@ -8,8 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from app.errors import InvalidError
-from app.formats.detect import Format
-from app.formats.gzipped import open_unpacked
+from app.formats.compressed import open_unpacked
 from app.formats.quoting import Quoting, find_quoting, quoted_records, split_quoted
 
 MAX_LINE_CHARACTERS = 16 * 2**20
@@ -55,12 +54,12 @@ def tsv_quoting(path: Path) -> Quoting | None:
     return find_quoting(_tsv_lines(path))
 
 
-def records(path: Path, file_format: Format, quoting: Quoting) -> Iterator[Record]:
+def records(path: Path, separator: str, quoting: Quoting) -> Iterator[Record]:
     """Yield the lines of a table that are not blank, all with as many cells as the first.
 
-    csv follows RFC 4180, and ``quoting`` is how the quotes of a tsv are read.
+    Cells separated by commas follow RFC 4180; of those separated by tabs, ``quoting`` is how quotes are read.
     """
-    if file_format is Format.CSV:
+    if separator == ",":
         found = _csv_records(path)
     elif quoting is Quoting.QUOTED:
         found = _quoted_records(path)

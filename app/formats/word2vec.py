@@ -1,6 +1,6 @@
-"""The text that word2vec, fastText and GloVe write: a word and its numbers a line, separated by spaces.
+"""What word2vec, fastText and GloVe write: a word and its numbers a line, or the binary file of word2vec.
 
-word2vec and fastText put a line above with the number of words and of dimensions.
+word2vec and fastText put a line above with the number of words and of dimensions, which the binary file needs.
 """
 
 import re
@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from app.errors import InvalidError
-from app.formats.contents import Block, Part, annotation_of
-from app.formats.row_file import RowFile
+from app.formats.contents import Block, Part, RowFile, annotation_of
+from app.formats.quoting import Quoting
 from app.formats.text import MAX_COLUMNS, lines
+from app.formats.wording import storable
 from app.numerals import plural
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
@@ -21,6 +22,10 @@ OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)
 """Two numbers that cannot be counts of words and dimensions, above a line of more than a word and a number."""
 NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
 SAMPLE_LINES = 20
+READ_BYTES = 2**20
+MAX_HEADER_BYTES = 32
+MAX_WORD_BYTES = 10_000
+FLOAT_BYTES = 4
 VECTORS = "vectors"
 WORDS = "words"
 TEXTS = "If these are texts, encode them under Encodings."
@@ -29,7 +34,7 @@ TEXTS = "If these are texts, encode them under Encodings."
 class Word2VecText(RowFile):
     """A file of words and numbers. Each line is read once here and once by each matrix."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, _: Quoting | None = None) -> None:
         self._path = path
         sample = list(islice(_lines(path), SAMPLE_LINES)) or [""]
         header = HEADER.fullmatch(sample[0])
@@ -113,3 +118,55 @@ def _numbers(line: int, cells: list[str]) -> list[float]:
             f"Line {line} holds {wrong[:40]!r} where a number belongs: expected a word and then "
             f"{plural(len(cells), 'number')} with a decimal point, separated by single spaces. {TEXTS}"
         ) from None
+
+
+class Word2VecBinary(RowFile):
+    """A file of words and float32 vectors, which the first line counts."""
+
+    def __init__(self, path: Path, _: Quoting | None = None) -> None:
+        self._path = path
+        with path.open("rb") as stream:
+            header = stream.readline(MAX_HEADER_BYTES)
+        self._start = len(header)
+        self.n, self._d = map(int, header.split())
+        if not (0 < self._d <= MAX_COLUMNS and 0 < self.n <= path.stat().st_size // (FLOAT_BYTES * self._d)):
+            raise InvalidError(
+                f"The first line declares {self.n:,} words of {self._d:,} numbers, which {path.stat().st_size:,} bytes "
+                "cannot hold: the file was cut off, or is something else. Write it again."
+            )
+        self.parts = [Part(name=VECTORS, n=self.n, d=self._d, dtype="float32")]
+        self.numeric_columns = []
+        self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))]
+
+    def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
+        """Yield the vectors."""
+        records = self._records()
+        while block := [numbers for _, numbers in islice(records, step)]:
+            yield np.frombuffer(b"".join(block), "<f4").reshape(-1, self._d)
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the words."""
+        return (storable(word.decode("utf-8", "replace")) for word, _ in self._records())
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield each word with the bytes of its vector."""
+        size = FLOAT_BYTES * self._d
+        with self._path.open("rb") as stream:
+            stream.seek(self._start)
+            held, place = b"", 0
+            for i in range(self.n):
+                while (space := held.find(b" ", place, place + MAX_WORD_BYTES)) < 0 or len(held) < space + 1 + size:
+                    more = stream.read(READ_BYTES + size)
+                    if not more or (space < 0 and len(held) - place > MAX_WORD_BYTES):
+                        raise InvalidError(
+                            f"Word {i + 1:,} of {self.n:,} is cut off or longer than {MAX_WORD_BYTES:,} bytes: the "
+                            "file was cut off or altered, or is something else. Write it again."
+                        )
+                    held, place = held[place:] + more, 0
+                yield held[place:space].lstrip(b"\n"), held[space + 1 : space + 1 + size]
+                place = space + 1 + size
+            if held[place:].strip(b"\n") or stream.read(1):
+                raise InvalidError(
+                    f"The first line declares {self.n:,} words, but more follow: the file was altered, or is "
+                    "something else. Write it again."
+                )

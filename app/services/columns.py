@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from app.db.task import TaskKind
 from app.errors import InvalidError
-from app.formats.columns import Column, ColumnKind
-from app.formats.labels import MAX_LABELS, NUMBER
+from app.formats.columns import MAX_LABELS, NUMBER, Column, ColumnKind
 from app.formats.span import EXAMPLE
 from app.formats.wording import listed, shown
 

@@ -70,7 +70,7 @@ def create_embedding(
             embedding = Embedding(
                 name=clean_name(name, filename),
                 filename=filename,
-                format=kind.value,
+                format=kind.name,
                 commit_when_inspected=commit,
                 files=[
                     EmbeddingFile(position=position, role=role, filename=one.filename, file_sha256=kept.sha256)

@@ -7,8 +7,7 @@ from app.context import Context
 from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
 from app.db.models import Encoding
 from app.errors import InvalidError
-from app.formats.columns import Column
-from app.formats.labels import MAX_LABELS
+from app.formats.columns import MAX_LABELS, Column
 from app.formats.wording import listed, shown
 from app.services.models import ModelChoice, require_model
 

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 
 from app.errors import InvalidError
-from app.formats.detect import EMBEDDING_FORMATS, suffixes
+from app.formats.upload_formats import Role, suffixes
 
 MAX_NAME_CHARACTERS = 200
 NOT_IN_FILES = re.compile(r"[\W_]+")
-FILE_SUFFIX = re.compile(rf"(?:{'|'.join(map(re.escape, suffixes(EMBEDDING_FORMATS)))})\b", re.IGNORECASE)
 
 
 def natural_order(filename: str) -> list[str | int]:
@@ -48,7 +47,9 @@ def file_stem(name: str) -> str:
 
     What the name of an uploaded file ended in is left out wherever it stands.
     """
-    return re.sub(r"[^\w.]+", "-", FILE_SUFFIX.sub("", name)).strip("-.").lower() or "embedding"
+    uploaded = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
+    bare = re.sub(uploaded, "", name, flags=re.IGNORECASE)
+    return re.sub(r"[^\w.]+", "-", bare).strip("-.").lower() or "embedding"
 
 
 def one_line(text: str) -> str:

@@ -8,10 +8,10 @@ import numpy as np
 
 from app.db.encoding import EncodingConfig
 from app.errors import InvalidError
-from app.formats.detect import TEXTS_FORMATS
-from app.formats.labels import label_text
-from app.formats.table_file import Scalar
+from app.formats.columns import label_text
+from app.formats.table import Scalar
 from app.formats.tables import read_columns
+from app.formats.upload_formats import Role
 from app.formats.wording import shown, storable
 from workers.generated import LABEL, NAME
 
@@ -50,7 +50,7 @@ def load_texts(path: Path, filename: str, config: EncodingConfig) -> Texts:
 
     """
     wanted = list(dict.fromkeys([*config.text_columns, *([config.label_column] if config.label_column else [])]))
-    columns = read_columns(path, filename, wanted, TEXTS_FORMATS)
+    columns = read_columns(path, filename, wanted, Role.TEXTS)
     pairs = list(zip(*(columns[name] for name in config.text_columns), strict=True))
     full = np.array([i for i, texts in enumerate(pairs) if not any(map(_is_empty, texts))], dtype=np.int64)
     if not len(full):

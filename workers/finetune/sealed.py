@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.db.models import SealedScore, Split
 from app.db.predictions import Predictions, write_predictions
-from app.formats.labels import label_text
+from app.formats.columns import label_text
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.looking import forward

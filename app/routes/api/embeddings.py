@@ -7,8 +7,8 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from app.db.models import Embedding, EmbeddingOrigin, Lookup, ZetaCurve
 from app.dependencies import ContextDep
-from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, listed
 from app.formats.selection import Selection
+from app.formats.upload_formats import Role, listed
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.schemas.embeddings import (
     EmbeddingChange,
@@ -75,10 +75,10 @@ def create_embedding(
     context: ContextDep,
     file: Annotated[
         list[UploadFile],
-        File(description=f"{listed(EMBEDDING_FORMATS)}. Several are one embedding: shard-2 above shard-10."),
+        File(description=f"{listed(Role.VECTORS)}. Several are one embedding: shard-2 above shard-10."),
     ],
     annotations: Annotated[
-        UploadFile | None, File(description=f"Names and labels of the rows: {listed(ANNOTATION_FORMATS)}.")
+        UploadFile | None, File(description=f"Names and labels of the rows: {listed(Role.ANNOTATIONS)}.")
     ] = None,
     name: Annotated[str | None, Form(max_length=200)] = None,
     commit: Literal["auto"] | None = None,

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Request, Response
 from app.dependencies import ContextDep
 from app.figures.scatter import isotropy_performance
 from app.figures.sweep import Sweep
+from app.formats.upload_formats import Role, titles
 from app.services.experiments import newest_experiment
 from app.services.library import Search, find_embeddings
 from app.services.workers import list_workers
@@ -24,6 +25,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "experiment": experiment,
         "scatter": scatter,
         "listed": find_embeddings(context, Search(), limit=NEWEST).rows,
+        "formats": titles(Role.VECTORS),
         "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "home.html", shown)

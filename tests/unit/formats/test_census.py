@@ -1,10 +1,10 @@
 import numpy as np
 
-from app.formats.census import Census
+from app.formats.matrix import MatrixStats
 
 
 def census(*blocks):
-    counted = Census()
+    counted = MatrixStats()
     for block in blocks:
         counted.add(np.array(block))
     return counted
@@ -26,4 +26,4 @@ def test_duplicates_are_found_across_blocks_and_exactly():
 
 
 def test_nothing_counted_has_no_duplicates():
-    assert Census().n_duplicate == 0
+    assert MatrixStats().n_duplicate == 0

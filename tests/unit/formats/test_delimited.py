@@ -2,18 +2,18 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidError
-from app.formats import delimited, row_file
+from app.formats import contents as contents_module
+from app.formats import delimited
 from app.formats.contents import Annotation
-from app.formats.delimited import DelimitedFile
-from app.formats.detect import Format
+from app.formats.delimited import open_csv, open_tsv
 
 
 @pytest.fixture
 def opened(tmp_path):
-    def of(content, file_format=Format.CSV):
+    def of(content, file_format=open_csv):
         path = tmp_path / "table"
         path.write_text(content, newline="")
-        return DelimitedFile(path, file_format)
+        return file_format(path)
 
     return of
 
@@ -48,7 +48,7 @@ def test_columns_come_in_the_order_they_were_chosen(opened):
 
 
 def test_columns_are_read_in_parts_that_fit_the_memory(opened, monkeypatch):
-    monkeypatch.setattr(row_file, "MAX_COLUMN_BLOCK_BYTES", 8 * 2)
+    monkeypatch.setattr(contents_module, "MAX_COLUMN_BLOCK_BYTES", 8 * 2)
     contents = opened("1,2,3\n4,5,6\n")
     assert [block.tolist() for block in contents.blocks(contents.numeric_columns, 9, transpose=True)] == [
         [[1, 4]], [[2, 5]], [[3, 6]]
@@ -70,7 +70,7 @@ def test_text_where_a_number_belongs_is_named_by_line_and_column(opened):
 
 def test_text_far_below_the_sample_is_found_too(opened, monkeypatch):
     monkeypatch.setattr(delimited, "SAMPLE_LINES", 3)
-    contents = opened("x\ty\n" + "1\t2\n" * 5 + "1,5\t2\n", Format.TSV)
+    contents = opened("x\ty\n" + "1\t2\n" * 5 + "1,5\t2\n", open_tsv)
     with pytest.raises(InvalidError, match=r"Line 7, column 1 \('x'\) holds '1,5' where a number belongs"):
         matrix(contents)
 

@@ -3,8 +3,8 @@ import gzip
 import pytest
 
 from app.errors import InvalidError, TooLargeError
-from app.formats import gzipped
-from app.formats.gzipped import is_gzipped, open_unpacked
+from app.formats import compressed
+from app.formats.compressed import is_gzipped, open_unpacked
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(path):
 
 
 def test_honest_text_may_unpack_to_no_more_than_the_limit(path, monkeypatch):
-    monkeypatch.setattr(gzipped, "MAX_DECOMPRESSED_BYTES", 1000)
+    monkeypatch.setattr(compressed, "MAX_DECOMPRESSED_BYTES", 1000)
     path.write_bytes(gzip.compress(b"x" * 1000))
     assert len(read(path)) == 1000
     path.write_bytes(gzip.compress(b"x" * 1001))

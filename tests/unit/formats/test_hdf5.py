@@ -7,7 +7,7 @@ import pytest
 
 from app.errors import InvalidError, IsoscopeError, TooLargeError
 from app.formats import hdf5
-from app.formats.array_file import ArrayFile
+from app.formats.arrays import ArrayFile
 from app.formats.contents import Part
 from app.formats.hdf5 import read_hdf5
 from app.formats.inspection import inspect

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidError
-from app.formats.detect import Format
 from app.formats.inspection import Inspection, inspect
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload
@@ -33,7 +32,7 @@ def inspected(tmp_path):
 
 def test_an_array_is_described_by_shape_type_and_preview(inspected):
     found = inspected(X)
-    assert (found.format, found.n, found.d, found.dtype) == (Format.NPY, 40, 10, "float32")
+    assert (found.format, found.n, found.d, found.dtype) == ("npy", 40, 10, "float32")
     assert found.selection == Selection(vectors="array")
     assert [row.values for row in found.preview] == X[:5, :8].tolist()
     assert (found.n_nonfinite, found.n_zero, found.n_duplicate, found.warnings) == (0, 0, 0, [])

@@ -1,7 +1,7 @@
 import pytest
 
 from app.errors import InvalidError
-from app.formats.jsonl import read_jsonl
+from app.formats.jsonl import open_table
 
 
 @pytest.fixture
@@ -9,7 +9,7 @@ def read(tmp_path):
     def of(content):
         path = tmp_path / "rows.jsonl"
         path.write_text(content, newline="")
-        table = read_jsonl(path)
+        table = open_table(path)
         return table.columns, [list(row) for row in table.rows()]
 
     return of

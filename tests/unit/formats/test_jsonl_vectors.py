@@ -5,7 +5,7 @@ import pytest
 
 from app.errors import InvalidError
 from app.formats.contents import Part
-from app.formats.jsonl_vectors import JsonlVectors
+from app.formats.jsonl import JsonlVectors
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from app.formats.labels import label_text, sort_labels
+from app.formats.columns import label_text, sort_labels
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from app.errors import InvalidError
-from app.formats.layout import find_layout
+from app.formats.delimited import find_layout
 
 
 def layout(*lines):

@@ -3,7 +3,7 @@ import pytest
 from numpy.lib import format as npy_format
 
 from app.errors import InvalidError
-from app.formats.array_file import ArrayFile
+from app.formats.arrays import ArrayFile
 from app.formats.npy import MAX_HEADER_BYTES, read_npy
 
 
@@ -121,7 +121,9 @@ def test_a_header_that_numpy_did_not_write_is_refused(tmp_path, text):
 )
 def test_an_impossible_shape_is_refused(tmp_path, shape):
     path = with_header(tmp_path / "x.npy", f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}")
-    with pytest.raises(InvalidError, match="cannot be read: its shape is not a tuple of at most 32 lengths"):
+    with pytest.raises(
+        InvalidError, match=r"cannot be read: (its shape is not a tuple of at most 32|it is not one that NumPy)"
+    ):
         read_npy(path)
 
 

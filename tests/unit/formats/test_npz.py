@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidError, TooLargeError
-from app.formats import expansion, npz
-from app.formats.array_file import ArrayFile
+from app.formats import compressed
+from app.formats.arrays import ArrayFile
 from app.formats.contents import Annotation, Part
-from app.formats.npz import read_npz
+from app.formats.npy import read_npz
 
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -98,7 +98,7 @@ def test_too_many_members_are_refused(path):
 
 
 def test_a_directory_without_end_is_refused_before_it_is_read(path, monkeypatch):
-    monkeypatch.setattr(npz, "MAX_DIRECTORY_BYTES", 200)
+    monkeypatch.setattr(compressed, "MAX_DIRECTORY_BYTES", 200)
     with pytest.raises(InvalidError, match=r"cannot be read \(its directory is longer than 200 bytes\)"):
         read_npz(write_zip(path, [(f"{i}.npy", b"") for i in range(10)]))
 
@@ -112,7 +112,7 @@ def test_a_bomb_is_refused_by_what_it_declares(path):
 
 
 def test_more_than_the_whole_archive_may_unpack_to_is_refused(path, monkeypatch):
-    monkeypatch.setattr(expansion, "MAX_DECOMPRESSED_BYTES", 1000)
+    monkeypatch.setattr(compressed, "MAX_DECOMPRESSED_BYTES", 1000)
     np.savez(path, a=np.ones((10, 10)), b=np.ones((10, 10)))
     with pytest.raises(TooLargeError, match=r"unpacks to 1,856 bytes, more than 1,000: save fewer arrays or rows"):
         read_npz(path)

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import InvalidError, TooLargeError
 from app.formats import parquet
-from app.formats.parquet import read_parquet
+from app.formats.parquet import open_table
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def path(tmp_path):
 
 
 def read(path):
-    table = read_parquet(path)
+    table = open_table(path)
     return table.columns, [list(row) for row in table.rows()]
 
 
@@ -87,32 +87,32 @@ def test_answers_that_cannot_be_are_refused_with_their_row(path):
 def test_an_object_of_two_nulls_is_a_missing_value_as_one_of_empty_lists_is(path):
     nothing = [{"text": None, "answer_start": None}, {"text": [], "answer_start": []}, None]
     pq.write_table(pa.table({"answers": pa.array(nothing, answers())}), path)
-    assert list(read_parquet(path).rows()) == [[None], [None], [None]]
+    assert list(open_table(path).rows()) == [[None], [None], [None]]
 
 
 def test_a_file_without_scalars_is_refused(path):
     pq.write_table(pa.table({"list": [[1.0]]}), path)
     with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):
-        read_parquet(path)
+        open_table(path)
 
 
 def test_a_file_without_columns_is_refused(path):
     pq.write_table(pa.table({}), path)
     with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):
-        read_parquet(path)
+        open_table(path)
 
 
 def test_two_columns_of_one_name_are_refused(path):
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
     with pytest.raises(InvalidError, match="2 columns are called 'a': give every column a name of its own"):
-        read_parquet(path)
+        open_table(path)
 
 
 def test_more_rows_or_groups_than_the_limit_are_refused_from_the_footer(path, monkeypatch):
     pq.write_table(pa.table({"a": list(range(10))}), path, row_group_size=1)
-    monkeypatch.setattr(parquet, "MAX_ROWS", 9)
+    monkeypatch.setattr(parquet, "MAX_TABLE_ROWS", 9)
     with pytest.raises(TooLargeError, match="The file has 10 rows in 10 groups, expected at most 9 in 10,000"):
-        read_parquet(path)
+        open_table(path)
 
 
 @pytest.mark.parametrize("kept", [5, 0.5, 0.9, -1])
@@ -130,7 +130,7 @@ def test_too_little_memory_is_left_to_the_sandbox_which_knows_the_limit(path, mo
 
     monkeypatch.setattr(pq, "ParquetFile", exhausted)
     with pytest.raises(MemoryError):
-        read_parquet(path)
+        open_table(path)
 
 
 def test_a_damaged_page_is_refused_when_it_is_read(path):

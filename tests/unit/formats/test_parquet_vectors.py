@@ -4,9 +4,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.errors import InvalidError, TooLargeError
-from app.formats import parquet_vectors
+from app.formats import parquet
 from app.formats.contents import Part
-from app.formats.parquet_vectors import ParquetVectors
+from app.formats.parquet import ParquetVectors
 
 X = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 
@@ -104,7 +104,7 @@ def test_a_bomb_of_equal_values_is_refused_by_what_it_declares(opened):
 
 
 def test_more_rows_than_are_read_are_refused_from_the_footer(opened, monkeypatch):
-    monkeypatch.setattr(parquet_vectors, "MAX_ROWS", 9)
+    monkeypatch.setattr(parquet, "MAX_ROWS", 9)
     with pytest.raises(TooLargeError, match="The file has 10 rows in 1 groups, expected at most 9"):
         opened({"a": [0.5] * 10})
 

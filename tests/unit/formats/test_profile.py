@@ -1,11 +1,11 @@
 import pytest
 
+from app.formats.column_stats import ColumnStats
 from app.formats.columns import ColumnKind
-from app.formats.profile import Profile
 
 
 def profile(*values):
-    found = Profile()
+    found = ColumnStats()
     for value in values:
         found.add(value)
     return found

@@ -3,8 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.formats.contents import Annotation, Part
-from app.formats.proposal import doubtful, excluded, propose
-from app.formats.selection import Selection
+from app.formats.selection import Selection, doubtful, excluded, propose
 
 
 def part(name, n=10, d=4):

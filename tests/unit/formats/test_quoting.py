@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import InvalidError
-from app.formats.detect import Format
+from app.formats.delimited import open_tsv_table
 from app.formats.quoting import Quoting
-from app.formats.table_file import read_text_table
 from app.formats.text import records, tsv_quoting
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
@@ -53,26 +52,26 @@ def test_what_a_csv_writer_makes_of_texts_comes_back(write):
     ]
     stream = io.StringIO()
     csv.writer(stream, delimiter="\t", lineterminator="\n").writerows(rows)
-    table = read_text_table(write(stream.getvalue()), Format.TSV)
+    table = open_tsv_table(write(stream.getvalue()))
     assert table.quoting is Quoting.QUOTED
     assert [[cell or "" for cell in row] for row in table.rows()] == rows[1:]
 
 
 def test_the_other_reading_is_taken_where_it_is_chosen(write):
     path = write('text\n"a ""b"""\n')
-    assert [row for _, row in records(path, Format.TSV, Quoting.TEXT)] == [["text"], ['"a ""b"""']]
-    assert read_text_table(path, Format.TSV, Quoting.TEXT).quoting is Quoting.TEXT
-    assert list(read_text_table(path, Format.TSV, Quoting.QUOTED).rows()) == [['a "b"']]
+    assert [row for _, row in records(path, "\t", Quoting.TEXT)] == [["text"], ['"a ""b"""']]
+    assert open_tsv_table(path, Quoting.TEXT).quoting is Quoting.TEXT
+    assert list(open_tsv_table(path, Quoting.QUOTED).rows()) == [['a "b"']]
 
 
 def test_lines_are_numbered_as_in_the_file_below_a_cell_of_two_lines(write):
     path = write('a\n"two\nlines"\n\nlast\n')
-    assert list(records(path, Format.TSV, Quoting.QUOTED)) == [(1, ["a"]), (2, ["two\nlines"]), (5, ["last"])]
+    assert list(records(path, "\t", Quoting.QUOTED)) == [(1, ["a"]), (2, ["two\nlines"]), (5, ["last"])]
 
 
 def test_a_quote_in_mid_cell_is_refused_where_quotes_are_said_to_enclose_cells(write):
     with pytest.raises(InvalidError, match="Line 2 holds a quote") as caught:
-        list(records(write('a\n6" pipe and 8" pipe\n'), Format.TSV, Quoting.QUOTED))
+        list(records(write('a\n6" pipe and 8" pipe\n'), "\t", Quoting.QUOTED))
     assert caught.value.field == "quoting"
 
 
@@ -83,6 +82,6 @@ def test_every_reference_file_reads_as_text_cell_for_cell():
     for path in files:
         assert tsv_quoting(path) in {None, Quoting.TEXT}, path.name
         lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-        table = read_text_table(path, Format.TSV)
+        table = open_tsv_table(path)
         for row, line in zip(table.rows(), lines[1:], strict=True):
             assert [cell or "" for cell in row] == [cell if cell.strip() else "" for cell in line.split("\t")]

@@ -5,7 +5,7 @@ import pytest
 import safetensors.numpy
 
 from app.errors import InvalidError, TooLargeError
-from app.formats.array_file import ArrayFile
+from app.formats.arrays import ArrayFile
 from app.formats.contents import Part
 from app.formats.safetensors import read_safetensors
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidError
-from app.formats import word2vec_binary
+from app.formats import word2vec
 from app.formats.contents import Part
-from app.formats.word2vec_binary import Word2VecBinary
+from app.formats.word2vec import Word2VecBinary
 
 X = np.random.default_rng(0).standard_normal((50, 6)).astype("<f4")
 
@@ -30,7 +30,7 @@ def opened(tmp_path):
 @pytest.mark.parametrize("newline", [b"\n", b""])
 @pytest.mark.parametrize("read_bytes", [1, 2**20])
 def test_words_and_vectors_are_read_whatever_ends_a_vector(opened, monkeypatch, newline, read_bytes):
-    monkeypatch.setattr(word2vec_binary, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(word2vec, "READ_BYTES", read_bytes)
     contents = opened(content(WORDS, newline))
     assert contents.parts == [Part(name="vectors", n=50, d=6, dtype="float32")]
     np.testing.assert_array_equal(np.concatenate(list(contents.rows("vectors", 7))), X)

@@ -16,7 +16,7 @@ from app.db.predictions import Predictions
 from app.db.task import Metric
 from app.db.trivial import Trivial, best_class
 from app.errors import InvalidError
-from app.formats.labels import label_text
+from app.formats.columns import label_text
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows

@@ -14,7 +14,7 @@ from app.db.predictions import Predictions
 from app.db.task import Metric
 from app.db.trivial import Trivial, best_number
 from app.errors import InvalidError
-from app.formats.labels import NUMBER
+from app.formats.columns import NUMBER
 from isotropy.score import Score, there_are
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
