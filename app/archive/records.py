@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,7 @@ from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column
 from app.formats.division import Division
+from app.formats.quoting import Quoting
 from app.services.grid import Grid
 
 MAX_LAYERS = 1000
@@ -98,6 +99,7 @@ class DatasetRecord(Record):
     n_test: Count | None = None
     division: Division | None = None
     columns: list[Column] = Field(max_length=10_000)
+    quoting: dict[Literal["train", "validation", "test"], Quoting] | None = None
 
 
 class ExperimentRecord(Record):

@@ -1,6 +1,6 @@
 """Files of texts, alone or as the train and validation files of a data set: what columns hold, and their values."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -9,8 +9,9 @@ from app.errors import InvalidError
 from app.formats.column_stats import ColumnStats, count_leaks
 from app.formats.columns import Column, ColumnKind
 from app.formats.detect import detect
-from app.formats.quoting import Quoting
+from app.formats.quoting import Quoting, Readings, settle_readings
 from app.formats.table import Scalar, Table
+from app.formats.text import tsv_quotes
 from app.formats.upload_formats import Role
 from app.formats.wording import blaming, listed, shown
 
@@ -24,6 +25,8 @@ class DatasetDescription(BaseModel):
     n_validation: int
     n_test: int | None = None
     columns: list[Column]
+    quoting: dict[str, Quoting]
+    """How the quotes of its .tsv files were read, by split; without files that hold none."""
 
 
 class TextsDescription(BaseModel):
@@ -34,18 +37,24 @@ class TextsDescription(BaseModel):
     n: int
     columns: list[Column]
     """What they say of a train file is of this one; nothing is missing from a validation file that there is not."""
+    quoting: Quoting | None
+    """How the quotes of a .tsv file were read; None where there are none."""
 
 
-def describe_texts(path: Path, filename: str) -> TextsDescription:
+def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) -> TextsDescription:
     """Read a file of texts, a text a line or a table, and describe its columns. Run it in the sandbox.
+
+    Quotes of a .tsv file are read as chosen, else as they are meant.
 
     Raises:
         IsoscopeError: with the field ``file``, if it cannot be read or has no rows.
 
     """
     with blaming(filename, "file"):
-        n, profiles = _profile(path, filename, Role.TEXTS)
-    return TextsDescription(n=n, columns=[_column(name, profile, None) for name, profile in profiles.items()])
+        table = open_table(path, filename, Role.TEXTS, quoting)
+        n, profiles = _profile(table)
+    columns = [_column(name, profile, None) for name, profile in profiles.items()]
+    return TextsDescription(n=n, columns=columns, quoting=table.quoting)
 
 
 def describe_pair(
@@ -55,18 +64,25 @@ def describe_pair(
     validation_filename: str,
     test_path: Path | None = None,
     test_filename: str = "",
+    quoting: Quoting | Readings | None = None,
 ) -> DatasetDescription:
     """Read the files and describe the columns that train and validation have. Run it in the sandbox.
+
+    Quotes of .tsv files are read as chosen, for all or by split; else as they are meant.
 
     Raises:
         IsoscopeError: with the field ``train``, ``validation`` or ``test``, if that file cannot be read or has no rows.
         InvalidError: the files have no column in common, or the test file lacks one that the others have.
 
     """
+    files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
+    files |= {} if test_path is None else {"test": (test_path, test_filename)}
+    readings = dict(quoting) if isinstance(quoting, Mapping) else find_readings(files, quoting)
+    tables = {split: _open_split(split, file, readings) for split, file in files.items()}
     with blaming(train_filename, "train"):
-        n_train, train = _profile(train_path, train_filename)
+        n_train, train = _profile(tables["train"])
     with blaming(validation_filename, "validation"):
-        n_validation, validation = _profile(validation_path, validation_filename)
+        n_validation, validation = _profile(tables["validation"])
     names = [name for name in train if name in validation]
     if not names:
         raise InvalidError(
@@ -75,18 +91,35 @@ def describe_pair(
             field="validation",
         )
     n_test, test = None, None
-    if test_path is not None:
+    if "test" in tables:
         with blaming(test_filename, "test"):
-            n_test, test = _profile(test_path, test_filename)
+            n_test, test = _profile(tables["test"])
             _require_all(names, test)
     shared = [_column(name, train[name], validation[name], None if test is None else test[name]) for name in names]
     columns = count_leaks(
         shared,
-        lambda: _rows_of(train_path, train_filename, shared),
-        lambda: _rows_of(validation_path, validation_filename, shared),
-        None if test_path is None else lambda: _rows_of(test_path, test_filename, shared),
+        lambda: _rows_of(tables["train"], shared),
+        lambda: _rows_of(tables["validation"], shared),
+        (lambda: _rows_of(tables["test"], shared)) if "test" in tables else None,
     )
-    return DatasetDescription(n_train=n_train, n_validation=n_validation, n_test=n_test, columns=columns)
+    return DatasetDescription(
+        n_train=n_train, n_validation=n_validation, n_test=n_test, columns=columns, quoting=readings
+    )
+
+
+def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
+    """Return how the quotes of the .tsv files of a data set are read, by split: as chosen, else as they are meant."""
+    found = {}
+    for split, (path, filename) in files.items():
+        with blaming(filename, split):
+            if detect(path, filename, Role.ROWS).name == "tsv":
+                found[split] = tsv_quotes(path)
+    return settle_readings(found, chosen)
+
+
+def _open_split(split: str, file: tuple[Path, str], readings: Readings) -> Table:
+    with blaming(file[1], split):
+        return open_table(*file, quoting=readings.get(split))
 
 
 def _require_all(names: Collection[str], test: Collection[str]) -> None:
@@ -117,9 +150,8 @@ def read_columns(
     return dict(zip(columns, values, strict=True))
 
 
-def _rows_of(path: Path, filename: str, columns: Sequence[Column]) -> Iterator[list[Scalar | None]]:
+def _rows_of(table: Table, columns: Sequence[Column]) -> Iterator[list[Scalar | None]]:
     """The rows of a file, of these columns in their order."""
-    table = open_table(path, filename)
     places = [table.columns.index(column.name) for column in columns]
     for row in table.rows():
         yield [row[place] for place in places]
@@ -130,9 +162,8 @@ def open_table(path: Path, filename: str, role: Role = Role.ROWS, quoting: Quoti
     return detect(path, filename, role).open_table(path, quoting)
 
 
-def _profile(path: Path, filename: str, role: Role = Role.ROWS) -> tuple[int, dict[str, ColumnStats]]:
+def _profile(table: Table) -> tuple[int, dict[str, ColumnStats]]:
     """Read a whole file; return its number of rows and what each column holds."""
-    table = open_table(path, filename, role)
     profiles = [ColumnStats() for _ in table.columns]
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):
