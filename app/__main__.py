@@ -21,8 +21,8 @@ def main() -> int:
     import uvicorn  # noqa: PLC0415
 
     from app.connections import connection_settings  # noqa: PLC0415
-    from app.errors import IsoscopeError  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
+    from isoscope.core.errors import IsoscopeError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
     parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")

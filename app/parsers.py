@@ -9,10 +9,10 @@ from typing import Any, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
-from app.errors import AbandonedError, BusyError
 from app.machine import machine_cores, machine_memory
 from app.sandbox import ABANDONED
 from app.settings import Settings
+from isoscope.core.errors import AbandonedError, BusyError
 
 T = TypeVar("T")
 P = ParamSpec("P")

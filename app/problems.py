@@ -19,7 +19,10 @@ from starlette.exceptions import HTTPException
 
 from app.complaints import complaint_of
 from app.db.failures import told_by
-from app.errors import (
+from app.settings import Settings
+from app.storage.space import full_disk, fullest, is_full
+from app.templating import templates
+from isoscope.core.errors import (
     AbandonedError,
     BusyError,
     ConflictError,
@@ -31,9 +34,6 @@ from app.errors import (
     UnavailableError,
     UnsupportedFormatError,
 )
-from app.settings import Settings
-from app.storage.space import full_disk, fullest, is_full
-from app.templating import templates
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.db.penalty import Regularizer
-from app.numerals import short
+from isoscope.core.formatting import short
 
 
 class Method(NamedTuple):

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar, TypeVarTuple, cast
 
-from app.errors import AbandonedError, InvalidError, IsoscopeError
+from isoscope.core.errors import AbandonedError, InvalidError, IsoscopeError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

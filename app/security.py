@@ -17,10 +17,10 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.errors import FullDiskError
 from app.problems import Problem, problem_response
 from app.settings import Settings, is_loopback
 from app.storage.space import require_room
+from isoscope.core.errors import FullDiskError
 
 NO_HOST = re.compile(r"[/\\?#@\s]")
 """What a name and a port never have, and what would turn them into an address of their own."""

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from app.errors import ConflictError
 from app.storage_url import parse_storage_url
+from isoscope.core.errors import ConflictError
 
 GIB = 2**30
 MIB = 2**20

@@ -10,7 +10,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from starlette.templating import Jinja2Templates
 
-from app import numerals
 from app.db.divergence import diverged
 from app.db.trivial import learned_nothing
 from app.db.types import utcnow
@@ -21,6 +20,7 @@ from app.regularizers import added_words, coordinates
 from app.services.names import file_name
 from app.services.positions import described
 from app.services.script_runs import is_silent
+from isoscope.core import formatting
 from isotropy.catalog import MEASURES, METHODS
 
 # A symbol has a subscript, S_X or CC_i; a name such as answer_start has none.
@@ -38,7 +38,7 @@ def static(path: str) -> str:
 
 def ago(moment: datetime) -> str:
     """How long ago something was."""
-    return numerals.ago(moment, utcnow())
+    return formatting.ago(moment, utcnow())
 
 
 def subscripted(text: str) -> Markup:
@@ -58,20 +58,20 @@ def create_environment() -> Environment:
     )
     environment.filters |= {
         "heading": heading,
-        "number": numerals.number,
-        "short": numerals.short,
-        "with_error": numerals.with_error,
-        "tick": numerals.tick,
-        "count": numerals.count,
-        "plural": numerals.plural,
-        "size": numerals.size,
-        "limit": numerals.limit,
-        "duration": numerals.duration,
-        "durations": numerals.durations,
+        "number": formatting.number,
+        "short": formatting.short,
+        "with_error": formatting.with_error,
+        "tick": formatting.tick,
+        "count": formatting.count,
+        "plural": formatting.plural,
+        "size": formatting.size,
+        "limit": formatting.limit,
+        "duration": formatting.duration,
+        "durations": formatting.durations,
         "ago": ago,
         "filename": file_name,
         "subscripted": subscripted,
-        "starred": numerals.starred,
+        "starred": formatting.starred,
         "added": added_words,
     }
     environment.globals |= {

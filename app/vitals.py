@@ -7,8 +7,8 @@ from sqlalchemy.pool import NullPool
 
 from app.context import Context
 from app.db.session import create_sessions
-from app.errors import UnavailableError
 from app.services.workers import count_alive
+from isoscope.core.errors import UnavailableError
 
 ANSWER_SECONDS = 1.5
 

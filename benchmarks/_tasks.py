@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.db.penalty import Regularizer
-from app.db.task import Metric, TaskKind
+from isoscope.core.task import Metric, TaskKind
 
 MODEL = "all-MiniLM-L6-v2"
 ZETA = 0.2

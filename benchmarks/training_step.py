@@ -12,10 +12,10 @@ from transformers.utils.generic import ModelOutput
 
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked, table
 from benchmarks._step import BATCH, TOKENS, Penalty, Step
+from isoscope.hidden_states import hidden_states_of
 from isotropy.points import draw_tokens, union_of_layers
 from isotropy.regularizers.istar import IStar
 from isotropy.spectrum import Moments
-from workers.hidden_states import hidden_states_of
 
 THREADS = 2
 LOOKED_AT = 4 * BATCH

@@ -10,16 +10,16 @@ from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.session import cause
-from app.errors import IsoscopeError, UnavailableError
+from app.operations.checks.settings import sentences
+from app.operations.doctor import doctor
+from app.operations.migrate import migrate
+from app.operations.serve import say, serve
 from app.settings import Settings
-from isoscope.checks.settings import sentences
 from isoscope.commands import add_commands
 from isoscope.commands.backup import add_backup_commands
-from isoscope.doctor import doctor
-from isoscope.migration import migrate
-from isoscope.serve import say, serve
+from isoscope.core.errors import IsoscopeError, UnavailableError
+from isoscope.threads import wait_briefly
 from isotropy.catalog import MEASURES
-from workers.threads import wait_briefly
 
 
 def main() -> int:

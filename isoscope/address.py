@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 HERE = "http://127.0.0.1:8000"
 URL, TOKEN = "ISOSCOPE_URL", "ISOSCOPE_ACCESS_TOKEN"

@@ -14,13 +14,13 @@ from transformers import (
     TrainingArguments,
 )
 
-from app.db.task import Metric
-from app.numerals import count
+from isoscope.core.formatting import count
+from isoscope.core.task import Metric
+from isoscope.hidden_states import hidden_states_of, looking_at
+from isoscope.layer_measures import LayerMeasures
 from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score
-from workers.finetune.measures import LayerMeasures
-from workers.hidden_states import hidden_states_of, looking_at
 
 LOOKS = 12
 """About so many are taken of the layers, where it is not said how many steps lie between two."""

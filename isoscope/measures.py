@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from app.numerals import starred
+from isoscope.core.formatting import starred
 from isotropy.catalog import GROUPS, MEASURES
 
 NAMES = {

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.bounded import GREATEST, GREATEST_WHOLE, LEAST
-from app.services.names import one_line
+from isoscope.core.formatting import one_line
+from isoscope.core.number_limits import GREATEST, GREATEST_WHOLE, LEAST
 
 LONGEST_WORD = 64
 LONGEST_LINE = 1000

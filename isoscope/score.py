@@ -8,20 +8,20 @@ from typing import Any
 
 from tqdm import tqdm
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Contents
 from app.formats.matrix import Matrix, select
 from app.formats.selection import Selection, doubtful, excluded, propose
 from app.formats.upload import NamedFile, Upload, open_upload
 from app.formats.wording import listed
+from isoscope.core.errors import InvalidError
 from isoscope.findings import finding_lines
 from isoscope.measures import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows
 from isoscope.output import write
+from isoscope.rows import require_measurable, values_of
 from isotropy import findings
 from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
-from workers.points import require_measurable, values_of
 
 
 def score(given: Namespace) -> int:

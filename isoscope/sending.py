@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx2
 
-from app.errors import InvalidError
 from isoscope.address import is_away, open_client, own_words, read_address, said_by
+from isoscope.core.errors import InvalidError
 from isoscope.plain import LONGEST_LINE
 
 MAX_KEPT = 10_000

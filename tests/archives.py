@@ -12,8 +12,8 @@ from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
 from app.queue import IMPORT_KINDS
 from app.services.exports import export_experiment
+from app.wanted import wanted
 from workers.jobs import WORK
-from workers.reconcile import wanted
 
 LABELS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}

@@ -13,11 +13,11 @@ from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import Experiment, Run, RunStatus, Worker
+from app.run_files import MARKER
 from app.services.datasets import create_dataset
 from app.services.experiments import create_experiment
 from app.services.sweeps import SweepRequest
 from tests.waiting import wait_for
-from workers.finetune.folder import MARKER
 
 # Of machines that are slow, as those of continuous integration are; on an idle one each step takes seconds.
 PATIENCE_SECONDS = 300

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from app.context import Context
+from app.wanted import wanted
 from tests.lab import Machine
 from tests.tiny import save_tiny_models
 from workers.jobs import WORK
-from workers.reconcile import wanted
 
 __all__ = ["limit_threads", "machine", "models_dir", "work"]
 

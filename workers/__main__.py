@@ -8,12 +8,14 @@ from threading import Event
 
 from app.db.migration import require_schema
 from app.db.session import require_database
-from app.errors import IsoscopeError
 from app.lifeline import FLAG, hold_lifeline
 from app.queue import JobQueue, working
 from app.settings import Settings
+from app.slot import slot_name
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import IsoscopeError
+from isoscope.threads import wait_briefly
 from workers.execution import Executor
 from workers.heartbeat import Heartbeat
 from workers.locks import open_locks
@@ -21,8 +23,6 @@ from workers.orphans import Janitor
 from workers.process import LOG_FORMAT, JobProcesses
 from workers.reconcile import Reconciler
 from workers.sessions import worker_sessions
-from workers.slot import slot_name
-from workers.threads import wait_briefly
 
 
 def main() -> int:

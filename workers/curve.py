@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from sqlalchemy import update
 
 from app.db.models import Embedding, ResultStatus, ZetaCurve
-from app.errors import InvalidError
 from app.queue import Job
 from app.settings import Settings
+from isoscope.core.errors import InvalidError
 from isotropy.cloud import read_cloud
 from workers.failure import record
-from workers.points import open_embedding
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 from workers.zeta import zeta_lines
 
 

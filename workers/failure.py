@@ -10,7 +10,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from app.db.models import FailureCause
 from app.db.session import Sessions
-from app.errors import InvalidError, IsoscopeError
+from isoscope.core.errors import InvalidError, IsoscopeError
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from app.errors import NotFoundError, UnavailableError
 from app.settings import Settings
 from app.storage import Stored, open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import NotFoundError, UnavailableError
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ Each goes when its holder does, however that ends. Workers of one machine and on
 share a PostgreSQL lock there, so that one machine learns of the end of another.
 """
 
-import fcntl
 import logging
 import os
 import time
@@ -16,7 +15,8 @@ from typing import Any, Protocol
 
 import psycopg
 
-from app.errors import ConflictError
+from app.slot import FileLocks, taken
+from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
 
@@ -56,25 +56,6 @@ def open_locks(queue_url: str, folder: Path, fence: Callable[[], None]) -> Abstr
     if queue_url.startswith("postgresql"):
         return AdvisoryLocks(queue_url, fence)
     return nullcontext(FileLocks(folder))
-
-
-class FileLocks:
-    """Locked files in one folder; the kernel lets go of them."""
-
-    settled = True
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    @contextmanager
-    def held(self, name: str) -> Iterator[None]:
-        """Hold the lock of that name."""
-        with (self._folder / f"{name.replace('/', '_')}.lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise _taken(name) from None
-            yield
 
 
 class AdvisoryLocks:
@@ -124,7 +105,7 @@ class AdvisoryLocks:
             except psycopg.OperationalError as error:
                 raise ConflictError(f"The session for the lock of {name} is lost; it is being opened anew.") from error
             if not free:
-                raise _taken(name)
+                raise taken(name)
             self._names.add(name)
         try:
             yield
@@ -175,10 +156,3 @@ class AdvisoryLocks:
 def _lock(connection: Connection, name: str) -> bool:
     found = connection.execute(f"select pg_try_advisory_lock({NUMBER})", (name,)).fetchone()
     return found is not None and bool(found[0])
-
-
-def _taken(name: str) -> ConflictError:
-    return ConflictError(
-        f"Another worker already works as {name}. Stop it first, or give this one another --device "
-        "or another ISOSCOPE_WORKER_NAME."
-    )

@@ -12,17 +12,18 @@ from torch import Tensor
 from app.db.lookups import is_current
 from app.db.models import Embedding, Lookup, ResultStatus
 from app.db.postprocess import SEED
-from app.errors import ConflictError, InvalidError
 from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
+from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.rows import draw_rows, values_of
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit
 from isotropy.rows import kept_rows
 from workers.failure import record
 from workers.neighbours import REPORT_METHOD, K, directions, report_parameters
-from workers.points import draw_rows, open_embedding, values_of
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 
 
 def look_up(lookup_id: str, settings: Settings, device: str) -> Sequence[Job]:

@@ -8,21 +8,21 @@ from safetensors.torch import load_file
 
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing
 from app.db.postprocess import is_of
-from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.matrix import Matrix
 from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import restore
 from isotropy.rows import finite_rows
 from workers.embeddings import fail, files_of, waiting
 from workers.files import fetch, keeping
 from workers.generated import ARRAY, GROUP, LABEL, NAME, jsonl_file, npy_file
-from workers.points import open_embedding
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 
 ANNOTATIONS = "annotations.jsonl"
 

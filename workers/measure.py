@@ -21,14 +21,15 @@ from app.db.types import utcnow
 from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
+from isoscope.rows import values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import measure
 from isotropy.spectrum import scaled_identity
 from workers.embeddings import fail, waiting
 from workers.figure_data import figure_data
 from workers.found import columns_of
-from workers.points import open_embedding, values_of
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 from workers.zeta import zeta_lines
 
 SEED = 0

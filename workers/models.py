@@ -14,8 +14,8 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from app.bundled import BUNDLED, bundled_folder
-from app.errors import InvalidError, NotFoundError
 from app.settings import Settings
+from isoscope.core.errors import InvalidError, NotFoundError
 
 # Weights as safetensors, configuration, vocabularies: never code, never pickles.
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]

@@ -10,9 +10,9 @@ from threading import Event, Thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.session import one_line
-from app.errors import ConflictError, UnavailableError
 from app.queue import JobQueue
 from app.storage.ledger import Ledger
+from isoscope.core.errors import ConflictError, UnavailableError
 from workers.locks import Locks
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.db.models import Pooling
-from workers.hidden_states import hidden_states_of, looking_at
+from isoscope.hidden_states import hidden_states_of, looking_at, mean_of_tokens
 
 
 def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
@@ -22,11 +22,9 @@ def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
         [batch, d].
 
     """
-    real = attention_mask.bool()
     if pooling is Pooling.MEAN:
-        # Not multiplied by the mask: what a model makes of padding may be NaN.
-        total = states.masked_fill(~real.unsqueeze(-1), 0).sum(dim=1)
-        return total / real.sum(dim=1, keepdim=True)
+        return mean_of_tokens(states, attention_mask)
+    real = attention_mask.bool()
     if pooling is Pooling.FIRST:
         place = real.int().argmax(dim=1)
     else:

@@ -16,11 +16,12 @@ from torch import Tensor
 from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
 from app.db.postprocess import IN_USE, SEED, is_of
 from app.db.session import Sessions
-from app.errors import ConflictError, InvalidError
 from app.queue import Job
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.rows import draw_rows, values_of
 from isotropy.cloud import read_cloud
 from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows
@@ -33,8 +34,8 @@ from workers.failure import record
 from workers.files import keeping
 from workers.found import columns_of
 from workers.neighbours import K, first_named, named_neighbours
-from workers.points import draw_rows, open_embedding, values_of
 from workers.sessions import job_sessions
+from workers.upload import open_embedding
 
 FRACTION = 0.5
 MOMENTS = (

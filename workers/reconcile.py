@@ -8,35 +8,16 @@ handful of queries, by one worker at a time.
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
 from threading import Event, Thread
-from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
-from app.db.models import (
-    UNFINISHED,
-    UNFINISHED_ENCODING,
-    UNFINISHED_IMPORT,
-    DryRun,
-    Embedding,
-    EmbeddingStatus,
-    Encoding,
-    Experiment,
-    Import,
-    ImportStatus,
-    Lookup,
-    PostProcessing,
-    ResultStatus,
-    Run,
-    ZetaCurve,
-)
-from app.db.models.runs import IN_TURN
+from app.db.models import Experiment
 from app.db.session import Sessions, one_line
-from app.errors import ConflictError
-from app.queue import Job, JobKind, JobQueue
+from app.queue import Job, JobQueue
+from app.wanted import wanted
+from isoscope.core.errors import ConflictError
 from workers.locks import Locks
 
 logger = logging.getLogger(__name__)
@@ -155,32 +136,3 @@ def advance_searches(sessions: Sessions) -> None:
                 advance(sessions, experiment_id)
             except Exception:
                 logger.warning("the search %s could not be advanced", experiment_id, exc_info=True)
-
-
-def wanted(sessions: Sessions) -> list[Job]:
-    """The jobs that rows wait for, each kind in its turn."""
-    with sessions() as session:
-        return [
-            *_jobs(session, JobKind.INSPECT, Embedding, EmbeddingStatus.INSPECTING),
-            *_jobs(session, JobKind.MEASURE, Embedding, EmbeddingStatus.MEASURING),
-            *_jobs(session, JobKind.CURVE, ZetaCurve, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.POSTPROCESS, PostProcessing, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.LOOKUP, Lookup, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.MAKE, Embedding, EmbeddingStatus.MAKING),
-            *_jobs(session, JobKind.ENCODE, Encoding, *UNFINISHED_ENCODING),
-            *_jobs(session, JobKind.DRY_RUN, DryRun, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.IMPORT, Import, *UNFINISHED_IMPORT),
-            *_jobs(session, JobKind.DISCARD, Import, ImportStatus.REMOVING),
-            *_runs(session),
-        ]
-
-
-def _jobs(session: Session, kind: JobKind, table: Any, *states: StrEnum) -> list[Job]:
-    ids = session.scalars(select(table.id).where(table.status.in_(states)).order_by(table.created_at))
-    return [Job(kind, row_id) for row_id in ids]
-
-
-def _runs(session: Session) -> list[Job]:
-    unfinished = Run.status.in_(UNFINISHED)
-    rows = session.execute(select(Run.id, Run.priority).where(unfinished).order_by(*IN_TURN))
-    return [Job(JobKind.FINETUNE, row_id, priority) for row_id, priority in rows]

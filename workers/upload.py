@@ -1,8 +1,11 @@
 """The files of an embedding, where this process can read them."""
 
 from app.db.models import Embedding, FileRole
+from app.formats.matrix import Matrix, open_matrix
+from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload
 from app.settings import Settings
+from isoscope.rows import require_measurable
 from workers.files import fetch
 
 
@@ -20,3 +23,10 @@ def uploaded(embedding: Embedding, settings: Settings) -> Upload:
         by_role[file.role].append(NamedFile(path, file.filename))
     annotations = by_role[FileRole.ANNOTATIONS]
     return Upload(tuple(by_role[FileRole.VECTORS]), annotations[0] if annotations else None)
+
+
+def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
+    """Open the matrix that was chosen of the embedding's files."""
+    matrix = open_matrix(uploaded(embedding, settings), Selection.model_validate(embedding.selection))
+    require_measurable(matrix)
+    return matrix

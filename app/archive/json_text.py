@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from app.bounded import GREATEST, GREATEST_WHOLE, LEAST, LONGEST_NUMBER
 from app.db.session import strict_json
-from app.errors import InvalidError
 from app.formats.wording import storable
+from isoscope.core.errors import InvalidError
+from isoscope.core.number_limits import GREATEST, GREATEST_WHOLE, LEAST, LONGEST_NUMBER
 
 DEEPEST = 100
 """Lists and objects inside of one another: far more, and whatever walks through them later runs out of stack."""

@@ -15,11 +15,11 @@ from app.archive.records import (
     RunRecord,
     TrivialRecord,
 )
-from app.bounded import Count, Number
 from app.db.config import Zeta
 from app.db.penalty import Regularizer
-from app.db.task import Metric, TaskKind
+from app.numbers import Count, Number
 from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word
+from isoscope.core.task import Metric, TaskKind
 
 SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from app.archive.records import PREDICTIONS_AT_ONCE, PredictionsRecord
 from app.db.models import Split
 from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions
-from app.db.task import TaskKind
+from isoscope.core.task import TaskKind
 
 
 def parts(run_id: str, found: Predictions, split: Split = Split.VALIDATION) -> Iterator[dict[str, Any]]:

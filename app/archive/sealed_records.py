@@ -6,10 +6,10 @@ from typing import Annotated
 from pydantic import Field
 
 from app.archive.records import Id, Moment, Name, Reason, Record, Sha256
-from app.bounded import Count, Number
 from app.db.models import ChoiceKind
-from app.db.task import Metric
-from app.errors import InvalidError
+from app.numbers import Count, Number
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric
 
 MOST_OPENINGS = 10_000
 

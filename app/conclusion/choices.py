@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from app.db.models import ChoiceKind, Run, RunStatus
-from app.errors import InvalidError
 from app.figures.sweep import Sweep
 from app.statistics.repeats import by_seed
+from isoscope.core.errors import InvalidError
 
 MOST_LISTED = 20
 SPELLINGS = ((r"\s", ""), (r"−", "-"), (r"λ|\blam(?=[=≤≥<>])", "lambda"), (r"ζ", "zeta"), (r"(?<=\d)\.0+(?!\d)", ""))

@@ -5,7 +5,7 @@ from app.db.config import Checkpoint, Selection
 from app.db.models import Run, RunStatus
 from app.figures.points import finished, given_up, named, unscored
 from app.figures.sweep import Sweep
-from app.numerals import count, plural
+from isoscope.core.formatting import count, plural
 
 
 def cautions(found: Evidence, sweep: Sweep) -> list[str]:

@@ -7,9 +7,9 @@ from app.conclusion.evidence import Evidence
 from app.conclusion.words import p_value
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.numerals import MISSING, count, number, plural
 from app.statistics.mean_difference import FEWEST_SEEDS
 from app.statistics.verdict import LEVEL, Needed, Verdict
+from isoscope.core.formatting import MISSING, count, number, plural
 
 MOST_DECIMALS = 8
 DECIDED = (Verdict.BETTER, Verdict.WORSE)

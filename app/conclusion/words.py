@@ -7,10 +7,10 @@ from app.conclusion.pooled import Pooled
 from app.conclusion.relations import Curve
 from app.db.models import Run
 from app.figures.sweep import Sweep
-from app.numerals import MISSING, count, number, plural, two_decimals
 from app.regularizers import NAMES
 from app.statistics.relation import LEVEL, Relation, lambdas_needed
 from app.statistics.setting_effect import SettingEffect
+from isoscope.core.formatting import MISSING, count, number, plural, two_decimals
 
 
 def headline(found: Evidence) -> str:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.db.config import Seed
 from app.db.models.states import Pooling
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 MAX_EMBEDDINGS = 500
 """Of one encoding: a layer under a pooling each."""

@@ -9,9 +9,9 @@ from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from app.db.migration import schema_problem
 from app.db.session import create_database_engine
-from app.errors import FullDiskError, IsoscopeError, UnavailableError
 from app.settings import Settings
 from app.storage.space import full_disk
+from isoscope.core.errors import FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"
 POSTGRESQL_UNDEFINED = ("42703", "42P01")

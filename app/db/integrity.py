@@ -9,7 +9,7 @@ from sqlalchemy import NullPool, make_url
 from sqlalchemy.exc import DatabaseError
 
 from app.db.session import cause, create_database_engine, shown
-from app.errors import ConflictError
+from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
 

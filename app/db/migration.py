@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, insert
 from alembic import command
 from app.db.models import Dataset, DatasetOrigin
 from app.db.session import create_database_engine, hold, shown
-from app.errors import ConflictError
+from isoscope.core.errors import ConflictError
 
 # That it looks at a database, and at which kind, is no news.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.db.models import RunPredictions, Split
-from app.db.task import TaskKind
+from isoscope.core.task import TaskKind
 
 MAX_ROWS = 1_000_000
 MAX_TEXT_BYTES = 64 * 2**20

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.db.arriving import hide_arriving
-from app.errors import ConflictError
 from app.settings import BUSY_SECONDS
+from isoscope.core.errors import ConflictError
 
 CONNECT_SECONDS = 5
 SECONDS_BETWEEN_TRIES = 0.5

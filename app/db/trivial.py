@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.db.models import Run, RunStatus
 from app.db.predictions import Predictions
-from app.db.task import Metric, TaskKind
+from isoscope.core.task import Metric, TaskKind
 
 LEARNING = ("trivial", "constant_prediction", "divergence")
 """Of a run's results, what says whether it learned anything."""

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, plot
 from app.figures.overlay import Overlay, Series
-from app.numerals import count, plural
+from isoscope.core.formatting import count, plural
 from isotropy.catalog import OUTLIER_RULES
 
 PROFILE = "activation_profile"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import ceil, floor, log10
 from typing import Any
 
-from app.numerals import number, short
+from isoscope.core.formatting import number, short
 
 LADDERS = ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9))
 """Leading digits of ticks, the first that give ``FEWEST_TICKS`` are taken."""

@@ -8,7 +8,7 @@ from app.figures import palette
 from app.figures.axes import log_axis
 from app.figures.figure import Figure, plot
 from app.figures.overlay import Overlay, Series
-from app.numerals import count, plural
+from isoscope.core.formatting import count, plural
 
 BARCODE = "barcode"
 MOST_BARS = 150

@@ -14,9 +14,9 @@ from app.figures.metrics import SCALES
 from app.figures.points import Point, averaged, cells, empty, given_up, points_of, scored, unscored
 from app.figures.sweep import Sweep
 from app.figures.trivial import Trivial
-from app.numerals import count, number
 from app.regularizers import NAMES
 from app.statistics.estimate import Estimate
+from isoscope.core.formatting import count, number
 
 LONGEST_NAME = 40
 ROOM = 0.22

@@ -14,9 +14,9 @@ from app.figures.points import averaged, cells
 from app.figures.scatter import USUAL, Look
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts, texts
-from app.numerals import plural
 from app.statistics.estimate import Error, estimate
 from app.statistics.repeats import by_seed
+from isoscope.core.formatting import plural
 
 SILHOUETTE = "silhouette"
 

@@ -8,8 +8,8 @@ from app.figures import palette
 from app.figures.figure import Cell
 from app.figures.setting import Family, Setting, cell, words
 from app.figures.sweep import Sweep
-from app.numerals import short
 from app.regularizers import NAMES
+from isoscope.core.formatting import short
 
 LAMBDA, REGULARIZER, ZETA = "lambda", "regularizer", "zeta"
 TITLES = {LAMBDA: "λ", REGULARIZER: "regularizer", ZETA: "ζ"}

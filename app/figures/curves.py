@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
-from app.numerals import count, number, plural
+from isoscope.core.formatting import count, number, plural
 
 ZETAS = [step / 100 for step in range(101)]
 TICKS = [0, 0.2, 0.4, 0.6, 0.8, 1]

@@ -15,8 +15,8 @@ from app.figures.rows import by_place
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts, texts
-from app.numerals import count
 from app.statistics.estimate import Estimate, estimate
+from isoscope.core.formatting import count
 from isotropy.catalog import MEASURES
 
 

@@ -12,8 +12,8 @@ from app.figures.figure import Figure, Table, plain, plot
 from app.figures.metrics import SCALES
 from app.figures.points import empty
 from app.figures.sweep import Sweep
-from app.numerals import count, plural
 from app.statistics.verdict import Verdict
+from isoscope.core.formatting import count, plural
 
 LONGEST_NAME = 40
 MOST = 60

@@ -12,7 +12,7 @@ from app.figures.figure import Figure
 from app.figures.report import figures_of
 from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
-from app.numerals import number
+from isoscope.core.formatting import number
 
 FILE = Path(__file__).with_name("gaussian_example.json")
 

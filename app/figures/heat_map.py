@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.figures import palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.subject import Subject
-from app.numerals import count, number, starred
+from isoscope.core.formatting import count, number, starred
 from isotropy.catalog import MEASURES
 
 LONGEST_LINE = 14

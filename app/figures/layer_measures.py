@@ -1,6 +1,6 @@
 """The measures of a model's layers: how those are called that a run stores by layer."""
 
-from app.numerals import starred
+from isoscope.core.formatting import starred
 from isotropy.catalog import MEASURES
 
 SHARES = tuple(f"anisotropy_{points}_{k}" for points in ("raw", "centred") for k in (1, 2, 3))

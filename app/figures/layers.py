@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.db.models import Measurement, Pooling
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, plot
-from app.numerals import starred
+from isoscope.core.formatting import starred
 from isotropy.catalog import Measure
 
 POOLING_TITLES = {Pooling.FIRST: "first token", Pooling.MEAN: "mean", Pooling.LAST: "last token"}

@@ -6,11 +6,11 @@ import plotly.graph_objects as go
 
 from app.db.models import Run
 from app.db.stated import Stated
-from app.db.task import TaskKind
 from app.figures import palette
 from app.figures.axes import STEP_AXIS, linear_axis
 from app.figures.figure import Figure, Table, plot
 from app.figures.methods import penalty_words
+from isoscope.core.task import TaskKind
 
 AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"
 NONE_LOGGED = "The run ended before it logged a step."

@@ -10,8 +10,8 @@ from app.figures.figure import plain
 from app.figures.setting import Family, Setting
 from app.figures.short_names import short_names
 from app.figures.sweep import Sweep
-from app.numerals import short
 from app.regularizers import NAMES
+from isoscope.core.formatting import short
 
 Entry = TypeVar("Entry", Setting, Family)
 

@@ -15,7 +15,7 @@ from app.figures.figure import Figure, Table, plot
 from app.figures.points import averaged, cells
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts, to_come
-from app.numerals import count, plural
+from isoscope.core.formatting import count, plural
 
 WINDOWS = (1, 5, 21)
 """Logged values that one drawn value may be the mean of."""

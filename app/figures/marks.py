@@ -15,8 +15,8 @@ from app.figures.figure import plain, thinned
 from app.figures.naming import Named, positions
 from app.figures.setting import Family, Setting
 from app.figures.sweep import Sweep
-from app.numerals import short, with_error
 from app.statistics.estimate import Estimate
+from isoscope.core.formatting import short, with_error
 
 MOST_NAMED = 24
 """Points of which any but plain training is named; of more λ is told by pointing at them and by the legend."""

@@ -2,8 +2,8 @@
 
 from app.db.penalty import Bars, Regularizer
 from app.db.stated import Stated
-from app.numerals import short
 from app.regularizers import METHODS
+from isoscope.core.formatting import short
 
 
 def penalty_words(config: Stated) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.db.task import Metric
-from app.numerals import short
+from isoscope.core.formatting import short
+from isoscope.core.task import Metric
 
 
 class MetricRange(NamedTuple):

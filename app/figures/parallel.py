@@ -14,9 +14,9 @@ from app.figures.metrics import SCALES
 from app.figures.points import empty, finished
 from app.figures.setting import words
 from app.figures.sweep import Sweep
-from app.numerals import plural
 from app.regularizers import NAMES
 from app.search.fields import FIELDS
+from isoscope.core.formatting import plural
 
 LONGEST_NAME = 24
 MOST_VALUES = 20

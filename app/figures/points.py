@@ -9,9 +9,9 @@ from app.figures.figure import Table
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.figures.trivial import Trivial
-from app.numerals import count, plural
 from app.statistics.estimate import Error, Estimate, estimate
 from app.statistics.repeats import by_seed
+from isoscope.core.formatting import count, plural
 
 MOST_NAMED = 3
 SEED_COLUMNS = ["seed", "performance", "performance_reason", "isoscore_star", "isoscore_star_reason"]

@@ -16,7 +16,7 @@ from app.figures.rows import Row, by_place
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts, texts
-from app.numerals import number
+from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 
 Look = tuple[int, Sequence[float | None]]

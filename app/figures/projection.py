@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.figures import palette
 from app.figures.figure import Figure, plain, plot, thinned
 from app.figures.overlay import Overlay, Series
-from app.numerals import count
+from isoscope.core.formatting import count
 
 PROJECTION = "projection"
 MOST_DRAWN = 50_000

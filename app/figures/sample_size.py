@@ -10,7 +10,7 @@ from app.figures import palette
 from app.figures.axes import log_axis
 from app.figures.figure import Cell, Figure, Table, plot
 from app.figures.overlay import Overlay, Series
-from app.numerals import count, number, plural, short
+from isoscope.core.formatting import count, number, plural, short
 
 SAMPLE_SIZE = "sample_size"
 

@@ -15,8 +15,8 @@ from app.figures.points import Point, empty, finished, given_up, how_many, point
 from app.figures.sweep import Sweep
 from app.figures.texts import by_scripts
 from app.figures.trivial import Trivial
-from app.numerals import count, number, plural, short
 from app.statistics.estimate import Error, Estimate
+from isoscope.core.formatting import count, number, plural, short
 
 MAX_NAMED = 5
 WIDEST_STEP = 0.5

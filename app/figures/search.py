@@ -10,7 +10,7 @@ from app.db.study import Trial, front_of
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, plot
 from app.figures.metrics import SCALES
-from app.numerals import number, plural, short
+from isoscope.core.formatting import number, plural, short
 
 MOST_TICKS = 12
 NOT_YET = "The first point appears here when the first trial has finished with every seed."

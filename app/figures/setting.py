@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from app.db.models import Run
 from app.db.penalty import Points, Regularizer, is_read
 from app.figures.figure import Cell
-from app.numerals import short
 from app.regularizers import added_words
+from isoscope.core.formatting import short
 
 UNKNOWN = "unknown"
 """What a user's own script did not say of its run."""

@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, plot
-from app.numerals import count, number
 from app.playground.grid import MEASURES, SHIFTS, Position, numbers_at
+from isoscope.core.formatting import count, number
 
 COMPARED = {"mean_cosine": ("Mean cosine", palette.MARKED), "isoscore": ("IsoScore", palette.MAIN)}
 """Names and colours: those of the mean and of the points in space."""

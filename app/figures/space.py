@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
-from app.numerals import plural
 from app.playground.clouds import SHAPES, cloud
 from app.playground.grid import Position
+from isoscope.core.formatting import plural
 
 AXES = ("x", "y", "z")
 RANGES = ((-4.0, 10.6), (-3.3, 3.3), (-3.3, 3.3))

@@ -10,8 +10,8 @@ from app.db.penalty import Regularizer
 from app.figures.differing import differing
 from app.figures.figure import Cell
 from app.figures.setting import Family, Setting, cell, setting_of, words
-from app.numerals import short
 from app.regularizers import NAMES
+from isoscope.core.formatting import short
 
 
 @dataclass(frozen=True)

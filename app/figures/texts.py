@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from app.db.models import Run
-from app.db.task import TaskKind
-from app.numerals import plural
+from isoscope.core.formatting import plural
+from isoscope.core.task import TaskKind
 
 
 def texts(runs: Sequence[Run], n: int | None = None) -> str:

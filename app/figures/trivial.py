@@ -11,7 +11,7 @@ from app.figures import palette
 from app.figures.figure import Cell, plain
 from app.figures.setting import Setting
 from app.figures.sweep import Sweep
-from app.numerals import count, number, plural
+from isoscope.core.formatting import count, number, plural
 
 MOST_NAMED = 3
 LONGEST_PREDICTOR = 80

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from app.figures import palette
 from app.figures.figure import Figure, plot, thinned
 from app.figures.overlay import Overlay, Series
-from app.numerals import count, number
+from isoscope.core.formatting import count, number
 
 TWONN = "twonn"
 MOST_DRAWN = 2000

@@ -12,9 +12,9 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_COLUMN_BLOCK_BYTES, Annotation, Block, Part, annotation_of
 from app.formats.wording import shown, storable
+from isoscope.core.errors import InvalidError
 
 BFLOAT16 = "bfloat16"
 ANNOTATION_ROWS = 65_536

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from app.errors import InvalidError, TooLargeError
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_DECOMPRESSED_BYTES = 8 * 2**30
 MAX_RATIO = 200

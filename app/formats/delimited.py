@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.columns import NUMBER as PLAIN_NUMBER
 from app.formats.contents import AnnotationStats, Block, Part
 from app.formats.quoting import Quoting
 from app.formats.table import Cells, Kind, Table, TableVectors, blocks, require_columns, roles
 from app.formats.text import Record, records, tsv_quoting
 from app.formats.wording import shown
+from isoscope.core.errors import InvalidError
 
 SAMPLE_LINES = 1000
 MISSING = frozenset({"", "na", "n/a", "null", "none"})

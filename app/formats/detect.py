@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.compressed import GZIP_SUFFIX, is_gzipped, open_unpacked
 from app.formats.upload_formats import FORMATS, ZIP_MAGIC, Format, Role, first_member, formats_of, listed
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
 
 HEAD_BYTES = 512
 UNPACKED = {Role.ROWS, Role.TEXTS}

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.errors import InvalidError
 from app.formats.column_stats import ColumnStats, text_digest
 from app.formats.columns import label_text
 from app.formats.quoting import Quoting
 from app.formats.table import Scalar, Table
 from app.formats.tables import find_readings, open_table
 from app.formats.wording import blaming, listed, shown
+from isoscope.core.errors import InvalidError
 
 SPLITS = ("train", "validation", "test")
 SUFFIX = ".jsonl.gz"

@@ -13,12 +13,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
 from app.formats.compressed import require_honest
 from app.formats.contents import Block, transposed
 from app.formats.quoting import Quoting
 from app.formats.wording import shown
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_OBJECTS = 1000
 MAX_DEPTH = 32

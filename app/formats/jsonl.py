@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Block, Part, annotation_of, cell_text
 from app.formats.quoting import Quoting
 from app.formats.span import Span, is_nested_span
@@ -17,7 +16,8 @@ from app.formats.table import MAX_COLUMNS, Cells, Kind, Table, TableVectors, blo
 from app.formats.text import MAX_COLUMNS as MAX_VECTOR_COLUMNS
 from app.formats.text import lines
 from app.formats.wording import shown
-from app.numerals import plural
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import plural
 
 NUMBERS = frozenset({int, float, type(None)})
 """What a list of numbers may hold: null, which NaN is read as, is a number that is missing."""

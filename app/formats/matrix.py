@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import TooLargeError
 from app.formats.arrays import BFLOAT16
 from app.formats.contents import MAX_ROWS, Block, Contents
 from app.formats.selection import Selection
 from app.formats.upload import Upload, open_upload
+from isoscope.core.errors import TooLargeError
 
 MAX_CHUNK_BYTES = 32 * 2**20
 DIGEST_BYTES = 16

@@ -11,11 +11,11 @@ from typing import IO
 
 from numpy.lib import format as npy_format
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.arrays import ArrayFile, Opener, StoredArray
 from app.formats.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
 from app.formats.quoting import Quoting
 from app.formats.table import Table
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_HEADER_BYTES = 10_000
 PREAMBLE_BYTES = 12

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.compressed import require_honest
 from app.formats.contents import MAX_ROWS, AnnotationStats, Block, Part
 from app.formats.quoting import Quoting
@@ -16,6 +15,7 @@ from app.formats.span import STARTS, TEXTS
 from app.formats.table import Cells, Kind, Table, TableVectors, require_columns, scalars
 from app.formats.text import MAX_COLUMNS
 from app.formats.wording import listed, shown
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_TABLE_ROWS = 20_000_000
 MAX_ROW_GROUPS = 10_000

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.arrays import BFLOAT16, ArrayFile, StoredArray
 from app.formats.quoting import Quoting
+from isoscope.core.errors import InvalidError, TooLargeError
 
 MAX_HEADER_BYTES = 16 * 2**20
 MAX_ARRAYS = 1000

@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from app.errors import InvalidError
 from app.formats.contents import MAX_DISTINCT, Annotation, Offer
 from app.formats.quoting import Quoting
 from app.formats.wording import listed, shown
+from isoscope.core.errors import InvalidError
 
 VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")
 LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id", "cluster", "group")

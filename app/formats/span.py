@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from app.errors import InvalidError
 from app.formats.wording import shown, storable
+from isoscope.core.errors import InvalidError
 
 TEXTS, STARTS = "text", "answer_start"
 MAX_ANSWERS = 1000

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.contents import Block, Part, RowFile, cell_text
 from app.formats.quoting import Quoting
 from app.formats.span import span_text
 from app.formats.text import lines
 from app.formats.wording import shown, storable
+from isoscope.core.errors import InvalidError
 
 Scalar = str | int | float
 Cells = Iterator[tuple[int, Sequence[Any]]]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from app.errors import InvalidError
 from app.formats.column_stats import ColumnStats, count_leaks
 from app.formats.columns import Column, ColumnKind
 from app.formats.detect import detect
@@ -14,6 +13,7 @@ from app.formats.table import Scalar, Table
 from app.formats.text import tsv_quotes
 from app.formats.upload_formats import Role
 from app.formats.wording import blaming, listed, shown
+from isoscope.core.errors import InvalidError
 
 
 class DatasetDescription(BaseModel):

@@ -7,9 +7,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from app.errors import InvalidError
 from app.formats.compressed import open_unpacked
 from app.formats.quoting import Quotes, Quoting, look_at_quotes, quoted_records, split_quoted
+from isoscope.core.errors import InvalidError
 
 MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from app.errors import InvalidError
 from app.formats.contents import (
     MAX_DISTINCT,
     Annotation,
@@ -25,6 +24,7 @@ from app.formats.table import MAX_ANNOTATIONS, Table
 from app.formats.text import tsv_quoting
 from app.formats.upload_formats import Format, Role
 from app.formats.wording import blaming, listed, shown
+from isoscope.core.errors import InvalidError
 
 T = TypeVar("T")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from app.errors import InvalidError
 from app.formats.contents import Block, Part, RowFile, annotation_of
 from app.formats.quoting import Quoting
 from app.formats.text import MAX_COLUMNS, lines
 from app.formats.wording import storable
-from app.numerals import plural
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import plural
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
 OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
-from app.errors import IsoscopeError
+from isoscope.core.errors import IsoscopeError
 
 MAX_SHOWN_CHARACTERS = 80
 MAX_LISTED = 10

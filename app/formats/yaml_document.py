@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 10

@@ -1,7 +1,7 @@
 """What just happened to the numbers, in words."""
 
-from app.numerals import count, two_decimals
 from app.playground.grid import SIZES, Position, numbers_at
+from isoscope.core.formatting import count, two_decimals
 
 NOTICED = 0.05
 """Difference of two scores that a sentence is worth."""

@@ -7,8 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from app.errors import InvalidError
 from app.playground.clouds import SHAPES
+from isoscope.core.errors import InvalidError
 
 SPREADS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 SHIFTS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, false, func, not_, or_
 
-from app.errors import InvalidError
 from app.search.fields import ANYWHERE, FIELDS, find_field
 from app.search.kinds import Condition, Kind, UnreadableError
 from app.search.language import Term, Value, read
+from isoscope.core.errors import InvalidError
 
 
 def conditions(q: str) -> list[Condition]:

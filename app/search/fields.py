@@ -9,9 +9,9 @@ from sqlalchemy import case
 
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
-from app.db.task import Metric
 from app.regularizers import NAMES
 from app.search.kinds import Choice, Day, Flag, Kind, Number, Text
+from isoscope.core.task import Metric
 
 OTHERWISE = {"task": "kind"}
 """Settings that are called otherwise here: a task is what its data set is called, not classification."""

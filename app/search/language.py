@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 MAX_CHARACTERS = 4000
 """Room for the ids of 100 experiments."""
@@ -63,12 +63,6 @@ def read(q: str) -> list[Term]:
     if (values := sum(len(term.values) for term in terms)) > MAX_VALUES:
         raise InvalidError(f"Expected at most {MAX_VALUES} words and values in a search, got {values}.", "q")
     return terms
-
-
-def quoted(text: str) -> str:
-    """A value such that the search reads it as it is."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 @cache

@@ -7,11 +7,11 @@ from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import Run
-from app.errors import InvalidError
 from app.figures.gathered import Gathered
 from app.search.fields import ALIASES
 from app.services.run_search import MOST, matching
 from app.tables.summary import Metrics, Shown, Summary, summary
+from isoscope.core.errors import InvalidError
 
 
 class Chosen(NamedTuple):

@@ -2,18 +2,18 @@
 
 from app.conclusion.conclusion import Conclusion
 from app.context import Context
-from app.db.task import TaskKind
-from app.errors import NotFoundError
 from app.figures.clusters import SILHOUETTE
 from app.figures.figure import Figure
 from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Measured
 from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
-from app.numerals import count, plural
 from app.services.across import Chosen
 from app.services.conclusions import read_conclusion
 from app.services.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
+from isoscope.core.errors import NotFoundError
+from isoscope.core.formatting import count, plural
+from isoscope.core.task import TaskKind
 
 
 def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: SweepQuery) -> Figure:

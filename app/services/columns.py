@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from app.db.task import TaskKind
-from app.errors import InvalidError
 from app.formats.columns import MAX_LABELS, NUMBER, Column, ColumnKind
 from app.formats.span import EXAMPLE
 from app.formats.wording import listed, shown
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import TaskKind
 
 
 def check_columns(

@@ -8,10 +8,10 @@ from sqlalchemy.orm import selectinload
 
 from app.context import Context
 from app.db.models import Embedding, Measurement
-from app.errors import InvalidError, NotFoundError
 from app.services.differences import Difference, difference
 from app.services.embeddings import require_measured
 from app.services.same_rows import NOT_PAIRED, Pairing, pairing
+from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import MEASURES, Measure
 
 LEAST, MOST = 2, 8

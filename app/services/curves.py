@@ -8,11 +8,11 @@ from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
-from app.errors import InvalidError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import find_embedding, require_measured
 from app.services.library import OFFERED
 from app.services.results import repeat_failed
+from isoscope.core.errors import InvalidError, NotFoundError
 
 
 class CurveSource(NamedTuple):

@@ -12,10 +12,10 @@ from app.context import Context
 from app.db.config import RunConfig
 from app.db.models import DryRun, ResultStatus
 from app.db.session import hold
-from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.estimates import kind_of
 from app.services.sweeps import SweepPlan
+from isoscope.core.errors import ConflictError, NotFoundError
 
 KEPT = 50
 """Dry runs that are kept; the oldest go."""

@@ -13,7 +13,6 @@ from app.db.models import (
     EmbeddingStatus,
     FileRole,
 )
-from app.errors import ConflictError, NotFoundError, TooLargeError
 from app.formats.inspection import Inspection
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, check_annotations, common_format
@@ -21,6 +20,7 @@ from app.queue import Job, JobKind
 from app.services.names import base_name, clean_name, natural_order, together
 from app.services.results import drop_results
 from app.storage import Stored
+from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
 
 FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
 CHOOSABLE = (EmbeddingStatus.DRAFT, *FINISHED)

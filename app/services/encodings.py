@@ -9,7 +9,6 @@ from app.context import Context
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
-from app.errors import ConflictError, InvalidError, NotFoundError
 from app.formats.quoting import Quoting
 from app.formats.tables import TextsDescription, describe_texts
 from app.queue import Job, JobKind
@@ -20,6 +19,7 @@ from app.services.names import base_name, clean_name
 from app.services.results import drop_embeddings
 from app.services.room import freeing
 from app.storage import Stored
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
 
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
 

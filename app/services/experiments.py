@@ -6,13 +6,13 @@ from sqlalchemy.orm import Session, defer, immediateload, joinedload, raiseload,
 from app.context import Context
 from app.db.models import Experiment, Run
 from app.db.session import hold
-from app.errors import ConflictError, NotFoundError
-from app.numerals import plural
 from app.queue import Job, JobKind
 from app.services.names import clean_name
 from app.services.room import freeing
 from app.services.runs import mark_cancelled
 from app.services.sweeps import SweepPlan, SweepRequest, plan_sweep
+from isoscope.core.errors import ConflictError, NotFoundError
+from isoscope.core.formatting import plural
 
 NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
 IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes))

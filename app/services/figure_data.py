@@ -6,8 +6,8 @@ from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import EmbeddingStatus, FigureData
-from app.errors import NotFoundError
 from app.services.embeddings import get_embedding
+from isoscope.core.errors import NotFoundError
 
 
 def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:

@@ -8,9 +8,9 @@ from sqlalchemy import delete, select, update
 from app.context import Context
 from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
 from app.db.types import utcnow
-from app.errors import ConflictError, IsoscopeError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.names import base_name
+from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
 
 KEPT = timedelta(days=30)
 """So long an import that has ended is remembered."""

@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.lookups import key_of
 from app.db.models import Embedding, Lookup, ResultStatus
-from app.errors import InvalidError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import find_embedding, require_ready
 from app.services.results import repeat_failed
+from isoscope.core.errors import InvalidError, NotFoundError
 
 KEPT = 200
 """Look-ups of an embedding that are kept; the oldest go."""

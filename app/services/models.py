@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.bundled import BUNDLED, bundled_folder
-from app.errors import InvalidError
 from app.settings import Settings
+from isoscope.core.errors import InvalidError
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 HUB_TIMEOUT_SECONDS = 5

@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 
-from app.errors import InvalidError
 from app.formats.upload_formats import Role, suffixes
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import one_line
 
 MAX_NAME_CHARACTERS = 200
 NOT_IN_FILES = re.compile(r"[\W_]+")
@@ -50,8 +51,3 @@ def file_stem(name: str) -> str:
     uploaded = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
     bare = re.sub(uploaded, "", name, flags=re.IGNORECASE)
     return re.sub(r"[^\w.]+", "-", bare).strip("-.").lower() or "embedding"
-
-
-def one_line(text: str) -> str:
-    """A text without what cannot be printed, its words one blank apart."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -14,12 +14,11 @@ from app.db.models import Experiment, Opening, Run, SealedScore, Split
 from app.db.session import hold
 from app.db.stated import Stated
 from app.db.types import utcnow
-from app.errors import ConflictError
 from app.figures.sweep import Sweep
-from app.numerals import plural
 from app.services.experiments import get_experiment
-from app.services.names import one_line
 from app.settings import Settings
+from isoscope.core.errors import ConflictError
+from isoscope.core.formatting import one_line, plural
 
 LOCK = "openings"
 LOCAL_USER, ADMINISTRATOR = "local user", "administrator"

@@ -25,10 +25,10 @@ from app.db.models import (
 from app.db.models.runs import IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
-from app.errors import ConflictError
 from app.queue import Job, JobKind
 from app.services.experiments import get_experiment
 from app.services.runs import get_run
+from isoscope.core.errors import ConflictError
 
 AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
 

@@ -6,8 +6,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding
-from app.errors import InvalidError
-from app.numerals import short
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import short
 from isotropy.catalog import METHODS, Parameter
 
 DRAWN_ROWS = 20_000

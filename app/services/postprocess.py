@@ -11,13 +11,13 @@ from app.context import Context
 from app.db.encoding import FLOAT_BYTES
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
 from app.db.postprocess import IN_USE, is_of, key_of
-from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
 from app.services.embeddings import get_embedding, require_measured
 from app.services.names import clean_name, file_stem
 from app.services.positions import Position, described, position_of
 from app.services.results import repeat_failed
 from app.services.room import freeing
+from isoscope.core.errors import ConflictError, NotFoundError
 
 KEPT = 200
 """Results of an embedding that are kept; the oldest go."""

@@ -9,10 +9,10 @@ from app.context import Context
 from app.db.models import Run, Split
 from app.db.models import RunPredictions as Stored
 from app.db.predictions import Predictions, read_predictions
-from app.db.task import TaskKind
-from app.errors import NotFoundError
 from app.figures.figure import Table
 from app.services.openings import require_opened
+from isoscope.core.errors import NotFoundError
+from isoscope.core.task import TaskKind
 
 ROWS_AT_ONCE = 5000
 

@@ -7,7 +7,7 @@ Klyshinsky 2025, arXiv:2501.05502. Where text and code disagree, ``differs`` say
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from app.db.task import TaskKind
+from isoscope.core.task import TaskKind
 
 ISTAR_PAPER = "Rudman and Eickhoff 2024, Stable Anisotropic Regularization (I-STAR)"
 SHRINK_PAPER = "Kudriashov, Karpik and Klyshinsky 2025, Shrink the longest"

@@ -6,9 +6,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from app.db.penalty import READERS, Regularizer
-from app.numerals import count, plural
 from app.regularizers import METHODS
 from app.services.grid import NOUNS
+from isoscope.core.formatting import count, plural
 
 Ranges = Mapping[str, Sequence[Any]]
 """Values by field."""

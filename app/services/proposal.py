@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.hub_tasks import TASKS, HubName
-from app.db.task import METRICS, Metric, TaskKind
 from app.formats.columns import Column, ColumnKind
 from app.services.columns import is_fraction
+from isoscope.core.task import METRICS, Metric, TaskKind
 
 SPAN_TEXTS = ("question", "context")
 TEXT_NAMES = (

@@ -6,11 +6,11 @@ from typing import Any
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run
 from app.db.penalty import Regularizer
-from app.errors import ConflictError
 from app.formats.yaml_document import write_yaml
-from app.services.names import one_line
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
+from isoscope.core.errors import ConflictError
+from isoscope.core.formatting import one_line
 
 Request = SweepRequest | StudyRequest
 FOUND_OUT = ("paused", "over", "why")

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from app.context import Context
 from app.db.models import Run, RunFigure, Step
-from app.errors import NotFoundError
+from isoscope.core.errors import NotFoundError
 
 ACTIVATION = "activation"
 MOST_VALUES = 20_000

@@ -11,8 +11,8 @@ from app.db.attempts import end_attempts
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
-from app.errors import ConflictError, NotFoundError
 from app.queue import Job, JobKind
+from isoscope.core.errors import ConflictError, NotFoundError
 
 
 def get_run(context: Context, run_id: str) -> Run:

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from app.bounded import bounded
 from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
-from app.db.task import METRICS, Metric, TaskKind
-from app.errors import InvalidError, TooLargeError
 from app.figures.setting import UNKNOWN, cell
-from app.numerals import count
-from app.services.names import MAX_NAME_CHARACTERS, one_line
+from app.services.names import MAX_NAME_CHARACTERS
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.core.formatting import count, one_line
+from isoscope.core.number_limits import bounded
+from isoscope.core.task import METRICS, Metric, TaskKind
 
 MAX_SETTINGS = 100
 MAX_FIELDS = MAX_SETTINGS + 1

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from app.db.divergence import Divergence, find_divergence
 from app.db.models import Run, Split, Step
 from app.db.predictions import Predictions, read_predictions
-from app.db.task import Metric, TaskKind
 from app.db.trivial import Trivial, best_class, best_number, constant_words
+from isoscope.core.task import Metric, TaskKind
 
 
 def judge(session: Session, run: Run) -> dict[str, Any]:

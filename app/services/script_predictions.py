@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.bounded import Count, Number
 from app.context import Context
 from app.db.models import Run, RunStatus, Split
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.session import hold
-from app.db.task import TaskKind
-from app.errors import ConflictError, InvalidError, TooLargeError
-from app.numerals import count
+from app.numbers import Count, Number
 from app.services.script_runs import find_script_run
+from isoscope.core.errors import ConflictError, InvalidError, TooLargeError
+from isoscope.core.formatting import count
+from isoscope.core.task import TaskKind
 
 ROWS_AT_ONCE = 10_000
 MAX_ROWS = 200_000

@@ -8,20 +8,20 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.bounded import Count, Number
 from app.context import Context
 from app.db.divergence import diverged
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
 from app.db.session import hold
-from app.db.task import Metric
 from app.db.trivial import learning_of
 from app.db.types import new_id, utcnow
-from app.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
 from app.figures.metrics import SCALES, MetricRange
-from app.numerals import count
+from app.numbers import Count, Number
 from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
 from app.services.script_outcome import judge
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
+from isoscope.core.formatting import count
+from isoscope.core.task import Metric
 
 MAX_RUNS = 10_000
 MAX_STEPS = 100_000

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from app.complaints import complaint_of
 from app.context import Context
-from app.errors import InvalidError
 from app.formats.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
 from app.formats.quoting import Quoting
 from app.formats.tables import DatasetDescription
@@ -19,6 +18,7 @@ from app.sandbox import run_in_sandbox
 from app.services.proposal import propose
 from app.storage import Stored
 from app.storage.ledger import Store
+from isoscope.core.errors import InvalidError
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
 FIELDS = {"column": "split_column", "fraction": "test_fraction", "seed": "split_seed"}

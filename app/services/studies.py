@@ -8,11 +8,11 @@ from app.db.models import Experiment, Run
 from app.db.penalty import Regularizer, is_read
 from app.db.study import Search
 from app.db.types import RowId
-from app.errors import InvalidError
 from app.queue import Job, JobKind
 from app.services.experiments import get_experiment
 from app.services.names import clean_name
 from app.services.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
+from isoscope.core.errors import InvalidError
 
 
 class StudyRequest(TrainingOptions):

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from app.db.config import Precision, RunConfig, TrainingOptions
 from app.db.penalty import OF_TOKENS, READERS, Points, Regularizer, is_read
-from app.db.task import TaskKind
-from app.errors import InvalidError
 from app.regularizers import METHODS
 from app.services.models import ModelChoice
 from app.services.workers import WorkerState, has_gpu
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import TaskKind
 
 
 def check_combination(swept: Collection[Regularizer], beside: Collection[Regularizer]) -> None:

@@ -8,8 +8,6 @@ from app.context import Context
 from app.db.models import Experiment
 from app.db.stated import Stated
 from app.db.study import Trial, trials_of
-from app.db.task import TaskKind
-from app.errors import NotFoundError
 from app.figures.bars import method_bars
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
@@ -27,6 +25,8 @@ from app.figures.training import late_anisotropy, while_training
 from app.services.conclusions import read_conclusion
 from app.services.run_data import ACTIVATION, Logged, Of, list_by_layer, list_logged, list_looks, list_run_figures
 from app.statistics.estimate import Error
+from isoscope.core.errors import NotFoundError
+from isoscope.core.task import TaskKind
 
 View = Literal["both", "isotropy", "lambda"]
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from app.db.config import RunConfig
 from app.db.models import Dataset
-from app.numerals import count
 from app.services.product import Product
+from isoscope.core.formatting import count
 
 
 class Asked(NamedTuple):

@@ -10,12 +10,12 @@ from app.context import Context
 from app.db.models import Embedding, StoredFile
 from app.db.session import hold
 from app.db.types import utcnow
-from app.errors import NotFoundError
 from app.services.embeddings import find_embedding, get_embedding
 from app.services.library import PAGE_ROWS
 from app.services.results import drop_embeddings
 from app.services.room import freeing
 from app.storage.ledger import references
+from isoscope.core.errors import NotFoundError
 
 TRASHED = Embedding.trashed_at.is_not(None)
 BATCH = 100

@@ -11,10 +11,10 @@ from app.context import Context
 from app.db.models import FINAL, Experiment, Run, RunStatus
 from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
 from app.db.session import hold
-from app.errors import ConflictError
 from app.queue import WAITED_FOR_PRIORITY, Job, JobKind
 from app.services.experiments import get_experiment
 from app.services.runs import get_run
+from isoscope.core.errors import ConflictError
 
 FIRST_PRIORITY = WAITED_FOR_PRIORITY + 1
 """No run goes before what somebody looks at a page and waits for."""

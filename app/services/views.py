@@ -8,8 +8,9 @@ from sqlalchemy import delete, func, select
 
 from app.context import Context
 from app.db.models import View
-from app.errors import InvalidError, NotFoundError
-from app.services.names import MAX_NAME_CHARACTERS, one_line
+from app.services.names import MAX_NAME_CHARACTERS
+from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.core.formatting import one_line
 
 ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """Without what looks alike: 0 and o, 1, i and l."""

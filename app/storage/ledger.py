@@ -14,8 +14,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from app.db.models import Dataset, EmbeddingFile, Encoding, Import, PostProcessing, Run, StoredFile
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
-from app.errors import ConflictError, UnavailableError
 from app.storage.storage import TEMPORARY_SECONDS, Storage, Stored
+from isoscope.core.errors import ConflictError, UnavailableError
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from aiohttp import ClientError as TransportError
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from s3fs import S3FileSystem
 
-from app.errors import InvalidError, UnavailableError
 from app.storage.cache import Cache
 from app.storage.storage import BLOCK_BYTES, SHA256, Storage, Stored, arriving, gone, require_hash
+from isoscope.core.errors import InvalidError, UnavailableError
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from app.errors import FullDiskError
-from app.numerals import size
 from app.settings import MIB, Settings
+from isoscope.core.errors import FullDiskError
+from isoscope.core.formatting import size
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 SPARE_BYTES = 32 * MIB

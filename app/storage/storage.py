@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
-from app.errors import InvalidError, NotFoundError, TooLargeError
 from app.storage.space import explaining_full
+from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 
 BLOCK_BYTES = 2**20
 TEMPORARY_PREFIX = "arriving-"

@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
-from app.services.names import one_line
 from app.tables.printed import Printed, Value
+from isoscope.core.formatting import one_line
 
 COMMANDS = {
     "\\": r"\textbackslash{}",

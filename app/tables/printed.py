@@ -7,9 +7,9 @@ from math import floor, log10
 from statistics import median_low
 from typing import NamedTuple
 
-from app.numerals import count
 from app.statistics.estimate import Estimate
 from app.tables.summary import Column, Summary
+from isoscope.core.formatting import count
 
 MOST_DECIMALS = 6
 WITHOUT_A_DEVIATION = 3

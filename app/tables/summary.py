@@ -13,9 +13,9 @@ from app.figures.headings import head
 from app.figures.metrics import SCALES
 from app.figures.points import cells, flattered, named
 from app.figures.setting import words
-from app.numerals import plural, short
 from app.statistics.estimate import Error, Estimate, estimate
 from app.statistics.repeats import by_seed
+from isoscope.core.formatting import plural, short
 
 ISOTROPY = "IsoScore★"
 Metrics = Mapping[str, Mapping[str, float | None]]

@@ -3,10 +3,10 @@
 from argparse import ArgumentParser, Namespace, _SubParsersAction
 from pathlib import Path
 
-from app.numerals import plural, size
+from app.operations.backup.making import make_backup
+from app.operations.backup.restoring import restore_backup
 from app.settings import Settings
-from isoscope.backup.making import make_backup
-from isoscope.backup.restoring import restore_backup
+from isoscope.core.formatting import plural, size
 from isoscope.output import write
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
-from app.numerals import durations, size
 from isoscope.client import Isoscope
+from isoscope.core.formatting import durations, size
 from isoscope.output import tell, write, write_json
 from isoscope.remote.connection import Row
 from isoscope.remote.experiments import MOVING

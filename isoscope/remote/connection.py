@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import httpx2
 
-from app.errors import InvalidError, IsoscopeError, UnavailableError
 from isoscope.address import TOKEN, URL, is_away, open_client, own_words, read_address, said_by
+from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 
 # The server describes a data set's files before it answers.
 TIMEOUT = httpx2.Timeout(300.0, connect=10.0)

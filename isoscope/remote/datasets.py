@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from isoscope.remote.connection import Connection, Known, Progress, Row, path_of
 
 

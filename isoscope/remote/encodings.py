@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from isoscope.remote.connection import Connection, Known, Progress, Row, id_of, path_of
 
 BUSY = ("queued", "running")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from isoscope.remote.connection import Connection, Known, Row, path_of
 
 TEXTS = {".md": "markdown", ".tex": "latex", ".csv": "csv"}

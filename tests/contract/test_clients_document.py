@@ -11,11 +11,11 @@ from threading import Event, Thread
 import numpy as np
 
 from app.queue import JobKind
+from app.wanted import wanted
 from isoscope.client import Isoscope
 from isoscope.commands import COMMANDS
 from tests.serving import served
 from workers.jobs import WORK
-from workers.reconcile import wanted
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/clients.md").read_text()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from httpx2 import Client
 
-from isoscope.doctor import EVERYTHING, findings
-from isoscope.finding import Level
+from app.operations.doctor import EVERYTHING, findings
+from app.operations.finding import Level
 from tests.serving import served
 
 

@@ -17,8 +17,9 @@ from app.services.exports import export_experiment
 from app.services.script_config import ScriptRun
 from app.services.script_runs import begin_run
 from app.services.sweep_figures import FIGURES, OF_SEARCHES
+from app.wanted import wanted
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
-from workers.reconcile import advance_searches, wanted
+from workers.reconcile import advance_searches
 
 OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"

@@ -162,8 +162,8 @@ def test_a_restore_that_breaks_off_is_undone(context, client, filled, run, tmp_p
     context.close()
     (context.settings.files / filled).unlink()
     before = rows_of(context.settings)
-    monkeypatch.setattr("isoscope.backup.restoring._Restoring._move", lambda *_: 1 / 0)
-    monkeypatch.setattr("isoscope.backup.restoring.load", lambda *_: None)
+    monkeypatch.setattr("app.operations.backup.restoring._Restoring._move", lambda *_: 1 / 0)
+    monkeypatch.setattr("app.operations.backup.restoring.load", lambda *_: None)
     with pytest.raises(ZeroDivisionError):
         run(context.settings, "restore", tmp_path / "backups", "--replace")
     assert rows_of(context.settings) == before

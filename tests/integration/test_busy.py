@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.errors import BusyError
 from app.parsers import Parsers
 from app.services import datasets
 from isoscope.client import Isoscope
+from isoscope.core.errors import BusyError
 from isoscope.remote import connection
 
 LOCKED = OperationalError("update", {}, sqlite3.OperationalError("database is locked"))

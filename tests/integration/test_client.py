@@ -8,10 +8,10 @@ import httpx2
 import numpy as np
 import pytest
 
-from app.errors import InvalidError, IsoscopeError, UnavailableError
 from app.main import create_app
 from app.settings import Settings
 from isoscope.client import Isoscope, RefusedError
+from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 from tests.ports import free_port
 from tests.serving import served
 

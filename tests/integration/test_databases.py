@@ -17,13 +17,13 @@ from fastapi.testclient import TestClient
 from app.db.migration import upgrade
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
-from app.errors import ConflictError
 from app.main import create_app
 from app.queue import Job, JobKind, JobQueue
 from app.services.curves import request_zeta_curve
 from app.services.embeddings import Incoming, create_embedding
 from app.settings import Settings
 from app.storage import Stored
+from isoscope.core.errors import ConflictError
 from tests.uploads.good import npy
 
 NUL = "a\0b"

@@ -10,17 +10,17 @@ import pytest
 from app.db.config import Checkpoint, RunConfig
 from app.db.models import Dataset, DryRun, ResultStatus, Run, RunStatus, Worker
 from app.db.types import utcnow
-from app.errors import ConflictError, InvalidError
 from app.queue import Job, JobKind
 from app.services import dry_runs
 from app.services.sweeps import SweepRequest, plan_sweep
 from app.settings import Settings
+from app.wanted import wanted
+from isoscope.core.errors import ConflictError, InvalidError
 from tests.tiny import make_table
 from workers.finetune import dry_run as job
 from workers.finetune.columns import n_rows
 from workers.finetune.dry_run import dry_run
 from workers.finetune.rehearsal import Rehearsal
-from workers.reconcile import wanted
 
 
 @pytest.fixture

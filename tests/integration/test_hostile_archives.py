@@ -17,9 +17,9 @@ from app.archive import reading
 from app.archive.reading import check_archive, open_archive
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
-from app.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from app.main import create_app
 from app.services.sweep_figures import FIGURES, OF_SEARCHES
+from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from tests.archives import add_experiment, exported, members, packed, sent
 from workers.importing import job, tables
 

@@ -7,12 +7,12 @@ from app.archive.reading import open_archive
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
 from app.queue import Job, JobKind
+from app.wanted import wanted
 from tests.archives import add_experiment, exported, finish_imports, members
 from workers.execution import Executor
 from workers.importing import job, removal, tables
 from workers.importing.progress import ImportStoppedError, Progress
 from workers.importing.tables import TABLES, Target
-from workers.reconcile import wanted
 
 ROWS = 19 + 38 + 57 + 17
 """Runs, attempts, steps and figures."""

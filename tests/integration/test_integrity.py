@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from app.db.integrity import checked_after_a_crash, require_intact
-from app.errors import ConflictError
+from isoscope.core.errors import ConflictError
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import safetensors.torch
 import torch
 
 from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
-from app.numerals import number
 from app.services import postprocess
 from app.services.embeddings import get_embedding
 from app.services.postprocess import request_postprocessing
+from isoscope.core.formatting import number
 from isotropy.postprocess.methods import restore
 from tests.rounding import assert_same_images
 from tests.uploads.good import npy

@@ -5,10 +5,11 @@ from multiprocessing import get_context
 import psycopg
 import pytest
 
-from app.errors import ConflictError
+from app.slot import FileLocks
+from isoscope.core.errors import ConflictError
 from tests.waiting import wait_for
 from workers import locks
-from workers.locks import FENCED_EXIT_CODE, AdvisoryLocks, FileLocks, open_locks
+from workers.locks import FENCED_EXIT_CODE, AdvisoryLocks, open_locks
 
 
 def end_nothing() -> None:

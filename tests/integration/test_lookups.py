@@ -8,7 +8,7 @@ import pytest
 
 from app.db.models import FigureData, Lookup
 from app.queue import Job, JobKind
-from workers.reconcile import wanted
+from app.wanted import wanted
 
 NAMES = ["King", "king", "queen", "zero", "void", *(f"word{i}" for i in range(95))]
 

@@ -5,9 +5,10 @@ import pytest
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.queue import Job, JobKind, working
+from app.slot import FileLocks
+from app.wanted import wanted
 from tests.waiting import wait_for
-from workers.locks import FileLocks
-from workers.reconcile import reconcile, take_over_the_dead, wanted
+from workers.reconcile import reconcile, take_over_the_dead
 
 
 @pytest.fixture

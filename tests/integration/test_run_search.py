@@ -11,12 +11,12 @@ from sqlalchemy import event
 
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
-from app.errors import InvalidError
 from app.figures.gathered import Gathered
 from app.search.fields import FIELDS
 from app.search.kinds import Choice, Day, Flag, Number, Text
 from app.services.run_columns import read_columns
 from app.services.run_search import RunQuery, find_runs, matching
+from isoscope.core.errors import InvalidError
 from tests.run_rows import add_experiment, run_row
 
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)

@@ -12,7 +12,6 @@ from sqlalchemy import select
 
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
-from app.errors import ConflictError, NotFoundError
 from app.services.experiments import cancel_experiment, delete_experiment
 from app.services.runs import cancel_run
 from app.services.script_runs import (
@@ -25,7 +24,8 @@ from app.services.script_runs import (
     finish_run,
     log_steps,
 )
-from workers.reconcile import wanted
+from app.wanted import wanted
+from isoscope.core.errors import ConflictError, NotFoundError
 
 TOLD = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",

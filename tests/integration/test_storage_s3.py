@@ -14,10 +14,10 @@ import pytest
 from app.db.config import RunConfig
 from app.db.models import Dataset, StoredFile
 from app.db.types import utcnow
-from app.errors import NotFoundError, UnavailableError
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.s3 import PART_BYTES
+from isoscope.core.errors import NotFoundError, UnavailableError
 from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
 from tests.uploads.good import npy

@@ -4,12 +4,13 @@ import pytest
 from sqlalchemy import select
 
 from app.db.models import Experiment, Run, RunStatus
-from app.numerals import short
 from app.queue import Job, JobKind
 from app.settings import Settings
+from app.wanted import wanted
+from isoscope.core.formatting import short
 from tests.tiny import make_table
 from workers.finetune.job import fine_tune
-from workers.reconcile import advance_searches, wanted
+from workers.reconcile import advance_searches
 from workers.search.asking import advance
 
 

@@ -11,11 +11,12 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.db.session import create_sessions
 from app.db.study import Search
-from app.errors import ConflictError
 from app.queue import Job, JobKind
 from app.services.experiments import cancel_experiment, delete_experiment
 from app.services.pausing import pause_all, pause_experiment
-from workers.reconcile import advance_searches, reconcile, wanted
+from app.wanted import wanted
+from isoscope.core.errors import ConflictError
+from workers.reconcile import advance_searches, reconcile
 from workers.search.asking import advance
 
 WORKERS = 4

@@ -10,8 +10,9 @@ from app.db.penalty import Regularizer
 from app.main import create_context
 from app.queue import Job, JobKind, working
 from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
+from app.wanted import wanted
 from tests.waiting import wait_for
-from workers.reconcile import reconcile, wanted
+from workers.reconcile import reconcile
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from app.errors import InvalidError
 from app.sandbox import run_in_sandbox
+from isoscope.core.errors import InvalidError
 from tests.uploads.good import GOOD
 from tests.uploads.mutation import mutated
 from tests.uploads.reading import outcomes

@@ -5,7 +5,7 @@ import resource
 import sys
 import time
 
-from app.errors import TooLargeError
+from isoscope.core.errors import TooLargeError
 
 
 def add(a, b):

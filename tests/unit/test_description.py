@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.errors import InvalidError
 from app.services.description import clean_tags, split_tags
+from isoscope.core.errors import InvalidError
 
 
 def test_tags_are_parted_by_commas_trimmed_and_sorted_whatever_their_case():

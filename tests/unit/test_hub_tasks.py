@@ -3,7 +3,7 @@ import re
 import pytest
 
 from app.db.hub_tasks import TASKS, HubName
-from app.db.task import METRICS, Metric, TaskKind
+from isoscope.core.task import METRICS, Metric, TaskKind
 
 
 def test_every_name_is_a_task_at_a_pinned_commit():

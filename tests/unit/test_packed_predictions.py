@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.db.predictions import HEADER, MAX_ROWS, Predictions
-from app.db.task import TaskKind
+from isoscope.core.task import TaskKind
 
 
 def labels(rows=(0, 3, 7), reference=(0, 1, 1), predicted=(0, 1, 0)):

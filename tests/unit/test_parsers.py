@@ -9,10 +9,10 @@ import pytest
 import sandboxed
 
 from app import parsers
-from app.errors import AbandonedError, BusyError
 from app.parsers import Parsers, parser_slots
 from app.sandbox import run_in_sandbox
 from app.settings import GIB, Settings
+from isoscope.core.errors import AbandonedError, BusyError
 
 
 class Client:

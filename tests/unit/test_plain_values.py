@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from app.bounded import bounded
+from isoscope.core.number_limits import bounded
 from isoscope.plain import number_of, plain
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from app.db.models import Embedding, Measurement
-from app.errors import InvalidError
 from app.routes.pages.dials import dials_of, numbers_of
 from app.services.positions import DRAWN_ROWS, described, position_of, rows_of
+from isoscope.core.errors import InvalidError
 from isotropy.catalog import METHODS
 from isotropy.cloud import PAIR_ROWS
 from isotropy.postprocess.held_out import held_out

@@ -6,8 +6,8 @@ import psutil
 import pytest
 import sandboxed
 
-from app.errors import InvalidError, TooLargeError
 from app.sandbox import run_in_sandbox
+from isoscope.core.errors import InvalidError, TooLargeError
 
 GIB = 2**30
 

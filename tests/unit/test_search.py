@@ -7,10 +7,11 @@ from sqlalchemy import and_, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.db.config import TrainingOptions
-from app.errors import InvalidError
 from app.search.condition import conditions, sort_column
 from app.search.fields import FIELDS
-from app.search.language import Term, Value, quoted, read
+from app.search.language import Term, Value, read
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import quoted
 
 TYPED = st.lists(
     st.sampled_from([*FIELDS, *':=<>!,"- \\%_', "λ", "!=", "<=", "none", "1e-5", "−1", "2026-01-31", "finished", "x"]),

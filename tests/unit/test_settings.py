@@ -3,9 +3,9 @@ import socket
 import pytest
 from pydantic import ValidationError
 
-from app.errors import InvalidError
 from app.settings import Settings, is_loopback
-from workers.slot import slot_name
+from app.slot import slot_name
+from isoscope.core.errors import InvalidError
 
 
 def test_off_loopback_a_secret_is_required():

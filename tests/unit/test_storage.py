@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.errors import InvalidError, NotFoundError, TooLargeError
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.cache import IN_USE_SECONDS, Cache
 from app.storage.folder import FolderStorage
 from app.storage.storage import BLOCK_BYTES, TEMPORARY_SECONDS
 from app.storage_url import parse_storage_url
+from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import pytest
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
 from app.services.models import ModelChoice
 from app.services.sweep_checks import check_run
+from isoscope.core.errors import InvalidError
 
 MODEL = ModelChoice("tiny", "", 6)
 

@@ -5,7 +5,6 @@ from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import TrainingOptions
-from app.errors import InvalidError
 from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, WORDS
 from app.routes.pages.sweep_form import FLAGS, defaults, fitting, read_values, texts_of
 from app.routes.pages.sweep_request import EXPECTED, parse
@@ -13,6 +12,7 @@ from app.services.grid import GRID_FIELDS
 from app.services.presets import PRESETS
 from app.services.sweeps import SweepRequest
 from app.templating import FRONTEND
+from isoscope.core.errors import InvalidError
 
 NEEDED = {"dataset_id": "d", "text_columns": ["sentence"], "label_column": "label"}
 OFTEN = {"regularizers", "beside", "grid"}

@@ -1,9 +1,9 @@
 import pytest
 
-from app.db.task import TaskKind
-from app.errors import InvalidError
 from app.formats.columns import Column, ColumnKind
 from app.services.columns import check_columns
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import TaskKind
 
 CLASSIFICATION, REGRESSION, SPAN = TaskKind
 

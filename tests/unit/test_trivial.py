@@ -4,8 +4,8 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from app.db.models import RunStatus
 from app.db.predictions import Predictions
-from app.db.task import Metric
 from app.db.trivial import best_class, best_number, constant_words, empty_answer, learned_nothing, trivial_score
+from isoscope.core.task import Metric
 from tests.run_rows import run_row
 
 NAMES = ["no", "yes", "perhaps"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.errors import InvalidError, UnavailableError
+from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.remote import experiments
 from isoscope.remote.connection import RefusedError
 from isoscope.remote.experiments import Experiments

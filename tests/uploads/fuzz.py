@@ -12,9 +12,9 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["app.formats"]):
-    from app.errors import IsoscopeError
     from app.formats.inspection import Inspection, inspect
     from app.formats.upload import NamedFile, Upload
+    from isoscope.core.errors import IsoscopeError
 
 from tests.uploads.good import GOOD
 

@@ -5,9 +5,9 @@ import resource
 import sys
 from pathlib import Path
 
-from app.errors import IsoscopeError
 from app.formats.inspection import inspect
 from app.formats.upload import NamedFile, Upload
+from isoscope.core.errors import IsoscopeError
 
 
 def outcomes(folder: str, names: list[str]) -> tuple[list[str], int]:

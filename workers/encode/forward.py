@@ -13,11 +13,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.db.encoding import EncodingConfig
 from app.db.models import Pooling
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
+from isoscope.hidden_states import hidden_states_of, looking_at
 from workers.encode.texts import Texts
 from workers.encode.vectors import room_for
 from workers.failure import out_of_memory
-from workers.hidden_states import hidden_states_of, looking_at
 from workers.pooling import pool
 
 logger = logging.getLogger(__name__)

@@ -3,8 +3,8 @@
 import torch
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from app.errors import InvalidError
-from workers.hidden_states import NOT_ONE_SEQUENCE
+from isoscope.core.errors import InvalidError
+from isoscope.hidden_states import NOT_ONE_SEQUENCE
 from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
 
 # On top of the last layer, whose states do not depend on it; many checkpoints lack it.

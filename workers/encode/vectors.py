@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.db.encoding import FLOAT_BYTES, require_sensible
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 
 def room_for(matrices: int, n: int, d: int, folder: Path) -> NDArray[np.float32]:

@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from app.db.predictions import Predictions
-from app.db.task import TaskKind
 from app.db.trivial import constant_words
+from isoscope.core.task import TaskKind
+from isoscope.hidden_states import hidden_states_of, looking_at
+from isoscope.layer_measures import ByLayer, LayerMeasures, LayerMoments, isoscore_star, tokens_by_layer
 from isotropy.score import Score
 from workers.failure import NotFiniteError
-from workers.finetune.layers import LayerMoments, isoscore_star, tokens_by_layer
 from workers.finetune.looking import forward
-from workers.finetune.measures import ByLayer, LayerMeasures
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.sentences import Sentences
 from workers.finetune.tasks import Collector, Task
-from workers.hidden_states import hidden_states_of, looking_at
 
 REFERENCE_ZETA = 0.75
 SHRINKAGE_SEED = 0

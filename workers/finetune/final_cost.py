@@ -6,15 +6,15 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from app.db.task import TaskKind
 from app.settings import Settings
+from isoscope.core.task import TaskKind
+from isoscope.hidden_states import depth, width
 from workers.finetune.evaluation import evaluate
 from workers.finetune.rows import Rows
 from workers.finetune.sealed import SealedRows, score_sealed
 from workers.finetune.sentences import PAIR_ROWS, pair_scores
 from workers.finetune.tasks import Task
 from workers.finetune.timing import PassClock, seconds_of
-from workers.hidden_states import depth, width
 
 
 class FinalCost(NamedTuple):

@@ -14,9 +14,10 @@ from sqlalchemy import select
 from app.db.models import FINAL, RETRIED, Run
 from app.db.session import Sessions
 from app.db.types import utcnow
+from app.run_files import finished_checkpoints
 from app.settings import Settings
 from workers.finetune.log import Log
-from workers.finetune.seal import MARKER, Seal, find_damage, flush, read_seal, read_seals, seal_files, write_seals
+from workers.finetune.seal import Seal, find_damage, flush, read_seal, read_seals, seal_files, write_seals
 
 KEPT_CHECKPOINTS = 2
 # A failed or cancelled run can be tried again, and then goes on from its checkpoint: some gigabytes, so that they are
@@ -71,7 +72,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """Return the checkpoints that are sealed, whole or damaged, the newest one first."""
-        return sorted((path.parent for path in self.path.glob(f"checkpoint-*/{MARKER}")), key=step_of, reverse=True)
+        return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
 
     def sound_checkpoint(self) -> tuple[Path | None, list[Damage]]:
         """Return the newest checkpoint that is as it was saved, and what was wrong with newer ones.
@@ -156,7 +157,7 @@ def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
         in_use = set(session.scalars(select(Run.id).where(mine, Run.status.not_in(FINAL))))
         lately = Run.status.in_(RETRIED) & (Run.finished_at > utcnow() - KEPT_FOR)
         retried = session.scalars(select(Run.id).where(mine, lately).order_by(Run.finished_at.desc()))
-        worth_it = [run_id for run_id in retried if any((settings.runs / run_id).glob(f"checkpoint-*/{MARKER}"))]
+        worth_it = [run_id for run_id in retried if finished_checkpoints(settings.runs / run_id)]
     in_use.update(worth_it[:KEPT_FOLDERS])
     for folder in folders:
         if folder.name not in in_use:

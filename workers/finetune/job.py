@@ -13,6 +13,7 @@ from app.db.session import Sessions
 from app.db.types import utcnow
 from app.queue import Job
 from app.settings import Settings
+from app.slot import slot_name
 from workers.failure import failure_of, raise_if_temporary
 from workers.finetune.folder import DamagedError, RunFolder, may_go_on, remove_left_behind, step_of
 from workers.finetune.memory import MemoryRanOutError, note, smaller
@@ -22,7 +23,6 @@ from workers.finetune.ranks import train_together
 from workers.finetune.training import train
 from workers.search.asking import advance
 from workers.sessions import job_sessions
-from workers.slot import slot_name
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from threading import Event, Thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.types import utcnow
+from app.run_files import LOG
 from workers.process import LOG_FORMAT
 
-FILE = "log.txt"
 # Of the last attempt; of each one before it fewer, the newest ones first.
 LINES = 200
 BYTES = 16 * 1024
@@ -31,7 +31,7 @@ class Log:
     """The log of one run, over all its attempts and processes."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
+        self._path = folder / LOG
 
     def begin(self, attempt: int, slot: str, earlier: str | None) -> None:
         """Head the log of an attempt. ``earlier`` is what the row has of former ones, which were logged elsewhere."""

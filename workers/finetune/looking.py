@@ -11,9 +11,8 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.models import Phase
-from workers.finetune.layers import rows_at_once
 from workers.finetune.progress import Progress
-from workers.finetune.rows import Rows
+from workers.finetune.rows import Rows, rows_at_once
 
 
 class Looked(NamedTuple):

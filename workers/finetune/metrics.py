@@ -8,13 +8,12 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import LOOKS_PER_RUN, RunConfig
 from app.db.models import Phase, Step
+from isoscope.hidden_states import hidden_states_of, looking_at, width
+from isoscope.layer_measures import LayerMeasures
 from workers.failure import NotFiniteError
-from workers.finetune.layers import rows_at_once
-from workers.finetune.measures import LayerMeasures
 from workers.finetune.progress import Progress
-from workers.finetune.rows import Rows
+from workers.finetune.rows import Rows, rows_at_once
 from workers.finetune.tally import Tally
-from workers.hidden_states import hidden_states_of, looking_at, width
 
 logger = logging.getLogger(__name__)
 

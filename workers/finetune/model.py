@@ -4,9 +4,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
+from isoscope.hidden_states import depth
 from workers.finetune.tasks import Task
-from workers.hidden_states import depth
 from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
 
 # Of the body by its name, of the head by what it does; checkpoints of models without a head lack it.

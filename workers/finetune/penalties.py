@@ -10,7 +10,8 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.penalty import Regularizer
-from app.db.task import TaskKind
+from isoscope.core.task import TaskKind
+from isoscope.hidden_states import hidden_states_of
 from isotropy.points import draw_tokens
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
@@ -18,7 +19,6 @@ from isotropy.regularizers.persistent_entropy import PersistentEntropy
 from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from workers.finetune.view import make_view
-from workers.hidden_states import hidden_states_of
 
 
 class Penalties(nn.Module):

@@ -16,8 +16,8 @@ import torch
 
 from app.db.config import RunConfig
 from app.db.models import FailureCause
-from app.errors import InvalidError, IsoscopeError
 from app.settings import Settings
+from isoscope.core.errors import InvalidError, IsoscopeError
 from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_temporary
 from workers.finetune.folder import DamagedError, RunFolder
 from workers.finetune.memory import MemoryRanOutError

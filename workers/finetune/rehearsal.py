@@ -16,24 +16,23 @@ from app.db.models import Dataset
 from app.db.penalty import Regularizer
 from app.formats.span import read_span
 from app.settings import Settings
+from isoscope.hidden_states import depth, looking_at, width
 from workers.device import device_name
 from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.data import load_columns
 from workers.finetune.final_cost import FinalCost, time_measuring
-from workers.finetune.layers import rows_at_once
 from workers.finetune.metrics import PROBE_ROWS, Probe
 from workers.finetune.model import load_model
 from workers.finetune.order import batches_of
 from workers.finetune.penalties import Penalties, make_penalties
 from workers.finetune.ranks import devices_of
-from workers.finetune.rows import Rows
+from workers.finetune.rows import Rows, rows_at_once
 from workers.finetune.selection import divide
 from workers.finetune.tally import Tally
 from workers.finetune.tasks import TASKS
 from workers.finetune.timing import StepClock, seconds_of
 from workers.finetune.together import sharing_cores
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
-from workers.hidden_states import depth, looking_at, width
 from workers.models import find_source, longest_input
 
 ROWS_SHOWN = 8

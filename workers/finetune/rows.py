@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from app.db.config import RunConfig
+
 Collate = Callable[[list[dict[str, Any]]], Mapping[str, Tensor]]
 
 
@@ -58,3 +60,8 @@ def draw(
     order = np.random.default_rng(seed).permutation(len(lengths))[:most]
     fit = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
     return order[: max(int(fit), least)]
+
+
+def rows_at_once(config: RunConfig) -> int:
+    """Return the rows of a batch that is only looked at: without gradients, four times a training batch fits."""
+    return 4 * config.batch_size

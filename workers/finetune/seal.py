@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-MARKER = "complete"
-"""The file with the seals. It is written last: a checkpoint without it was not finished."""
+from app.run_files import MARKER
+
 THREADS = 4
 
 

@@ -12,13 +12,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from app.db.models import SealedScore, Split
 from app.db.predictions import Predictions, write_predictions
 from app.formats.columns import label_text
+from isoscope.hidden_states import looking_at
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.looking import forward
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.tasks import Collector, Task
-from workers.hidden_states import looking_at
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import HELD_OUT_PART, Checkpoint, RunConfig, Selection
 from app.db.models import Phase
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
+from isoscope.hidden_states import looking_at
 from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.folder import DamagedError, RunFolder
 from workers.finetune.looking import forward
 from workers.finetune.progress import Progress
 from workers.finetune.rows import Rows
 from workers.finetune.tasks import Task
-from workers.hidden_states import looking_at
 from workers.search.pruning import prune
 
 HISTORY_FILE = "selection.json"

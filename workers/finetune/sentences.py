@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from isoscope.hidden_states import depth, width
+from isoscope.layer_measures import ByLayer, empty_moments, moment_scores
 from isotropy.activation import activation_profile
 from isotropy.clusters import silhouette
 from isotropy.cosine import CosineMoments
@@ -17,10 +19,7 @@ from isotropy.neighbours import distinct_rows, nearest_neighbours
 from isotropy.score import Score
 from isotropy.topology import barcode, persistent_entropy
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
-from workers.finetune.layers import empty_moments
-from workers.finetune.measures import ByLayer, moment_scores
 from workers.finetune.rows import Rows
-from workers.hidden_states import depth, width
 from workers.pooling import pool, sentence_pooling
 
 PAIR_ROWS = 2000

@@ -10,12 +10,12 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from app.db.config import RunConfig
 from app.db.models import Phase
 from app.db.penalty import Refresh
+from isoscope.hidden_states import hidden_states_of, looking_at
+from isoscope.layer_measures import empty_moments
 from isotropy.regularizers.istar import IStar
-from workers.finetune.layers import empty_moments, rows_at_once
 from workers.finetune.progress import Progress
-from workers.finetune.rows import Rows, draw
+from workers.finetune.rows import Rows, draw, rows_at_once
 from workers.finetune.view import View
-from workers.hidden_states import hidden_states_of, looking_at
 
 
 def draw_rows(lengths: NDArray[np.int64], view: View, config: RunConfig, number: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
 from app.db.config import Optimizer, Precision, RunConfig, Schedule
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from workers.failure import NotFiniteError
 from workers.finetune.penalties import Penalties
 from workers.finetune.tally import Tally

@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 from app.db.config import RunConfig
 from app.db.models import Pooling
 from app.db.penalty import OF_ITS_PAPER, Layers, Points, Regularizer
+from isoscope.hidden_states import depth
 from isotropy.points import union_of_layers
-from workers.hidden_states import depth
 from workers.pooling import pool, sentence_pooling
 
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from app.context import Context
 from app.dependencies import ContextDep
-from app.errors import InvalidError
 from app.figures.colouring import Colouring, choices
 from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
 from app.figures.headings import head
@@ -21,7 +20,6 @@ from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.run_table import RunQueryDep, encoded, read_table
 from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
 from app.routes.sweep_query import SweepDep
-from app.search.language import quoted
 from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.across_figures import (
     cautions,
@@ -45,6 +43,8 @@ from app.tables.printed import MOST_DECIMALS, printed
 from app.tables.settings import settings
 from app.tables.summary import Shown
 from app.templating import templates
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import quoted
 
 router = APIRouter(prefix="/compare/runs")
 

@@ -6,9 +6,9 @@ from typing import Literal
 from fastapi import Response
 from fastapi.responses import RedirectResponse
 
-from app.errors import NotFoundError
 from app.figures.figure import Figure, Table, plot
 from app.routes.downloads import attachment
+from isoscope.core.errors import NotFoundError
 
 FileKind = Literal["json", "csv"]
 

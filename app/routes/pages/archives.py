@@ -7,7 +7,6 @@ from fastapi import APIRouter, File, Request, Response, UploadFile
 from app.context import Context
 from app.db.models import ImportStatus
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
 from app.problems import status_of
 from app.routes.downloads import export_of
 from app.routes.pages.answers import see
@@ -17,6 +16,7 @@ from app.services.imports import cancel_import, create_import, get_import, list_
 from app.services.sweep_figures import all_figures
 from app.services.workers import list_workers
 from app.templating import templates
+from isoscope.core.errors import InvalidError, IsoscopeError
 
 router = APIRouter()
 

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
-from app.errors import ConflictError, InvalidError, IsoscopeError
 from app.formats.division import SPLITS, Division
 from app.formats.quoting import Quoting
 from app.parsers import parsing
@@ -26,6 +25,7 @@ from app.services.datasets import (
 from app.services.proposal import propose_for
 from app.services.splits import read_division
 from app.templating import templates
+from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
 
 router = APIRouter(prefix="/datasets")
 

@@ -5,8 +5,8 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 from app.db.models import Embedding
-from app.errors import InvalidError
 from app.services.positions import rows_of
+from isoscope.core.errors import InvalidError
 from isotropy.catalog import Method, Parameter
 
 SLIDER_MOST = 50

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus
 from app.dependencies import ContextDep
-from app.errors import InvalidError
 from app.formats.quoting import Quoting
 from app.formats.selection import Selection
 from app.problems import status_of
@@ -18,6 +17,7 @@ from app.services.files import is_npy
 from app.services.layers import get_place
 from app.services.library import known_tags
 from app.templating import templates
+from isoscope.core.errors import InvalidError
 
 router = APIRouter(prefix="/embeddings")
 

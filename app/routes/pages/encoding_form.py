@@ -7,7 +7,7 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.db.encoding import EncodingConfig
 from app.db.models import Encoding
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 Values = dict[str, Any]
 """Texts by field; of ``LISTS`` lists of them."""

@@ -8,7 +8,6 @@ from fastapi.concurrency import run_in_threadpool
 from app.context import Context
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
 from app.figures.layers import POOLING_TITLES
 from app.formats.upload_formats import Role, suffixes
 from app.parsers import parsing
@@ -33,6 +32,7 @@ from app.services.encodings import (
 from app.services.models import list_models
 from app.services.workers import list_workers
 from app.templating import templates
+from isoscope.core.errors import InvalidError, IsoscopeError
 
 router = APIRouter(prefix="/encodings")
 

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 from app.db.models import FailureCause, Run
-from app.errors import InvalidError
 from app.routes.pages.sweep_choices import LABELS
 from app.routes.pages.sweep_form import Values
+from isoscope.core.errors import InvalidError
 
 
 class Advice(NamedTuple):

@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding, Measurement
-from app.numerals import count, number, percent, two_decimals, with_error
+from isoscope.core.formatting import count, number, percent, two_decimals, with_error
 
 Found = Mapping[str, Measurement]
 

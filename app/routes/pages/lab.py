@@ -10,7 +10,6 @@ from app.context import Context
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.types import RowId
 from app.dependencies import ContextDep
-from app.errors import InvalidError, NotFoundError
 from app.problems import status_of
 from app.routes.downloads import file_of
 from app.routes.pages.answers import FileKind, figure_file, see
@@ -22,6 +21,7 @@ from app.services.files import get_map
 from app.services.positions import Position, position_of, rows_of
 from app.services.postprocess import create_postprocessed, find_postprocessing, last_result, request_postprocessing
 from app.templating import templates
+from isoscope.core.errors import InvalidError, NotFoundError
 from isotropy.catalog import METHODS, Method
 
 router = APIRouter(prefix="/embeddings/{embedding_id}/lab")

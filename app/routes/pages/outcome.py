@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from app.numerals import number, two_decimals
 from app.routes.pages.trial import Comparison
+from isoscope.core.formatting import number, two_decimals
 
 
 class Told(NamedTuple):

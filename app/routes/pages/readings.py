@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 from app.db.models import Embedding, Measurement
 from app.figures.figure import Cell, Table
-from app.numerals import tick
+from isoscope.core.formatting import tick
 from isotropy.catalog import GROUPS, MEASURES, Measure
 
 HEADLINES = (

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus
 from app.dependencies import ContextDep
-from app.errors import NotFoundError
 from app.figures.figure import Figure
 from app.figures.projection import PROJECTION
 from app.figures.report import DRAWN, figures_of
@@ -26,6 +25,7 @@ from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.services.names import file_name
 from app.services.postprocess import made_by
 from app.templating import templates
+from isoscope.core.errors import NotFoundError
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")
 

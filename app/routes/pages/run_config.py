@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 from app.db.config import Checkpoint
 from app.db.penalty import Points, Refresh, is_read
 from app.db.stated import Stated
-from app.db.task import TaskKind
-from app.numerals import count, plural, short
 from app.regularizers import NAMES, added_words
 from app.routes.pages.sweep_choices import LABELS, METRIC_WORDS, WORDS
 from app.routes.pages.sweep_form import text_of
+from isoscope.core.formatting import count, plural, short
+from isoscope.core.task import TaskKind
 
 MORE_LABELS = {
     "text_columns": "Text columns",

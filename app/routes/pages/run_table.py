@@ -10,7 +10,6 @@ from fastapi import Depends, Query, Request
 from app.context import Context
 from app.db.models import Run
 from app.db.penalty import Regularizer
-from app.errors import InvalidError
 from app.figures import palette
 from app.figures.headings import head
 from app.figures.metrics import SCALES, MetricRange
@@ -21,6 +20,7 @@ from app.search.fields import FIELDS, find_field
 from app.services.run_columns import Columns, read_columns
 from app.services.run_search import Page, RunQuery, find_runs
 from app.services.workers import list_workers, worker_lost
+from isoscope.core.errors import InvalidError
 
 WORDS = {"lam": "λ =", "zeta": "ζ =", "task": "data set"}
 ALWAYS = "lam"

@@ -11,7 +11,6 @@ from app.db.models import Pooling, Run
 from app.db.stated import Stated
 from app.db.trivial import trivial_score
 from app.dependencies import ContextDep
-from app.errors import NotFoundError
 from app.figures import learning
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
@@ -34,6 +33,7 @@ from app.services.run_data import ACTIVATION, find_run_figure
 from app.services.runs import find_baseline, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
+from isoscope.core.errors import NotFoundError
 
 router = APIRouter(prefix="/runs/{run_id}")
 

@@ -16,7 +16,6 @@ from app.db.config import TrainingOptions
 from app.db.penalty import Regularizer
 from app.db.study import Objective, Search
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
 from app.help import SEARCH, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
@@ -30,6 +29,7 @@ from app.services.datasets import list_trainable
 from app.services.relaunch import FOUND_OUT
 from app.services.studies import StudyRequest, create_study
 from app.templating import templates
+from isoscope.core.errors import InvalidError, IsoscopeError
 
 router = APIRouter(prefix="/experiments/search")
 

@@ -9,7 +9,6 @@ from fastapi.concurrency import run_in_threadpool
 from app.context import Context
 from app.db.models import DryRun
 from app.dependencies import ContextDep
-from app.errors import IsoscopeError
 from app.help import REGULARIZERS, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
@@ -40,6 +39,7 @@ from app.services.sweeps import plan_sweep
 from app.services.waiting import obstacle
 from app.services.workers import has_gpu, list_workers
 from app.templating import templates
+from isoscope.core.errors import IsoscopeError
 
 router = APIRouter(prefix="/experiments")
 

@@ -2,8 +2,8 @@
 
 from app.db.config import Checkpoint, Optimizer, Precision, Schedule, Selection
 from app.db.penalty import READERS, Bars, Points, Refresh
-from app.db.task import METRICS, Metric, TaskKind
 from app.services.grid import GRID_FIELDS
+from isoscope.core.task import METRICS, Metric, TaskKind
 
 LABELS = {
     "dataset_id": "Data set",

@@ -11,7 +11,6 @@ from app.complaints import UNKNOWN, complaint_of
 from app.context import Context
 from app.db.study import Search
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
 from app.formats.wording import MAX_SHOWN_CHARACTERS
 from app.formats.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 from app.routes.downloads import attachment
@@ -25,6 +24,7 @@ from app.services.names import file_name
 from app.services.relaunch import request_of, yaml_of
 from app.services.studies import StudyRequest, plan_study
 from app.services.sweeps import SweepRequest, plan_sweep
+from isoscope.core.errors import InvalidError, IsoscopeError
 
 router = APIRouter(prefix="/experiments")
 

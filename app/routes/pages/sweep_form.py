@@ -8,11 +8,11 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.db.models import Dataset
 from app.db.penalty import Regularizer
-from app.db.task import METRICS, TaskKind
 from app.regularizers import METHODS
 from app.services.presets import PRESETS, Preset, Stage
 from app.services.proposal import propose_for
 from app.services.sweeps import SweepRequest
+from isoscope.core.task import METRICS, TaskKind
 
 Values = dict[str, Any]
 """Texts by field; lists of them for ``MANY``, and for ``grid`` pairs of a field and the text of its values."""

@@ -5,9 +5,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request, Response
 
-from app import numerals
 from app.dependencies import ContextDep
-from app.errors import NotFoundError
 from app.routes.pages.answers import see
 from app.routes.pages.paging import offset_of, pages_of
 from app.services.trash import (
@@ -19,6 +17,8 @@ from app.services.trash import (
     trash_embedding,
 )
 from app.templating import templates
+from isoscope.core import formatting
+from isoscope.core.errors import NotFoundError
 
 router = APIRouter()
 
@@ -52,7 +52,7 @@ def confirm_emptying(request: Request, context: ContextDep) -> Response:
     trash = list_trash(context, limit=0)
     if not trash.total:
         raise NotFoundError("The trash is empty. There is nothing to delete.")
-    return _confirm(request, numerals.plural(trash.total, "embedding"), trash.frees_bytes)
+    return _confirm(request, formatting.plural(trash.total, "embedding"), trash.frees_bytes)
 
 
 @router.post("/trash/purge")
@@ -77,7 +77,7 @@ def purge(context: ContextDep, embedding_id: str) -> Response:
 
 
 def _confirm(request: Request, name: str, frees_bytes: int) -> Response:
-    frees = f"{numerals.size(frees_bytes)} of the storage are freed"
+    frees = f"{formatting.size(frees_bytes)} of the storage are freed"
     shared = "no bytes of the storage are freed, because others need the same files"
     shown = {
         "section": "data",

@@ -10,11 +10,11 @@ from fastapi import Request
 from app.context import Context
 from app.db.encoding import EncodingConfig
 from app.db.models import Dataset
-from app.errors import InvalidError
 from app.services.relaunch import plain, yaml_of
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 from app.settings import Settings
+from isoscope.core.errors import InvalidError
 
 AUTHORIZATION = '-H "Authorization: Bearer $ISOSCOPE_ACCESS_TOKEN"'
 JSON = "-H 'Content-Type: application/json'"

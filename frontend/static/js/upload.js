@@ -3,7 +3,7 @@
 
 const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 
-// As app/numerals.py writes sizes: 9.61 MB.
+// As isoscope/core/formatting.py writes sizes: 9.61 MB.
 function size(bytes) {
   const unit = bytes < 1000 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), UNITS.length - 1);
   return unit ? `${Number((bytes / 1000 ** unit).toPrecision(3))} ${UNITS[unit]}` : `${bytes} ${UNITS[0]}`;

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from app.db import migration
-from app.errors import ConflictError
+from app.operations.checks.databases import metrics_database, queue_database
+from app.operations.finding import Level
+from app.operations.migrate import migrate
 from app.settings import Settings
-from isoscope.checks.databases import metrics_database, queue_database
-from isoscope.finding import Level
-from isoscope.migration import migrate
+from isoscope.core.errors import ConflictError
 
 
 def metrics(tmp_path, url: str):

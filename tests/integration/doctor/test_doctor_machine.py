@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from app import bundled
+from app.operations.checks import devices as devices_module
+from app.operations.checks.access import access, port
+from app.operations.checks.devices import devices
+from app.operations.checks.folders import folders, storage
+from app.operations.checks.models import models
+from app.operations.finding import Level
 from app.settings import Settings
-from isoscope.checks import devices as devices_module
-from isoscope.checks.access import access, port
-from isoscope.checks.devices import devices
-from isoscope.checks.folders import folders, storage
-from isoscope.checks.models import models
-from isoscope.finding import Level
 from tests.ports import free_port
 
 TOKEN = "5c5b3e1f9a7d2048"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.operations.checks.folders import storage
+from app.operations.finding import Level
 from app.settings import Settings
-from isoscope.checks.folders import storage
-from isoscope.finding import Level
 from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
 

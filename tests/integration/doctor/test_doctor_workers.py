@@ -4,10 +4,10 @@ import pytest
 
 from app.db.models import Embedding, EmbeddingFile, StoredFile, Worker
 from app.db.types import utcnow
+from app.operations.checks.workers import own_worker, workers
+from app.operations.finding import Level
 from app.settings import Settings
-from isoscope.checks.workers import own_worker, workers
-from isoscope.finding import Level
-from workers.slot import slot_name
+from app.slot import slot_name
 
 
 @pytest.fixture

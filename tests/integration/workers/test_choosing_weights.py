@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from app.db.models import RunStatus
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from tests.integration.workers.test_resume import KilledError, outcome, watch_steps
 from tests.unit.workers.test_memory import config
 from workers.finetune import selection as module

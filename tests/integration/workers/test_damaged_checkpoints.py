@@ -3,10 +3,11 @@
 import pytest
 
 from app.db.models import RunStatus
+from app.run_files import MARKER
 from tests.integration.workers.test_resume import CONFIG, KilledError, outcome, queue_again, stop_after, watch_steps
 from workers.finetune.folder import RunFolder
 from workers.finetune.job import fine_tune
-from workers.finetune.seal import MARKER, find_damage
+from workers.finetune.seal import find_damage
 from workers.finetune.selection import SelectionCallback
 
 pytestmark = pytest.mark.one_database

@@ -39,10 +39,10 @@ from app.db.models import (
     Pooling,
     StoredFile,
 )
-from app.errors import UnavailableError
 from app.queue import Job, JobKind
 from app.storage import open_storage
 from app.storage.folder import FolderStorage
+from isoscope.core.errors import UnavailableError
 from tests.tiny import make_tokenizer
 from tests.waiting import wait_for
 from workers import files, generated

@@ -4,9 +4,9 @@ from IsoScore import IsoScore
 from sqlalchemy import select
 
 from app.db.models import Embedding, EmbeddingStatus, FigureData, MeasurementStatus, ResultStatus, ZetaCurve
-from app.errors import InvalidError
 from app.queue import Job, JobKind
 from app.storage import open_storage
+from isoscope.core.errors import InvalidError
 from isotropy import cloud
 from isotropy.catalog import MEASURES
 from workers import inspection as inspecting

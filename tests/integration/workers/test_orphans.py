@@ -10,10 +10,10 @@ from sqlalchemy.exc import OperationalError
 
 from app.db.models import StoredFile
 from app.db.types import utcnow
+from app.slot import FileLocks
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from tests.waiting import wait_for
-from workers.locks import FileLocks
 from workers.orphans import Janitor
 
 DAY = 24 * 60 * 60

@@ -11,6 +11,7 @@ from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProce
 from app.db.postprocess import SEED, key_of
 from app.queue import Job, JobKind
 from app.storage import open_storage
+from isoscope.rows import draw_rows
 from isotropy.cloud import read_cloud
 from isotropy.isoscore import isoscore
 from isotropy.postprocess.held_out import held_out
@@ -23,8 +24,8 @@ from workers import make as making
 from workers.inspection import inspect_embedding
 from workers.make import make_embedding as make
 from workers.measure import measure_embedding
-from workers.points import draw_rows, open_embedding
 from workers.postprocess import DRAWN, MEASURED, MOMENTS, post_process
+from workers.upload import open_embedding
 
 SELECTION = {"vectors": "array", "names": None, "labels": None, "transpose": False}
 

@@ -14,14 +14,14 @@ from safetensors.torch import load
 from app.db.models import FailureCause, Run, RunStatus
 from app.db.penalty import Regularizer
 from app.db.study import Search
-from app.errors import InvalidError
+from app.run_files import MARKER
 from app.storage import open_storage
+from isoscope.core.errors import InvalidError
 from tests.rounding import apart
 from tests.unit.workers.test_memory import config
 from tests.waiting import wait_for
 from workers.failure import Failure
 from workers.finetune import ranks
-from workers.finetune.folder import MARKER
 from workers.finetune.job import fine_tune
 from workers.search.pruning import LEAST_RUNS
 

@@ -11,7 +11,8 @@ from sqlalchemy import delete
 
 from app.db.models import Run, RunStatus, Step
 from app.db.types import utcnow
-from workers.finetune.folder import MARKER, RunFolder, remove_left_behind
+from app.run_files import MARKER
+from workers.finetune.folder import RunFolder, remove_left_behind
 from workers.finetune.job import fine_tune
 from workers.finetune.metrics import MetricsCallback
 

@@ -5,11 +5,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.inspection import Inspection, inspect
 from app.formats.matrix import open_matrix
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
 
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
 WORDS = ["king", "queen", "pawn", "rook", "a b", "é"]

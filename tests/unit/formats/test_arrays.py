@@ -4,9 +4,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats import arrays
 from app.formats.arrays import StoredArray, shape_text
+from isoscope.core.errors import InvalidError
 
 OFFSET = 5
 

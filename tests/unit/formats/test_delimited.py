@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats import contents as contents_module
 from app.formats import delimited
 from app.formats.contents import Annotation
 from app.formats.delimited import open_csv, open_tsv
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.detect import CONVERSION, detect
 from app.formats.upload_formats import Role
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
 
 
 @pytest.fixture

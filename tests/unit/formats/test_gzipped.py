@@ -2,9 +2,9 @@ import gzip
 
 import pytest
 
-from app.errors import InvalidError, TooLargeError
 from app.formats import compressed
 from app.formats.compressed import is_gzipped, open_unpacked
+from isoscope.core.errors import InvalidError, TooLargeError
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import h5py
 import numpy as np
 import pytest
 
-from app.errors import InvalidError, IsoscopeError, TooLargeError
 from app.formats import hdf5
 from app.formats.arrays import ArrayFile
 from app.formats.contents import Part
@@ -13,6 +12,7 @@ from app.formats.hdf5 import read_hdf5
 from app.formats.inspection import inspect
 from app.formats.upload import NamedFile, Upload
 from app.sandbox import limit_resources
+from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError
 
 SECONDS = 1
 X = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)

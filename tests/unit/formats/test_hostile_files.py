@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save
 
-from app.errors import IsoscopeError
 from app.formats.inspection import Inspection, inspect
 from app.formats.tables import DatasetDescription, describe_pair
 from app.formats.upload import NamedFile, Upload
+from isoscope.core.errors import IsoscopeError
 from tests.uploads.good import X, npy, npz
 from tests.uploads.hostile.upload import Explosive
 from tests.uploads.mutation import mutated

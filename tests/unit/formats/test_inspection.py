@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats.inspection import Inspection, inspect
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload
+from isoscope.core.errors import InvalidError
 
 X = np.random.default_rng(0).standard_normal((40, 10)).astype(np.float32)
 WIDE = np.random.default_rng(1).standard_normal((50, 529))

@@ -1,7 +1,7 @@
 import pytest
 
-from app.errors import InvalidError
 from app.formats.jsonl import open_table
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

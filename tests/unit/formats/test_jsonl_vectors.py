@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats.contents import Part
 from app.formats.jsonl import JsonlVectors
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
-from app.errors import InvalidError
 from app.formats.delimited import find_layout
+from isoscope.core.errors import InvalidError
 
 
 def layout(*lines):

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from app.errors import InvalidError, TooLargeError
 from app.formats import matrix as matrix_module
 from app.formats.matrix import open_matrix
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload
 from app.formats.upload_formats import Role, formats_of
+from isoscope.core.errors import InvalidError, TooLargeError
 
 X = np.random.default_rng(0).standard_normal((23, 5)).astype(np.float32)
 WORDS = [f"word {letter}" for letter in "abcdefghijklmnopqrstuvw"]

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy_format
 
-from app.errors import InvalidError
 from app.formats.arrays import ArrayFile
 from app.formats.npy import MAX_HEADER_BYTES, read_npy
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

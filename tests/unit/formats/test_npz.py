@@ -5,11 +5,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from app.errors import InvalidError, TooLargeError
 from app.formats import compressed
 from app.formats.arrays import ArrayFile
 from app.formats.contents import Annotation, Part
 from app.formats.npy import read_npz
+from isoscope.core.errors import InvalidError, TooLargeError
 
 VECTORS = np.arange(12, dtype=np.float32).reshape(4, 3)
 

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.errors import InvalidError, TooLargeError
 from app.formats import parquet
 from app.formats.parquet import open_table
+from isoscope.core.errors import InvalidError, TooLargeError
 
 
 @pytest.fixture

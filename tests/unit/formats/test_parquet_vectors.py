@@ -3,10 +3,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.errors import InvalidError, TooLargeError
 from app.formats import parquet
 from app.formats.contents import Part
 from app.formats.parquet import ParquetVectors
+from isoscope.core.errors import InvalidError, TooLargeError
 
 X = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 

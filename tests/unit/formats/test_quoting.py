@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import InvalidError
 from app.formats.delimited import open_tsv_table
 from app.formats.quoting import Quotes, Quoting, settle_readings
 from app.formats.text import records, tsv_quoting
+from isoscope.core.errors import InvalidError
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from app.errors import InvalidError, TooLargeError
 from app.formats.arrays import ArrayFile
 from app.formats.contents import Part
 from app.formats.safetensors import read_safetensors
+from isoscope.core.errors import InvalidError, TooLargeError
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 
-from app.errors import InvalidError
 from app.formats.contents import Annotation, Part
 from app.formats.selection import Selection
+from isoscope.core.errors import InvalidError
 
 ARRAYS = SimpleNamespace(
     parts=[Part(name="a", n=10, d=4, dtype="float32"), Part(name="b", n=3, d=3, dtype="int8")],

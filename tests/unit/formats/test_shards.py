@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats.inspection import inspect
 from app.formats.matrix import open_matrix
 from app.formats.selection import Selection
 from app.formats.upload import NamedFile, Upload, open_upload
+from isoscope.core.errors import InvalidError
 
 X = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
 

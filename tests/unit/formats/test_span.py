@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import InvalidError
 from app.formats.span import Span, is_nested_span, read_span, span_text
+from isoscope.core.errors import InvalidError
 
 GOOD = {"text": ["in 1976", "1976"], "answer_start": [42, 45]}
 

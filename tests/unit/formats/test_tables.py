@@ -8,12 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.db.hub_tasks import TASKS, HubName
-from app.db.task import TaskKind
-from app.errors import InvalidError, UnsupportedFormatError
 from app.formats.columns import ColumnKind
 from app.formats.tables import DatasetDescription, describe_pair, describe_texts, read_columns
 from app.services.columns import check_columns
 from app.services.proposal import propose
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
+from isoscope.core.task import TaskKind
 
 CLASSIFIED = TaskKind.CLASSIFICATION, ["sentence"], "label"
 TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'

@@ -1,9 +1,9 @@
 import pytest
 
-from app.errors import InvalidError
 from app.formats import text
 from app.formats.quoting import Quoting
 from app.formats.text import records
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

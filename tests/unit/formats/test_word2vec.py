@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats.contents import Part
 from app.formats.word2vec import Word2VecText
+from isoscope.core.errors import InvalidError
 
 
 @pytest.fixture

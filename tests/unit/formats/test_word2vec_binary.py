@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from app.errors import InvalidError
 from app.formats import word2vec
 from app.formats.contents import Part
 from app.formats.word2vec import Word2VecBinary
+from isoscope.core.errors import InvalidError
 
 X = np.random.default_rng(0).standard_normal((50, 6)).astype("<f4")
 

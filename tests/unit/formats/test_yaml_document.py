@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.errors import InvalidError
 from app.formats.yaml_document import MAX_CHARACTERS, MAX_DEPTH, read_yaml, write_yaml
+from isoscope.core.errors import InvalidError
 
 BOMB = "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: [*b, *b, *b]\n"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from workers.finetune.data import _subset
 from workers.finetune.tasks.classification import Classification
 

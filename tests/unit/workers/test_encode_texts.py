@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.db.encoding import EncodingConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from workers.encode.texts import load_texts
 
 TABLE = 'a,b,gold\n"one, two",x,1\n,y,0\nthree,z,1.0\nfour,,\n'

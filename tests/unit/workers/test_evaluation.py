@@ -6,7 +6,7 @@ from sklearn.metrics import f1_score
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2ForSequenceClassification
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from isotropy.anisotropy import anisotropy
 from isotropy.clusters import silhouette
 from isotropy.cosine import CosineMoments

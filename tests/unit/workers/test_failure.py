@@ -5,7 +5,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.db.models import FailureCause, Run
 from app.db.session import create_sessions
-from app.errors import InvalidError, NotFoundError
+from isoscope.core.errors import InvalidError, NotFoundError
 from workers.failure import FailedElsewhereError, Failure, NotFiniteError, describe, failure_of, record
 from workers.finetune.memory import MemoryRanOutError
 

@@ -8,7 +8,7 @@ from torchmetrics.functional import pearson_corrcoef, spearman_corrcoef
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from tests.tiny import make_tokenizer
 from workers.finetune.tasks.regression import Numbers, Regression
 

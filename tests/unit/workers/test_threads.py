@@ -2,8 +2,8 @@ import os
 
 import torch
 
+from isoscope.threads import wait_briefly
 from workers.finetune.together import sharing_cores
-from workers.threads import wait_briefly
 
 
 def test_threads_wait_briefly_unless_the_user_says_how_long(monkeypatch):

@@ -7,13 +7,13 @@ from transformers import AutoModelForSequenceClassification, Trainer, TrainerCal
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from app.db.config import RunConfig
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
+from isoscope.hidden_states import hidden_states_of
 from tests.architectures import ARCHITECTURES
 from tests.unit.workers.batches import make_rows, stack
 from workers.finetune.penalties import make_penalties
 from workers.finetune.tally import Tally
 from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
-from workers.hidden_states import hidden_states_of
 
 ISTAR = {"regularizer": "istar", "lam": 1.0, "zeta": 0}
 

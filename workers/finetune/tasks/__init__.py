@@ -1,6 +1,6 @@
 """Kinds of tasks: the head each needs, how its rows are read, what is predicted, and how that is scored."""
 
-from app.db.task import TaskKind
+from isoscope.core.task import TaskKind
 from workers.finetune.tasks.classification import Classification
 from workers.finetune.tasks.regression import Regression
 from workers.finetune.tasks.span import Span

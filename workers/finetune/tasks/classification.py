@@ -13,10 +13,10 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.predictions import Predictions
-from app.db.task import Metric
 from app.db.trivial import Trivial, best_class
-from app.errors import InvalidError
 from app.formats.columns import label_text
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows

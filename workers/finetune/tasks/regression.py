@@ -11,10 +11,10 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from transformers.utils.generic import ModelOutput
 
 from app.db.predictions import Predictions
-from app.db.task import Metric
 from app.db.trivial import Trivial, best_number
-from app.errors import InvalidError
 from app.formats.columns import NUMBER
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric
 from isotropy.score import Score, there_are
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows

@@ -26,7 +26,7 @@ class Collector(Protocol):
         ...
 
     def metrics(self) -> dict[str, Score]:
-        """Return every metric of the task, by the values of ``app.db.task.Metric``, of all rows added.
+        """Return every metric of the task, by the values of ``isoscope.core.task.Metric``, of all rows added.
 
         One that is undefined, as a correlation with a constant is, says why.
         """

@@ -6,7 +6,7 @@ import datasets
 import numpy as np
 from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import BatchEncoding, DataCollatorWithPadding, PreTrainedTokenizerBase
 
-from app.errors import InvalidError
 from app.formats.span import Span
+from isoscope.core.errors import InvalidError
 from workers.finetune.rows import Rows
 from workers.finetune.tasks.answers import find_answer
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
 
+from app.operations.finding import Finding, ok, problem, warning
 from app.settings import Settings, is_loopback
-from isoscope.finding import Finding, ok, problem, warning
 
 FEWEST_CHARACTERS = 8
 ANSWER_SECONDS = 5

@@ -1,8 +1,6 @@
 """Numbers that rows, files and pages can all hold: what is taken in from one place, another can take back."""
 
-from typing import Annotated, TypeVar
-
-from pydantic import AfterValidator, Field, FiniteFloat
+from typing import TypeVar
 
 GREATEST = 1e100
 LEAST = 1e-100
@@ -19,7 +17,3 @@ def bounded(value: V) -> V:
     if isinstance(value, float) and value and not LEAST <= abs(value) <= GREATEST:
         raise ValueError(f"expected a number of a size from {LEAST:g} to {GREATEST:g}, or 0, got {value:g}")
     return value
-
-
-Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST), AfterValidator(bounded)]
-Count = Annotated[int, Field(ge=0, lt=2**31)]

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from app.db.integrity import checked_after_a_crash
-from app.errors import FullDiskError
 from app.lifeline import FLAG
 from app.main import create_context
+from app.operations.checks.access import listen
+from app.operations.migrate import migrate
 from app.services.sample import queue_sample
 from app.settings import Settings
 from app.storage.space import Spare
-from isoscope.checks.access import listen
-from isoscope.migration import migrate
+from isoscope.core.errors import FullDiskError
 
 LOOK_EVERY_SECONDS = 0.2
 SECONDS_TO_END = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, make_url, text
 
-from app.errors import ConflictError, UnavailableError
+from isoscope.core.errors import ConflictError, UnavailableError
 
 INSTALL = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
 

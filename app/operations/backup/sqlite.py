@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 BESIDE = ("", "-wal", "-shm")
 """The files of a database, by what follows its name."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, Inspector, inspect, make_url, text
 
 from app.db.session import create_database_engine
+from app.operations.backup import postgresql
+from app.operations.backup.manifest import Engine as EngineName
+from app.operations.backup.sqlite import copy_database
 from app.queue import ENGINE_SCHEMA
 from app.settings import Settings
-from isoscope.backup import postgresql
-from isoscope.backup.manifest import Engine as EngineName
-from isoscope.backup.sqlite import copy_database
 
 ASIDE = "_before_restore"
 

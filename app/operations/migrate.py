@@ -12,10 +12,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from app import queue
 from app.db.migration import current_revision, known_revisions, try_insert, upgrade
 from app.db.session import cause, create_database_engine, require_database, shown
-from app.errors import ConflictError
+from app.operations.backup.sqlite import copy_database
 from app.settings import Settings
 from app.storage.space import explaining_full
-from isoscope.backup.sqlite import copy_database
+from isoscope.core.errors import ConflictError
 
 COPIES_KEPT = 3
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from app.bundled import BUNDLED, PACKAGE, bundled_folder
+from app.operations.checks.devices import has_torch
+from app.operations.finding import Finding, ok, warning
 from app.settings import Settings
-from isoscope.checks.devices import has_torch
-from isoscope.finding import Finding, ok, warning
 
 
 def models(settings: Settings) -> Iterator[Finding]:

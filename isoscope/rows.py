@@ -1,25 +1,14 @@
-"""The rows of embeddings, ready to be measured."""
+"""Rows of a matrix, ready to be measured: as many dimensions as can be, a sample, and what rows are called."""
 
 from torch import Tensor
 
-from app.db.models import Embedding
-from app.errors import InvalidError
-from app.formats.matrix import Matrix, open_matrix
-from app.formats.selection import Selection
-from app.settings import Settings
+from app.formats.matrix import Matrix
+from isoscope.core.errors import InvalidError
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
 from isotropy.sample import draw
-from workers.upload import uploaded
 
 # A covariance of this many dimensions takes 2 GiB, and several are held at once.
 MAX_DIMENSIONS = 16_384
-
-
-def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
-    """Open the matrix that was chosen of the embedding's files."""
-    matrix = open_matrix(uploaded(embedding, settings), Selection.model_validate(embedding.selection))
-    require_measurable(matrix)
-    return matrix
 
 
 def require_measurable(matrix: Matrix) -> None:

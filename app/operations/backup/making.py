@@ -16,14 +16,14 @@ from app import VERSION
 from app.db.migration import require_schema
 from app.db.models import StoredFile
 from app.db.session import require_database
-from app.errors import ConflictError, NotFoundError
+from app.operations.backup.databases import Database, databases_of, require_programs
+from app.operations.backup.manifest import FILES, MANIFEST, RUNS, Entry, Manifest, entry_of, find_backup
+from app.operations.backup.run_folders import copy_run_folders
 from app.settings import Settings
 from app.storage import Storage, open_storage
 from app.storage.space import explaining_full
 from app.storage.storage import BLOCK_BYTES
-from isoscope.backup.databases import Database, databases_of, require_programs
-from isoscope.backup.manifest import FILES, MANIFEST, RUNS, Entry, Manifest, entry_of, find_backup
-from isoscope.backup.run_folders import copy_run_folders
+from isoscope.core.errors import ConflictError, NotFoundError
 
 NAME = "%Y-%m-%dT%H-%M-%S.%fZ"
 

@@ -9,9 +9,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.migration import MIGRATE, known_revisions, schema_problem, try_insert
 from app.db.session import cause, create_database_engine, shown
+from app.operations.finding import Finding, ok, problem
 from app.queue import JobQueue
 from app.settings import Settings
-from isoscope.finding import Finding, ok, problem
 
 WRITABLE = "Check that its user may write to it and that its disk has free space."
 

@@ -3,8 +3,7 @@
 import shutil
 from pathlib import Path
 
-from workers.finetune.log import FILE
-from workers.finetune.seal import MARKER
+from app.run_files import LOG, finished_checkpoints
 
 TRIES = 10
 
@@ -25,17 +24,17 @@ def copy_run_folders(source: Path, target: Path) -> list[str]:
 def _copied(folder: Path, target: Path) -> bool:
     """Whether the copy is of one state: a checkpoint is complete before an older one and its best weights go."""
     shutil.rmtree(target, ignore_errors=True)
-    before = _checkpoints(folder)
+    before = finished_checkpoints(folder)
     try:
         target.mkdir()
         for checkpoint in before:
             shutil.copytree(checkpoint, target / checkpoint.name)
-        for path in (*folder.glob("best-*.safetensors"), folder / FILE):
+        for path in (*folder.glob("best-*.safetensors"), folder / LOG):
             if path.is_file():
                 shutil.copy2(path, target / path.name)
     except (FileNotFoundError, shutil.Error):
         return _gone(folder, target)
-    if _checkpoints(folder) == before:
+    if finished_checkpoints(folder) == before:
         return True
     return _gone(folder, target)
 
@@ -44,7 +43,3 @@ def _gone(folder: Path, target: Path) -> bool:
     """Forget a copy that is no good; whether there is nothing to copy any more."""
     shutil.rmtree(target, ignore_errors=True)
     return not folder.exists()
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.glob(f"checkpoint-*/{MARKER}"))

@@ -115,6 +115,17 @@ def ago(moment: datetime, now: datetime) -> str:
     return "just now"
 
 
+def one_line(text: str) -> str:
+    """A text without what cannot be printed, its words one blank apart."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def quoted(text: str) -> str:
+    """A value such that the search for runs reads it as it is."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def starred(name: str) -> str:
     """The name of a measure with its star as the papers print it: IsoScore★."""
     return name.replace("*", "★")

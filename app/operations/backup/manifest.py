@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from app.errors import InvalidError, NotFoundError
 from app.storage.storage import BLOCK_BYTES
+from isoscope.core.errors import InvalidError, NotFoundError
 
 MANIFEST = "manifest.json"
 FILES, RUNS = "files", "runs"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from app.operations.finding import Finding, ok, problem, warning
 from app.settings import Settings
-from isoscope.finding import Finding, ok, problem, warning
 
 PREFIX = str(Settings.model_config["env_prefix"])
 

@@ -10,11 +10,7 @@ from typing import NamedTuple
 
 from app.db.migration import INSTALL_NEWER, known_revisions
 from app.db.session import require_database
-from app.errors import ConflictError
-from app.settings import Settings
-from app.storage import open_storage
-from app.storage.space import explaining_full
-from isoscope.backup.databases import (
+from app.operations.backup.databases import (
     Database,
     databases_of,
     load,
@@ -22,9 +18,13 @@ from isoscope.backup.databases import (
     require_programs,
     tables_in,
 )
-from isoscope.backup.manifest import FILES, RUNS, Manifest, find_backup, read_manifest, verify
-from isoscope.backup.sqlite import BESIDE
-from workers.locks import FileLocks
+from app.operations.backup.manifest import FILES, RUNS, Manifest, find_backup, read_manifest, verify
+from app.operations.backup.sqlite import BESIDE
+from app.settings import Settings
+from app.slot import FileLocks
+from app.storage import open_storage
+from app.storage.space import explaining_full
+from isoscope.core.errors import ConflictError
 
 UNFINISHED = ".restoring"
 
@@ -164,7 +164,7 @@ def _kinds(metrics: str, queue: str | None) -> str:
 
 def _require_nobody(settings: Settings, databases: list[Database]) -> None:
     """Refuse to restore under a dashboard or worker that runs."""
-    from isoscope.serve import answers  # noqa: PLC0415 - it imports the whole web application
+    from app.operations.serve import answers  # noqa: PLC0415 - it imports the whole web application
 
     running = "Isoscope, or something else, runs with these settings{}. Stop it, then restore again."
     if answers(settings):

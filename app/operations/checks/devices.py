@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from app.operations.finding import Finding, ok, problem
 from app.settings import Settings
-from isoscope.finding import Finding, ok, problem
 
 SECONDS = 120
 QUESTION = """

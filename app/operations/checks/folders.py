@@ -9,11 +9,11 @@ from io import BytesIO
 from pathlib import Path
 from uuid import uuid4
 
-from app.errors import IsoscopeError
-from app.numerals import size
+from app.operations.finding import Finding, ok, problem, warning
 from app.settings import Settings
 from app.storage import Storage, open_storage
-from isoscope.finding import Finding, ok, problem, warning
+from isoscope.core.errors import IsoscopeError
+from isoscope.core.formatting import size
 
 
 def folders(settings: Settings) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from app.errors import InvalidError
+from isoscope.core.errors import InvalidError
 
 NOT_ONE_SEQUENCE = (
     "Expected a model that shows its layers as one sequence of hidden states, which encoder-decoder models do "
@@ -36,6 +36,13 @@ def looking_at(model: PreTrainedModel) -> Iterator[None]:
             yield
     finally:
         model.train(training)
+
+
+def mean_of_tokens(states: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return the mean [batch, d] of each text's tokens [batch, tokens, d] that are not padding."""
+    real = attention_mask.bool().unsqueeze(-1)
+    # Not multiplied by the mask: what a model makes of padding may be NaN.
+    return states.masked_fill(~real, 0).sum(dim=1) / real.sum(dim=1)
 
 
 def hidden_states_of(outputs: ModelOutput) -> Sequence[Tensor]:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from app.operations.checks.access import access, port
+from app.operations.checks.databases import metrics_database, queue_database
+from app.operations.checks.devices import devices
+from app.operations.checks.folders import folders, storage
+from app.operations.checks.models import models
+from app.operations.checks.settings import accepted, refused
+from app.operations.checks.workers import own_worker, workers
+from app.operations.finding import Finding, Level
 from app.settings import Settings
-from isoscope.checks.access import access, port
-from isoscope.checks.databases import metrics_database, queue_database
-from isoscope.checks.devices import devices
-from isoscope.checks.folders import folders, storage
-from isoscope.checks.models import models
-from isoscope.checks.settings import accepted, refused
-from isoscope.checks.workers import own_worker, workers
-from isoscope.finding import Finding, Level
 
 Check = Callable[[Settings], Iterator[Finding]]
 

@@ -1,23 +1,58 @@
 """What moments tell of every layer of a model: measured alike while it trains and when it is done."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.db.models import Pooling
+from isoscope.hidden_states import depth, mean_of_tokens, width
 from isotropy.anisotropy import anisotropy, second_moment
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_covariance
+from isotropy.points import union_of_layers
 from isotropy.score import Score
 from isotropy.spectrum import Moments, eigenvalues, shrink
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
-from workers.finetune.layers import LayerMoments, tokens_by_layer
-from workers.pooling import pool
 
 DIRECTIONS = 3
 """Leading directions whose shares are told, k = 1 to 3: those of Kudriashov, Karpik & Klyshinsky (2025)."""
+
+
+def empty_moments(model: PreTrainedModel) -> Moments:
+    """Return moments of no points of the model's width, kept on its device if that has float64."""
+    return Moments(width(model), "cpu" if model.device.type == "mps" else model.device)
+
+
+def tokens_by_layer(hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Iterator[Tensor]:
+    """Yield the tokens [n, d] of every transformer layer; padding and the embedding layer are left out.
+
+    Args:
+        hidden_states: 1 + L tensors [batch, tokens, d].
+        attention_mask: [batch, tokens], zero where a token is padding.
+
+    """
+    for number in range(1, len(hidden_states)):
+        yield union_of_layers(hidden_states, attention_mask, [number])
+
+
+class LayerMoments:
+    """Moments of some points of every transformer layer."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.layers = [empty_moments(model) for _ in range(depth(model))]
+
+    def update(self, points: Iterable[Tensor]) -> None:
+        """Add points [n, d] of each layer, first layer first."""
+        for moments, added in zip(self.layers, points, strict=True):
+            moments.update(added)
+
+    def union(self) -> Moments:
+        """Return the moments of all layers as one cloud."""
+        union = Moments(self.layers[0].d, self.layers[0].mean.device)
+        for moments in self.layers:
+            union.merge(moments)
+        return union
 
 
 class ByLayer(NamedTuple):
@@ -47,7 +82,7 @@ class LayerMeasures:
         for moments, cosines, texts, points, states in layers:
             moments.update(points)
             cosines.update(points)
-            texts.update(pool(states, attention_mask, Pooling.MEAN))
+            texts.update(mean_of_tokens(states, attention_mask))
 
     def scores(self, zeta: float = 0.0, towards: LayerMoments | None = None) -> dict[str, ByLayer]:
         """Return the scores of all layers, by measure: IsoScore* shrunk towards each layer of other tokens."""
@@ -77,3 +112,8 @@ def moment_scores(
         **{f"anisotropy_raw_{k}": score for k, score in enumerate(raw, start=1)},
         **{f"anisotropy_centred_{k}": score for k, score in enumerate(centred, start=1)},
     }
+
+
+def isoscore_star(points: Moments, zeta: float, towards: Moments) -> Score:
+    """Return IsoScore* of a cloud by its moments, shrunk towards the covariance of another cloud."""
+    return isoscore_from_covariance(shrink(points.covariance(), towards.covariance(), zeta))

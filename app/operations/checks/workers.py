@@ -10,13 +10,13 @@ from app.db.migration import MIGRATE
 from app.db.models import Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.numerals import ago, plural
+from app.operations.checks.databases import UnusableError, reached
+from app.operations.finding import Finding, ok, problem, warning
 from app.services.workers import LOST_AFTER
 from app.settings import Settings
-from isoscope.checks.databases import UnusableError, reached
-from isoscope.finding import Finding, ok, problem, warning
-from workers.reconcile import wanted
-from workers.slot import slot_name
+from app.slot import slot_name
+from app.wanted import wanted
+from isoscope.core.formatting import ago, plural
 
 START = "Start one: python -m workers (isoscope serve starts its own)."
 AGAIN = "It is gone, or hangs: start it again. Its jobs go on from their checkpoints."

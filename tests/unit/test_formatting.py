@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from app.db.types import utcnow
-from app.numerals import (
+from isoscope.core.formatting import (
     ago,
     count,
     duration,
