@@ -177,6 +177,13 @@ def titles(role: Role) -> str:
     return _joined(title for each in formats_of(role) for title in each.titles)
 
 
+def listed_rows() -> str:
+    """Return ".jsonl, .csv or .tsv, gzipped or not, or .parquet": what a data set may be uploaded as."""
+    texts = _joined(each.suffixes[0] for each in formats_of(Role.ROWS) if each.is_text)
+    others = _joined(each.suffixes[0] for each in formats_of(Role.ROWS) if not each.is_text)
+    return f"{texts}, gzipped or not, or {others}"
+
+
 def _joined(names: Iterator[str]) -> str:
     *most, last = dict.fromkeys(names)
     return f"{', '.join(most)} or {last}" if most else last

@@ -8,8 +8,10 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
+from app.formats.compressed import GZIP_SUFFIX
 from app.formats.division import SPLITS, Division
 from app.formats.quoting import Quoting
+from app.formats.upload_formats import Role, suffixes
 from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import see
@@ -167,6 +169,7 @@ def _list_page(
     shown = {
         "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in list_datasets(context)],
         "hub_tasks": TASKS,
+        "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,
         "name": name,
