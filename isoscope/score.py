@@ -8,12 +8,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from app.formats.contents import MAX_DISTINCT, Contents
-from app.formats.matrix import Matrix, select
-from app.formats.selection import Selection, doubtful, excluded, propose
-from app.formats.upload import NamedFile, Upload, open_upload
-from app.formats.wording import listed
 from isoscope.core.errors import InvalidError
+from isoscope.files.contents import MAX_DISTINCT, Contents
+from isoscope.files.matrix import Matrix, select
+from isoscope.files.selection import Selection, doubtful, excluded, propose
+from isoscope.files.upload import NamedFile, Upload, open_upload
+from isoscope.files.wording import listed
 from isoscope.findings import finding_lines
 from isoscope.measures import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows
 from isoscope.output import write

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.session import Sessions
-from app.formats.inspection import Inspection, inspect
-from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
 from app.settings import Settings
+from isoscope.files.inspection import Inspection, inspect
+from isoscope.files.selection import Selection
 from workers.embeddings import fail, waiting
 from workers.sessions import job_sessions
 from workers.upload import uploaded

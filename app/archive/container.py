@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import IO
 
 from app.archive.members import MAX_MEMBERS, known, max_bytes
-from app.formats.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bomb, open_zip, reading_zip
 from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bomb, open_zip, reading_zip
 
 BLOCK_BYTES = 2**16
 ADVICE = "Export the experiment again where it was made."

@@ -1,8 +1,8 @@
 """What is behind the fields of uploads and encodings."""
 
 from app.db.encoding import EncodingConfig
-from app.formats.upload_formats import listed_rows
 from app.help.help import Help, described
+from isoscope.files.upload_formats import listed_rows
 from isotropy.catalog.sources import ETHAYARAJH_2019
 
 ENCODING = described(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingFile, FileRole, PostProcessing
-from app.formats.arrays import StoredArray
-from app.formats.npy import read_npy
-from app.formats.safetensors import TYPES
 from app.services.embeddings import get_embedding
 from app.services.runs import get_run
 from app.storage.storage import BLOCK_BYTES
 from isoscope.core.errors import ConflictError, NotFoundError
+from isoscope.files.arrays import StoredArray
+from isoscope.files.npy import read_npy
+from isoscope.files.safetensors import TYPES
 
 TENSOR = "embeddings"
 NPY = "npy"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 
-from app.formats.upload_formats import Role, suffixes
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
+from isoscope.files.upload_formats import Role, suffixes
 
 MAX_NAME_CHARACTERS = 200
 NOT_IN_FILES = re.compile(r"[\W_]+")

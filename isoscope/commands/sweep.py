@@ -5,9 +5,9 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from pathlib import Path
 
-from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
 from isoscope.client import Isoscope
 from isoscope.core.formatting import durations, size
+from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 from isoscope.output import tell, write, write_json
 from isoscope.remote.connection import Row
 from isoscope.remote.experiments import MOVING

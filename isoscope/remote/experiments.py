@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.formats.yaml_document import MAX_CHARACTERS, read_yaml
 from isoscope.address import LATER
 from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
+from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 from isoscope.remote.connection import Known, RefusedError, Row, path_of
 from isoscope.remote.datasets import Datasets
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.formats.arrays import ArrayFile, StoredArray
-from app.formats.detect import detect
-from app.formats.inspection import inspect
-from app.formats.table import Table
-from app.formats.upload import NamedFile, Upload
-from app.formats.upload_formats import FORMATS, Format, Role, formats_of, listed, listed_rows, suffixes, titles
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
+from isoscope.files.arrays import ArrayFile, StoredArray
+from isoscope.files.detect import detect
+from isoscope.files.inspection import inspect
+from isoscope.files.table import Table
+from isoscope.files.upload import NamedFile, Upload
+from isoscope.files.upload_formats import FORMATS, Format, Role, formats_of, listed, listed_rows, suffixes, titles
 
 README = Path(__file__).parents[2] / "README.md"
 X = np.arange(12, dtype="<f4").reshape(6, 2)

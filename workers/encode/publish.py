@@ -12,10 +12,10 @@ from app.db.models import (
     EncodingStatus,
 )
 from app.db.types import utcnow
-from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.storage import Stored
 from app.storage.ledger import Ledger
+from isoscope.files.selection import Selection
 from workers.embeddings import files_of
 from workers.encode.forward import Encoded, Place
 from workers.encode.progress import Progress

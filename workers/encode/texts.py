@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from app.db.encoding import EncodingConfig
-from app.formats.columns import label_text
-from app.formats.quoting import Quoting
-from app.formats.table import Scalar
-from app.formats.tables import read_columns
-from app.formats.upload_formats import Role
-from app.formats.wording import shown, storable
 from isoscope.core.errors import InvalidError
+from isoscope.files.columns import label_text
+from isoscope.files.quoting import Quoting
+from isoscope.files.table import Scalar
+from isoscope.files.tables import read_columns
+from isoscope.files.upload_formats import Role
+from isoscope.files.wording import shown, storable
 from workers.generated import LABEL, NAME
 
 NAME_CHARACTERS = 80

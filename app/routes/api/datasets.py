@@ -7,12 +7,12 @@ from fastapi import APIRouter, File, Form, Request, UploadFile
 
 from app.db.models import Dataset
 from app.dependencies import ContextDep
-from app.formats.quoting import Quoting
-from app.formats.upload_formats import listed_rows
 from app.parsers import parsing
 from app.routes.api.schemas.datasets import DatasetOut, HubRequest, QuotingRequest
 from app.services import datasets
 from app.services.splits import read_division
+from isoscope.files.quoting import Quoting
+from isoscope.files.upload_formats import listed_rows
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
 

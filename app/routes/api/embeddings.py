@@ -7,8 +7,6 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from app.db.models import Embedding, EmbeddingOrigin, Lookup, ZetaCurve
 from app.dependencies import ContextDep
-from app.formats.selection import Selection
-from app.formats.upload_formats import Role, listed
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.schemas.embeddings import (
     EmbeddingChange,
@@ -27,6 +25,8 @@ from app.services import curves, description, embeddings, figure_data, lookups, 
 from app.services.embeddings import Incoming
 from app.services.files import get_file, get_npy, get_safetensors
 from app.services.library import MAX_QUERY_CHARACTERS, PAGE_ROWS, Search, Sort, find_embeddings
+from isoscope.files.selection import Selection
+from isoscope.files.upload_formats import Role, listed
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 

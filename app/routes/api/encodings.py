@@ -9,13 +9,13 @@ from app.db.encoding import EncodingConfig
 from app.db.models import Embedding, Encoding
 from app.db.types import RowId
 from app.dependencies import ContextDep
-from app.formats.upload_formats import Role, listed
 from app.parsers import parsing
 from app.routes.api.schemas.encodings import EncodingOut, EncodingPlanOut, LayerOut
 from app.services import encoding_plan, encodings, layers
 from app.services.encoding_plan import EncodingPlan
 from app.services.encodings import Split
 from isoscope.core.errors import InvalidError
+from isoscope.files.upload_formats import Role, listed
 
 router = APIRouter(prefix="/encodings", tags=["encodings"])
 

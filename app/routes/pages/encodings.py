@@ -9,7 +9,6 @@ from app.context import Context
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
 from app.figures.layers import POOLING_TITLES
-from app.formats.upload_formats import Role, suffixes
 from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import FileKind, figure_file, see
@@ -33,6 +32,7 @@ from app.services.models import list_models
 from app.services.workers import list_workers
 from app.templating import templates
 from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.files.upload_formats import Role, suffixes
 
 router = APIRouter(prefix="/encodings")
 

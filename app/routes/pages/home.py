@@ -5,11 +5,11 @@ from fastapi import APIRouter, Request, Response
 from app.dependencies import ContextDep
 from app.figures.scatter import isotropy_performance
 from app.figures.sweep import Sweep
-from app.formats.upload_formats import Role, titles
 from app.services.experiments import newest_experiment
 from app.services.library import Search, find_embeddings
 from app.services.workers import list_workers
 from app.templating import templates
+from isoscope.files.upload_formats import Role, titles
 
 router = APIRouter()
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from app.context import Context
 from app.db.models import EmbeddingOrigin
 from app.dependencies import ContextDep
-from app.formats.upload_formats import Role, suffixes, titles
 from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.paging import offset_of, pages_of
@@ -26,6 +25,7 @@ from app.services.library import (
 )
 from app.templating import templates
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
+from isoscope.files.upload_formats import Role, suffixes, titles
 
 router = APIRouter(prefix="/embeddings")
 
