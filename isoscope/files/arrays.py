@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Annotation, Block, Part, annotation_of
+from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Part, annotation_of
 from isoscope.files.wording import shown, storable
 
 BFLOAT16 = "bfloat16"
@@ -156,8 +156,8 @@ def value_text(value: object) -> str:
     return storable(str(value))
 
 
-class ArrayFile:
-    """The arrays of an npy, npz, safetensors or HDF5 file, as ``isoscope.files.contents.Contents``."""
+class ArrayFile(Contents):
+    """The arrays of an npy, npz, safetensors or HDF5 file, by name."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
         if unfit := [array.name for array in arrays if storable(array.name) != array.name]:
@@ -169,18 +169,11 @@ class ArrayFile:
         self.parts = [
             Part(name=array.name, n=array.shape[0], d=array.shape[1], dtype=array.type_name) for array in matrices
         ]
-        self.numeric_columns: list[str] = []
-        self.annotations: list[Annotation] = [
+        self.n = 0
+        self.numeric_columns = []
+        self.annotations = [
             annotation_of(array.name, array.shape[0], array.values()) for array in arrays if array.is_annotation
         ]
-
-    def shape(self, vectors: str | list[str]) -> tuple[int, int]:
-        """Rows and columns of the array called ``vectors``."""
-        return cast("tuple[int, int]", self._array(vectors).shape)
-
-    def dtype(self, vectors: str | list[str]) -> str:
-        """The type of the array called ``vectors``."""
-        return self._array(vectors).type_name
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the array called ``vectors``, or its transpose, from top to bottom."""

@@ -66,24 +66,37 @@ class Offer(Protocol):
         ...
 
 
-class Contents(Offer, Protocol):
+class Contents(ABC):
     """An opened file whose structure is checked and whose values are yet to be read, again and again if need be."""
+
+    n: int
+    """Rows of columns of numbers, which are read as float64."""
+    parts: list[Part]
+    numeric_columns: list[str]
+    annotations: list[Annotation]
 
     def shape(self, vectors: str | list[str]) -> tuple[int, int]:
         """Rows and columns as stored."""
-        ...
+        if isinstance(vectors, list):
+            return self.n, len(vectors)
+        part = self.part(vectors)
+        return part.n, part.d
 
     def dtype(self, vectors: str | list[str]) -> str:
         """The name of the type as stored."""
-        ...
+        return "float64" if isinstance(vectors, list) else self.part(vectors).dtype
 
+    def part(self, name: str) -> Part:
+        """Return the part of a name that ``Selection.check`` has let pass."""
+        return next(part for part in self.parts if part.name == name)
+
+    @abstractmethod
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
-        ...
 
+    @abstractmethod
     def values(self, annotation: str) -> Iterator[str]:
         """Return the values of an annotation as text, one a row."""
-        ...
 
 
 def annotation_of(name: str, n: int, values: Iterable[str]) -> Annotation:
@@ -131,45 +144,23 @@ class AnnotationStats:
         return [annotation_of(name, self.n, values) for name, values in self._distinct.items()]
 
 
-class RowFile(ABC):
+class RowFile(Contents):
     """The contents of a file whose rows can only be read in order: a table, or lists of numbers a row."""
-
-    n: int
-    """Rows of the file."""
-    parts: list[Part]
-    numeric_columns: list[str]
-    annotations: list[Annotation]
 
     @abstractmethod
     def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
         """Yield all rows in blocks [at most ``step``, columns]."""
 
-    @abstractmethod
-    def values(self, annotation: str) -> Iterator[str]:
-        """Yield the values of an annotation as text, one a row."""
-
-    def shape(self, vectors: str | list[str]) -> tuple[int, int]:
-        """Rows of the file, and the numbers that the vectors have in each."""
-        return (self.n, len(vectors)) if isinstance(vectors, list) else (self.n, self._part(vectors).d)
-
-    def dtype(self, vectors: str | list[str]) -> str:
-        """The type of a part; columns are read as float64."""
-        return "float64" if isinstance(vectors, list) else self._part(vectors).dtype
-
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the vectors, or their transpose, from top to bottom."""
         if not transpose:
             return self.rows(vectors, rows)
-        n, d = self.shape(vectors)
-        return transposed(partial(self._columns, vectors, rows), n, d, rows)
+        return transposed(partial(self._columns, vectors, rows), *self.shape(vectors), rows)
 
     def _columns(self, vectors: str | list[str], step: int, chosen: slice) -> Iterator[Block]:
         if isinstance(vectors, list):
             return self.rows(vectors[chosen], step)
         return (block[:, chosen] for block in self.rows(vectors, step))
-
-    def _part(self, name: str) -> Part:
-        return next(part for part in self.parts if part.name == name)
 
 
 def transposed(read: Callable[[slice], Iterator[Block]], n: int, d: int, step: int) -> Iterator[Block]:

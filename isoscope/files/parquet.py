@@ -75,7 +75,7 @@ class ParquetVectors(TableVectors):
 
     def lists(self, column: str, step: int) -> Iterator[Block]:
         """Yield the lists of a column."""
-        d = self._part(column).d
+        d = self.part(column).d
         for start, batch in self._batches([column], step):
             yield _block(batch.column(column), start, column, d)
 

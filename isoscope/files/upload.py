@@ -100,7 +100,7 @@ def _blaming(file: NamedFile, files: Sequence[NamedFile]) -> AbstractContextMana
     return blaming(file.filename) if len(files) > 1 else nullcontext()
 
 
-class Shards:
+class Shards(Contents):
     """Files of the same arrays or columns, as ``Contents``."""
 
     def __init__(self, files: list[tuple[str, Contents]]) -> None:
@@ -114,6 +114,7 @@ class Shards:
                     "file",
                 )
         self._files = files
+        self.n = sum(contents.n for _, contents in files)
         self.parts = [
             Part(name=same[0].name, n=sum(part.n for part in same), d=same[0].d, dtype=same[0].dtype)
             for same in zip(*(contents.parts for _, contents in files), strict=True)
@@ -122,15 +123,6 @@ class Shards:
         described = [{each.name: each for each in contents.annotations} for _, contents in files]
         common = [name for name in described[0] if all(name in there for there in described)]
         self.annotations = [self._annotation(name, [there[name] for there in described]) for name in common]
-
-    def shape(self, vectors: str | list[str]) -> tuple[int, int]:
-        """Rows of all files, columns of each."""
-        shapes = [contents.shape(vectors) for _, contents in self._files]
-        return sum(n for n, _ in shapes), shapes[0][1]
-
-    def dtype(self, vectors: str | list[str]) -> str:
-        """The type, which is the same in all files."""
-        return self._files[0][1].dtype(vectors)
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the rows of one file after the other, or the transpose of them all."""
@@ -170,13 +162,12 @@ def _offered(contents: Contents) -> list[str]:
     return [f"{len(columns):,} columns of numbers, {listed(columns)}"]
 
 
-class Annotated:
+class Annotated(Contents):
     """Vectors of some contents, with the columns of a second file offered before their own names and labels."""
 
     def __init__(self, contents: Contents, path: Path, filename: str, quoting: Quoting | None = None) -> None:
         self._contents = contents
-        self.parts = contents.parts
-        self.numeric_columns = contents.numeric_columns
+        self.n, self.parts, self.numeric_columns = contents.n, contents.parts, contents.numeric_columns
         self._filename = filename
         with blaming(filename, "annotations"):
             offered, self._read = _read_annotations(path, filename, quoting)
@@ -185,14 +176,6 @@ class Annotated:
         self._original = {f"{name} ({filename})" if name in taken else name: name for name in self._read}
         renamed = [each.model_copy(update={"name": new}) for each, new in zip(offered, self._original, strict=True)]
         self.annotations = renamed + contents.annotations
-
-    def shape(self, vectors: str | list[str]) -> tuple[int, int]:
-        """Rows and columns of the vectors."""
-        return self._contents.shape(vectors)
-
-    def dtype(self, vectors: str | list[str]) -> str:
-        """The type of the vectors."""
-        return self._contents.dtype(vectors)
 
     def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
         """Return the vectors."""
@@ -232,7 +215,7 @@ def _require_rows(offered: list[Annotation], contents: Contents) -> None:
     found = offered[0].n
     fitting = {length for part in contents.parts for length in (part.n, part.d)}
     if contents.numeric_columns:
-        fitting.add(contents.shape(contents.numeric_columns)[0])
+        fitting.add(contents.n)
     if found not in fitting:
         several = " or ".join(f"{part.n:,} ({shown(part.name)})" for part in contents.parts[:3])
         only = contents.parts[0].name if contents.parts else contents.numeric_columns
