@@ -145,28 +145,36 @@ def _batches(path: Path, columns: list[str], step: int) -> Batches:
 def _cells(batches: Batches, columns: list[str]) -> Cells:
     """Yield the rows of some columns as Python's own values."""
     for start, batch in batches:
-        try:
+        with _reading():
             rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-        except UnicodeDecodeError:
-            raise InvalidError(
-                "The parquet file holds a text that is not UTF-8, as parquet's texts have to be: write it again."
-            ) from None
         yield from enumerate(rows, start=start + 1)
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a file, and turn what pyarrow says of a broken one, now or while it is read, into a sentence."""
-    try:
-        with pq.ParquetFile(
+    with (
+        _reading(),
+        pq.ParquetFile(
             path,
             buffer_size=BUFFER_BYTES,
             thrift_string_size_limit=MAX_METADATA_BYTES,
             thrift_container_size_limit=MAX_METADATA_BYTES,
-        ) as file:
-            yield file
+        ) as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Turn what pyarrow says of a broken file, when it is opened or while it is read, into a sentence."""
+    try:
+        yield
     except MemoryError:  # pyarrow's own is a pa.ArrowException too, but it is the sandbox that knows the limit
         raise
+    except UnicodeDecodeError:
+        raise InvalidError(
+            "The parquet file holds a text that is not UTF-8, as parquet's texts have to be: write it again."
+        ) from None
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = str(error).partition("\n")[0][:160]
         raise InvalidError(

@@ -101,7 +101,7 @@ def _blaming(file: NamedFile, files: Sequence[NamedFile]) -> AbstractContextMana
 
 
 class Shards(Contents):
-    """Files of the same arrays or columns, as ``Contents``."""
+    """Several files of the same arrays or columns as one, the rows of each below those of the one before."""
 
     def __init__(self, files: list[tuple[str, Contents]]) -> None:
         """Take the name and the contents of each file, in the order of their rows."""
