@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from app.formats.matrix import Matrix
 from isoscope.core.errors import InvalidError
+from isoscope.files.matrix import Matrix
 from isotropy.cloud import PAIR_ROWS, SAMPLE_ROWS
 from isotropy.sample import draw
 

@@ -8,14 +8,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-from app.formats.contents import MAX_DISTINCT, Contents
-from app.formats.matrix import Matrix, select
-from app.formats.proposal import doubtful, excluded, propose
-from app.formats.selection import Selection
-from app.formats.upload import NamedFile, Upload, open_upload
-from app.formats.wording import listed
 from isoscope.cli.printing import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows, write
 from isoscope.core.errors import InvalidError
+from isoscope.files.contents import MAX_DISTINCT, Contents
+from isoscope.files.matrix import Matrix, select
+from isoscope.files.selection import Selection, doubtful, excluded, propose
+from isoscope.files.upload import NamedFile, Upload, open_upload
+from isoscope.files.wording import listed
 from isoscope.rows import require_measurable, values_of
 from isotropy import findings
 from isotropy.catalog import MEASURES

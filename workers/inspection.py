@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.session import Sessions
-from app.formats.inspection import Inspection, inspect
-from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
 from app.settings import Settings
+from isoscope.files.inspection import Inspection, inspect
+from isoscope.files.selection import Selection
 from workers.embeddings import fail, waiting
 from workers.sessions import job_sessions
 from workers.upload import uploaded
@@ -49,7 +49,7 @@ def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[J
             return ()
         embedding.inspection = found.model_dump(mode="json")
         embedding.selection = found.selection.model_dump(mode="json")
-        embedding.format = found.format.value
+        embedding.format = found.format
         embedding.n, embedding.d = found.n, found.d
         embedding.error = None
         if not embedding.commit_when_inspected:

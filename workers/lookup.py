@@ -11,10 +11,10 @@ from torch import Tensor
 from app.db.lookups import is_current
 from app.db.models import Lookup
 from app.db.postprocess import SEED
-from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
 from isoscope.core.errors import InvalidError
+from isoscope.files.matrix import Matrix
 from isoscope.rows import draw_rows, values_of
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import fit

@@ -8,13 +8,13 @@ from safetensors.torch import load_file
 
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing
 from app.db.postprocess import is_of
-from app.formats.matrix import Matrix
-from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.files.matrix import Matrix
+from isoscope.files.selection import Selection
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.methods import restore
 from isotropy.rows import finite_rows

@@ -18,9 +18,9 @@ from app.db.models import (
 )
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.formats.matrix import Matrix
 from app.queue import Job
 from app.settings import Settings
+from isoscope.files.matrix import Matrix
 from isoscope.rows import values_of
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import measure

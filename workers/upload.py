@@ -1,10 +1,10 @@
 """The files of an embedding, where this process can read them."""
 
 from app.db.models import Embedding, FileRole
-from app.formats.matrix import Matrix, open_matrix
-from app.formats.selection import Selection
-from app.formats.upload import NamedFile, Upload
 from app.settings import Settings
+from isoscope.files.matrix import Matrix, open_matrix
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
 from isoscope.rows import require_measurable
 from workers.files import fetch
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from app.db.session import strict_json
-from app.formats.wording import storable
 from isoscope.core.errors import InvalidError
 from isoscope.core.number_limits import GREATEST, GREATEST_WHOLE, LEAST, LONGEST_NUMBER
+from isoscope.files.wording import storable
 
 DEEPEST = 100
 """Lists and objects inside of one another: far more, and whatever walks through them later runs out of stack."""

@@ -20,12 +20,12 @@ from app.db.hub_tasks import HubName
 from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
 from app.db.penalty import Regularizer
 from app.db.study import Search
-from app.formats.columns import Column
-from app.formats.division import Division
-from app.formats.quoting import Quoting
 from app.numbers import Count, Number
 from app.services.grid import Grid
 from isoscope.core.task import Metric
+from isoscope.files.columns import Column
+from isoscope.files.division import Division
+from isoscope.files.quoting import Quoting
 
 MAX_LAYERS = 1000
 PREDICTIONS_AT_ONCE = 5000

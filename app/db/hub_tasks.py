@@ -7,8 +7,8 @@ Language Understanding", of Socher et al. 2013 for SST-5, and of Rajpurkar et al
 from enum import StrEnum
 from typing import NamedTuple
 
-from app.formats.columns import Column, ColumnKind
 from isoscope.core.task import Metric, TaskKind
+from isoscope.files.columns import Column, ColumnKind
 
 
 class HubName(StrEnum):

@@ -2,6 +2,7 @@
 
 from app.db.encoding import EncodingConfig
 from app.help.help import Help, described
+from isoscope.files.upload_formats import listed_rows
 from isotropy.catalog.sources import ETHAYARAJH_2019
 
 ENCODING = described(
@@ -31,7 +32,7 @@ ENCODING = described(
 
 UPLOADS = {
     "train": Help(
-        "The rows to learn from: .tsv, .csv or .jsonl, gzipped or not, or .parquet",
+        f"The rows to learn from: {listed_rows()}",
         more="A line of column names, then a row a line: one or two columns of text, and one of classes, scores or "
         "answers.",
     ),

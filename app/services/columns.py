@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from app.formats.columns import Column, ColumnKind
-from app.formats.labels import MAX_LABELS, NUMBER
-from app.formats.span import EXAMPLE
-from app.formats.wording import listed, shown
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import TaskKind
+from isoscope.files.columns import MAX_LABELS, NUMBER, Column, ColumnKind
+from isoscope.files.span import EXAMPLE
+from isoscope.files.wording import listed, shown
 
 
 def check_columns(

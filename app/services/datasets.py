@@ -11,14 +11,14 @@ from app.context import Context
 from app.db.arriving import SEEING_ARRIVING
 from app.db.hub_tasks import TASKS, HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
-from app.formats.division import SPLITS, Division
-from app.formats.quoting import Quoting, Readings
-from app.formats.tables import DatasetDescription, describe_pair
 from app.sandbox import run_in_sandbox
 from app.services.names import base_name, clean_name
 from app.services.room import freeing
 from app.services.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.files.division import SPLITS, Division
+from isoscope.files.quoting import Quoting, Readings
+from isoscope.files.tables import DatasetDescription, describe_pair
 
 
 class Upload(NamedTuple):

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingTag
-from app.formats.wording import shown
 from app.services.embeddings import find_embedding, get_embedding, require_in_use
 from app.services.names import MAX_NAME_CHARACTERS
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
+from isoscope.files.wording import shown
 
 MAX_NOTES_CHARACTERS = 10_000
 MAX_TAGS = 20

@@ -13,14 +13,14 @@ from app.db.models import (
     EmbeddingStatus,
     FileRole,
 )
-from app.formats.inspection import Inspection
-from app.formats.selection import Selection
-from app.formats.upload import NamedFile, check_annotations, common_format
 from app.queue import Job, JobKind
 from app.services.names import base_name, clean_name, natural_order, together
 from app.services.results import drop_results
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
+from isoscope.files.inspection import Inspection
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, check_annotations, common_format
 
 FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
 CHOOSABLE = (EmbeddingStatus.DRAFT, *FINISHED)
@@ -70,7 +70,7 @@ def create_embedding(
             embedding = Embedding(
                 name=clean_name(name, filename),
                 filename=filename,
-                format=kind.value,
+                format=kind.name,
                 commit_when_inspected=commit,
                 files=[
                     EmbeddingFile(position=position, role=role, filename=one.filename, file_sha256=kept.sha256)

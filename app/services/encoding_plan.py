@@ -6,11 +6,10 @@ from typing import NamedTuple
 from app.context import Context
 from app.db.encoding import FLOAT_BYTES, EncodingConfig, require_sensible
 from app.db.models import Encoding
-from app.formats.columns import Column
-from app.formats.labels import MAX_LABELS
-from app.formats.wording import listed, shown
 from app.services.models import ModelChoice, require_model
 from isoscope.core.errors import InvalidError
+from isoscope.files.columns import MAX_LABELS, Column
+from isoscope.files.wording import listed, shown
 
 
 class EncodingPlan(NamedTuple):

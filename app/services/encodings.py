@@ -9,8 +9,6 @@ from app.context import Context
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
-from app.formats.quoting import Quoting
-from app.formats.tables import TextsDescription, describe_texts
 from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
 from app.services.datasets import get_dataset
@@ -20,6 +18,8 @@ from app.services.results import drop_embeddings
 from app.services.room import freeing
 from app.storage import Stored
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.files.quoting import Quoting
+from isoscope.files.tables import TextsDescription, describe_texts
 
 LAUNCHABLE = (EncodingStatus.DRAFT, EncodingStatus.FAILED, EncodingStatus.CANCELLED)
 

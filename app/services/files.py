@@ -7,16 +7,16 @@ from pathlib import Path
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingFile, FileRole, PostProcessing
-from app.formats.arrays import StoredArray
-from app.formats.detect import Format
-from app.formats.npy import read_npy
-from app.formats.safetensors import TYPES
 from app.services.embeddings import get_embedding
 from app.services.runs import get_run
 from app.storage.storage import BLOCK_BYTES
 from isoscope.core.errors import ConflictError, NotFoundError
+from isoscope.files.arrays import StoredArray
+from isoscope.files.npy import read_npy
+from isoscope.files.safetensors import TYPES
 
 TENSOR = "embeddings"
+NPY = "npy"
 ALIGNMENT = 8
 """Of a safetensors header, so that the values behind it lie where processors like them."""
 
@@ -105,7 +105,7 @@ def get_model(context: Context, run_id: str) -> Download:
 
 def is_npy(embedding: Embedding) -> bool:
     """Whether the vectors lie in one .npy file, row by row as they are measured."""
-    return embedding.format == Format.NPY and len(_shards(embedding)) == 1 and not _transposed(embedding)
+    return embedding.format == NPY and len(_shards(embedding)) == 1 and not _transposed(embedding)
 
 
 def _vectors(embedding: Embedding) -> EmbeddingFile:

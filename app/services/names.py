@@ -4,13 +4,12 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 
-from app.formats.detect import EMBEDDING_FORMATS, suffixes
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import one_line
+from isoscope.files.upload_formats import Role, suffixes
 
 MAX_NAME_CHARACTERS = 200
 NOT_IN_FILES = re.compile(r"[\W_]+")
-FILE_SUFFIX = re.compile(rf"(?:{'|'.join(map(re.escape, suffixes(EMBEDDING_FORMATS)))})\b", re.IGNORECASE)
 
 
 def natural_order(filename: str) -> list[str | int]:
@@ -49,4 +48,6 @@ def file_stem(name: str) -> str:
 
     What the name of an uploaded file ended in is left out wherever it stands.
     """
-    return re.sub(r"[^\w.]+", "-", FILE_SUFFIX.sub("", name)).strip("-.").lower() or "embedding"
+    uploaded = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
+    bare = re.sub(uploaded, "", name, flags=re.IGNORECASE)
+    return re.sub(r"[^\w.]+", "-", bare).strip("-.").lower() or "embedding"

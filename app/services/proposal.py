@@ -6,9 +6,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.hub_tasks import TASKS, HubName
-from app.formats.columns import Column, ColumnKind
 from app.services.columns import is_fraction
 from isoscope.core.task import METRICS, Metric, TaskKind
+from isoscope.files.columns import Column, ColumnKind
 
 SPAN_TEXTS = ("question", "context")
 TEXT_NAMES = (

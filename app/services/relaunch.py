@@ -6,11 +6,11 @@ from typing import Any
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run
 from app.db.penalty import Regularizer
-from app.formats.yaml_document import write_yaml
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 from isoscope.core.errors import ConflictError
 from isoscope.core.formatting import one_line
+from isoscope.files.yaml_document import write_yaml
 
 Request = SweepRequest | StudyRequest
 FOUND_OUT = ("paused", "over", "why")

@@ -10,15 +10,15 @@ from pydantic import ValidationError
 
 from app.complaints import complaint_of
 from app.context import Context
-from app.formats.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
-from app.formats.quoting import Quoting
-from app.formats.tables import DatasetDescription
-from app.formats.wording import shown
 from app.sandbox import run_in_sandbox
 from app.services.proposal import propose
 from app.storage import Stored
 from app.storage.ledger import Store
 from isoscope.core.errors import InvalidError
+from isoscope.files.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
+from isoscope.files.quoting import Quoting
+from isoscope.files.tables import DatasetDescription
+from isoscope.files.wording import shown
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
 FIELDS = {"column": "split_column", "fraction": "test_fraction", "seed": "split_seed"}

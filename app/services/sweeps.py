@@ -11,7 +11,6 @@ from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Weig
 from app.db.models import Dataset, DatasetOrigin
 from app.db.penalty import Regularizer
 from app.db.types import RowId
-from app.formats.columns import Column
 from app.services.columns import check_columns
 from app.services.datasets import find_dataset
 from app.services.grid import GRID_FIELDS, ZETA, Grid
@@ -27,6 +26,7 @@ from app.services.sweep_checks import (
 from app.services.sweep_notes import Asked, notes_of, notes_of_rows
 from app.services.workers import list_workers
 from isoscope.core.errors import InvalidError
+from isoscope.files.columns import Column
 
 MAX_RUNS = 500
 LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}

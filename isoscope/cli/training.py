@@ -75,7 +75,7 @@ def sweep_arguments(command: ArgumentParser) -> None:
 
 def sweep(isoscope: Isoscope, given: Namespace) -> int:
     """Launch a sweep that a YAML file describes, as every launch page and experiment gives one."""
-    from app.formats.yaml_document import MAX_CHARACTERS, read_yaml  # noqa: PLC0415
+    from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml  # noqa: PLC0415
 
     request = read_yaml(sys.stdin.read(MAX_CHARACTERS + 1)) if given.file == STANDARD_INPUT else Path(given.file)
     settings = isoscope.settings_of(request, given.dataset) | ({"name": given.name} if given.name else {})

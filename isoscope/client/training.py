@@ -11,6 +11,7 @@ from isoscope.client.connection import Connection, Known, Progress, RefusedError
 from isoscope.client.data import Datasets
 from isoscope.core.errors import InvalidError, UnavailableError
 from isoscope.core.formatting import quoted
+from isoscope.files.yaml_document import MAX_CHARACTERS, read_yaml
 
 MOVING = ("queued", "running", "streaming")
 """States of a run that are going to change by themselves; a paused one waits for a person."""
@@ -298,7 +299,6 @@ class Queue(Connection):
 
 
 def _read(file: Path) -> Row:
-    from app.formats.yaml_document import MAX_CHARACTERS, read_yaml  # noqa: PLC0415 - most calls read no file
 
     try:
         with file.open(encoding="utf-8") as opened:

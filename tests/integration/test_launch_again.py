@@ -7,13 +7,13 @@ from sqlalchemy import update
 
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus
 from app.db.study import Search
-from app.formats.yaml_document import read_yaml
 from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import defaults
 from app.routes.pages.sweep_request import parse
 from app.services.experiments import get_experiment
 from app.services.sweeps import SweepRequest, plan_sweep
 from app.settings import Settings
+from isoscope.files.yaml_document import read_yaml
 from tests.tiny import make_table
 
 SOURCE = {"content": "x", "isoscope": "0.1", "exported_at": "2026-01-01T00:00:00+00:00", "dataset": {}}

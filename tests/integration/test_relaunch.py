@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select, update
 
 from app.db.models import Experiment, Run
-from app.formats.yaml_document import read_yaml
+from isoscope.files.yaml_document import read_yaml
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
 NEEDED = {"model": "all-MiniLM-L6-v2", "text_columns": ["sentence"], "label_column": "label"}

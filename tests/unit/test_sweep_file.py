@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.formats.yaml_document import read_yaml
 from app.routes.pages.sweep_file import asked_by, search_asked_by
 from isoscope.core.errors import InvalidError
+from isoscope.files.yaml_document import read_yaml
 
 SWEEP = f"dataset_id: {'a' * 32}\ntext_columns: [sentence]\nlabel_column: label\nmodel: minilm\n"
 

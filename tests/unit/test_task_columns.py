@@ -1,9 +1,9 @@
 import pytest
 
-from app.formats.columns import Column, ColumnKind
 from app.services.columns import check_columns
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import TaskKind
+from isoscope.files.columns import Column, ColumnKind
 
 CLASSIFICATION, REGRESSION, SPAN = TaskKind
 

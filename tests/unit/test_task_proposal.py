@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.hub_tasks import TASKS, HubName
-from app.formats.tables import describe_pair
 from app.services.columns import check_columns
 from app.services.proposal import propose, propose_for
 from isoscope.core.task import METRICS, Metric, TaskKind
+from isoscope.files.tables import describe_pair
 
 ROWS = 240
 CONTENTS = {

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["app.formats"]):
-    from app.formats.inspection import Inspection, inspect
-    from app.formats.upload import NamedFile, Upload
+with atheris.instrument_imports(include=["isoscope.files"]):
     from isoscope.core.errors import IsoscopeError
+    from isoscope.files.inspection import Inspection, inspect
+    from isoscope.files.upload import NamedFile, Upload
 
 from tests.uploads.good import GOOD
 

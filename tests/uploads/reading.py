@@ -5,9 +5,9 @@ import resource
 import sys
 from pathlib import Path
 
-from app.formats.inspection import inspect
-from app.formats.upload import NamedFile, Upload
 from isoscope.core.errors import IsoscopeError
+from isoscope.files.inspection import inspect
+from isoscope.files.upload import NamedFile, Upload
 
 
 def outcomes(folder: str, names: list[str]) -> tuple[list[str], int]:

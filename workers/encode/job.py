@@ -8,11 +8,11 @@ from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.formats.quoting import Quoting
 from app.queue import Job
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.files.quoting import Quoting
 from workers.device import choose_device
 from workers.encode.forward import Encoder
 from workers.encode.model import load_model

@@ -12,11 +12,10 @@ from app.db.models import (
     EncodingStatus,
 )
 from app.db.types import utcnow
-from app.formats.detect import Format
-from app.formats.selection import Selection
 from app.queue import Job, JobKind
 from app.storage import Stored
 from app.storage.ledger import Ledger
+from isoscope.files.selection import Selection
 from workers.embeddings import files_of
 from workers.encode.forward import Encoded, Place
 from workers.encode.progress import Progress
@@ -84,7 +83,7 @@ def _embedding(
     return Embedding(
         name=encoding.name[: MAX_NAME_CHARACTERS - len(kind)] + kind,
         filename=filename,
-        format=Format.NPY.value,
+        format="npy",
         origin=EmbeddingOrigin.ENCODED,
         provenance={
             "model": config.model,

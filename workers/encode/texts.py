@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from app.db.encoding import EncodingConfig
-from app.formats.detect import TEXTS_FORMATS
-from app.formats.labels import label_text
-from app.formats.quoting import Quoting
-from app.formats.table_file import Scalar
-from app.formats.tables import read_columns
-from app.formats.wording import shown, storable
 from isoscope.core.errors import InvalidError
+from isoscope.files.columns import label_text
+from isoscope.files.quoting import Quoting
+from isoscope.files.table import Scalar
+from isoscope.files.tables import read_columns
+from isoscope.files.upload_formats import Role
+from isoscope.files.wording import shown, storable
 from workers.generated import LABEL, NAME
 
 NAME_CHARACTERS = 80
@@ -51,7 +51,7 @@ def load_texts(path: Path, filename: str, config: EncodingConfig, quoting: Quoti
 
     """
     wanted = list(dict.fromkeys([*config.text_columns, *([config.label_column] if config.label_column else [])]))
-    columns = read_columns(path, filename, wanted, TEXTS_FORMATS, quoting)
+    columns = read_columns(path, filename, wanted, Role.TEXTS, quoting)
     pairs = list(zip(*(columns[name] for name in config.text_columns), strict=True))
     full = np.array([i for i, texts in enumerate(pairs) if not any(map(_is_empty, texts))], dtype=np.int64)
     if not len(full):

@@ -9,9 +9,9 @@ import numpy as np
 from app.db.config import RunConfig
 from app.db.hub_tasks import TASKS, HubName, HubTask
 from app.db.models import Dataset, DatasetOrigin
-from app.formats.tables import read_columns
 from app.settings import Settings
 from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.files.tables import read_columns
 from workers.files import fetch
 from workers.finetune.columns import Columns, Part, n_rows, rows_of
 

@@ -14,8 +14,8 @@ from transformers import PrinterCallback
 from app.db.config import RunConfig
 from app.db.models import Dataset
 from app.db.penalty import Regularizer
-from app.formats.span import read_span
 from app.settings import Settings
+from isoscope.files.span import read_span
 from isoscope.hidden_states import depth, looking_at, width
 from workers.device import device_name
 from workers.finetune.columns import Columns, n_rows, rows_of

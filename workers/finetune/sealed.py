@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.db.models import SealedScore, Split
 from app.db.predictions import Predictions, write_predictions
-from app.formats.labels import label_text
+from isoscope.files.columns import label_text
 from isoscope.hidden_states import looking_at
 from isotropy.score import Score
 from workers.finetune.columns import Columns

@@ -14,8 +14,8 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from app.db.models import Run
 from app.db.penalty import Regularizer
-from app.formats.wording import blaming
 from app.settings import Settings
+from isoscope.files.wording import blaming
 from workers.device import choose_device
 from workers.environment import describe_environment
 from workers.failure import out_of_memory

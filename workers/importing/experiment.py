@@ -12,9 +12,9 @@ from app.db.arriving import SEEING_ARRIVING
 from app.db.models import UNFINISHED_IMPORT, Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Import
 from app.db.study import Search
 from app.db.types import utcnow
-from app.formats.division import SPLITS
-from app.formats.quoting import Quoting
 from isoscope.core.errors import ConflictError
+from isoscope.files.division import SPLITS
+from isoscope.files.quoting import Quoting
 from workers.importing.tables import stated
 
 

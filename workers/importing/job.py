@@ -10,12 +10,12 @@ from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
 from app.db.removal import let_others_write, remove_imported
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
-from app.formats.wording import blaming
 from app.queue import Job
 from app.sandbox import run_in_sandbox
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
+from isoscope.files.wording import blaming
 from workers.failure import record
 from workers.files import fetch
 from workers.importing.experiment import adopt_dataset, refuse_a_second, write_experiment

@@ -27,7 +27,7 @@ from app.db.models.states import (
 )
 from app.db.penalty import Regularizer
 from app.db.types import UtcDateTime, stored_by_value
-from app.formats.quoting import Quoting
+from isoscope.files.quoting import Quoting
 
 
 class Base(DeclarativeBase):

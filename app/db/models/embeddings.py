@@ -61,9 +61,9 @@ class Embedding(Base):
     error: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=0)
     inspection: Mapped[dict[str, Any] | None]
-    """What the files hold: see ``app.formats.inspection``."""
+    """What the files hold: see ``isoscope.files.inspection``."""
     selection: Mapped[dict[str, Any] | None]
-    """Which part of it is the matrix, its names and its labels: see ``app.formats.selection``."""
+    """Which part of it is the matrix, its names and its labels: see ``isoscope.files.selection``."""
     n: Mapped[int | None]
     d: Mapped[int | None]
     n_left_out: Mapped[int | None]

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from app.db.models.base import Base
 from app.db.models.states import DatasetOrigin, ExperimentOrigin, ResultStatus, RunStatus
 from app.db.types import new_id, utcnow
-from app.formats.quoting import Quoting
+from isoscope.files.quoting import Quoting
 
 if TYPE_CHECKING:
     from app.db.models.runs import Run
@@ -37,11 +37,11 @@ class Dataset(Base):
     n_test: Mapped[int | None]
     """Null without a test split; else every run scores these rows, and the scores are sealed."""
     division: Mapped[dict[str, Any] | None]
-    """How the rows of an uploaded file were divided among the splits: ``app.formats.division.Division``."""
+    """How the rows of an uploaded file were divided among the splits: ``isoscope.files.division.Division``."""
     columns: Mapped[list[Any]]
-    """One ``app.formats.columns.Column`` as a dict for each column that all files have."""
+    """One ``isoscope.files.columns.Column`` as a dict for each column that all files have."""
     quoting: Mapped[dict[str, Any] | None]
-    """How the quotes of .tsv files are read, by split: ``app.formats.quoting.Quoting`` of each file that holds any.
+    """How the quotes of .tsv files are read, by split: ``isoscope.files.quoting.Quoting`` of each file that holds any.
 
     Null in data sets stored before quotes were detected.
     """

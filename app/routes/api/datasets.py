@@ -7,11 +7,12 @@ from fastapi import APIRouter, File, Form, Request, UploadFile
 
 from app.db.models import Dataset
 from app.dependencies import ContextDep
-from app.formats.quoting import Quoting
 from app.parsers import parsing
 from app.routes.api.schemas.datasets import DatasetOut, HubRequest, QuotingRequest
 from app.services import datasets
 from app.services.splits import read_division
+from isoscope.files.quoting import Quoting
+from isoscope.files.upload_formats import listed_rows
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
 
@@ -27,7 +28,7 @@ def list_datasets(context: ContextDep) -> Sequence[Dataset]:
 def create_dataset(
     request: Request,
     context: ContextDep,
-    train: Annotated[UploadFile, File(description=".tsv, .csv or .jsonl, gzipped or not, or .parquet")],
+    train: Annotated[UploadFile, File(description=listed_rows())],
     validation: Annotated[
         UploadFile | None, File(description="The same columns, other rows; left out only with `split_column`.")
     ] = None,

@@ -7,8 +7,6 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from app.db.models import Embedding, EmbeddingOrigin, Lookup, ZetaCurve
 from app.dependencies import ContextDep
-from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, listed
-from app.formats.selection import Selection
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.schemas.embeddings import (
     EmbeddingChange,
@@ -27,6 +25,8 @@ from app.services import curves, description, embeddings, figure_data, lookups, 
 from app.services.embeddings import Incoming
 from app.services.files import get_file, get_npy, get_safetensors
 from app.services.library import MAX_QUERY_CHARACTERS, PAGE_ROWS, Search, Sort, find_embeddings
+from isoscope.files.selection import Selection
+from isoscope.files.upload_formats import Role, listed
 
 router = APIRouter(prefix="/embeddings", tags=["embeddings"])
 
@@ -75,10 +75,10 @@ def create_embedding(
     context: ContextDep,
     file: Annotated[
         list[UploadFile],
-        File(description=f"{listed(EMBEDDING_FORMATS)}. Several are one embedding: shard-2 above shard-10."),
+        File(description=f"{listed(Role.VECTORS)}. Several are one embedding: shard-2 above shard-10."),
     ],
     annotations: Annotated[
-        UploadFile | None, File(description=f"Names and labels of the rows: {listed(ANNOTATION_FORMATS)}.")
+        UploadFile | None, File(description=f"Names and labels of the rows: {listed(Role.ANNOTATIONS)}.")
     ] = None,
     name: Annotated[str | None, Form(max_length=200)] = None,
     commit: Literal["auto"] | None = None,

@@ -9,13 +9,13 @@ from app.db.encoding import EncodingConfig
 from app.db.models import Embedding, Encoding
 from app.db.types import RowId
 from app.dependencies import ContextDep
-from app.formats.detect import TEXTS_FORMATS, listed
 from app.parsers import parsing
 from app.routes.api.schemas.encodings import EncodingOut, EncodingPlanOut, LayerOut
 from app.services import encoding_plan, encodings, layers
 from app.services.encoding_plan import EncodingPlan
 from app.services.encodings import Split
 from isoscope.core.errors import InvalidError
+from isoscope.files.upload_formats import Role, listed
 
 router = APIRouter(prefix="/encodings", tags=["encodings"])
 
@@ -31,9 +31,7 @@ def list_encodings(context: ContextDep) -> Sequence[Encoding]:
 def create_encoding(
     request: Request,
     context: ContextDep,
-    file: Annotated[
-        UploadFile | None, File(description=f"Texts: {listed(TEXTS_FORMATS)}; a text a line in .txt.")
-    ] = None,
+    file: Annotated[UploadFile | None, File(description=f"Texts: {listed(Role.TEXTS)}; a text a line in .txt.")] = None,
     dataset_id: Annotated[RowId | None, Form(description="Or a data set that is here, with `split`.")] = None,
     split: Annotated[Split, Form()] = "validation",
     name: Annotated[str | None, Form(max_length=200)] = None,

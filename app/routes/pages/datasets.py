@@ -8,8 +8,6 @@ from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFil
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
-from app.formats.division import SPLITS, Division
-from app.formats.quoting import Quoting
 from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import see
@@ -26,6 +24,10 @@ from app.services.proposal import propose_for
 from app.services.splits import read_division
 from app.templating import templates
 from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
+from isoscope.files.compressed import GZIP_SUFFIX
+from isoscope.files.division import SPLITS, Division
+from isoscope.files.quoting import Quoting
+from isoscope.files.upload_formats import Role, suffixes
 
 router = APIRouter(prefix="/datasets")
 
@@ -167,6 +169,7 @@ def _list_page(
     shown = {
         "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in list_datasets(context)],
         "hub_tasks": TASKS,
+        "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,
         "name": name,

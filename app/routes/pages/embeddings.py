@@ -7,8 +7,6 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus
 from app.dependencies import ContextDep
-from app.formats.quoting import Quoting
-from app.formats.selection import Selection
 from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.report import ReportDep, ReportQuery, report_of
@@ -18,6 +16,8 @@ from app.services.layers import get_place
 from app.services.library import known_tags
 from app.templating import templates
 from isoscope.core.errors import InvalidError
+from isoscope.files.quoting import Quoting
+from isoscope.files.selection import Selection
 
 router = APIRouter(prefix="/embeddings")
 

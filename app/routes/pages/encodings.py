@@ -9,7 +9,6 @@ from app.context import Context
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
 from app.figures.layers import POOLING_TITLES
-from app.formats.detect import TEXTS_FORMATS, suffixes
 from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import FileKind, figure_file, see
@@ -33,6 +32,7 @@ from app.services.models import list_models
 from app.services.workers import list_workers
 from app.templating import templates
 from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.files.upload_formats import Role, suffixes
 
 router = APIRouter(prefix="/encodings")
 
@@ -172,7 +172,8 @@ def _list_page(request: Request, context: Context, problem: IsoscopeError | None
     shown = {
         "encodings": list_encodings(context),
         "datasets": [one for one in list_datasets(context) if one.train_sha256 is not None],
-        "suffixes": suffixes(TEXTS_FORMATS),
+        "suffixes": suffixes(Role.TEXTS),
+        "tables": suffixes(Role.ROWS),
         "max_bytes": context.settings.max_dataset_bytes,
         "problem": problem,
         "name": name,

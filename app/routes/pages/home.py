@@ -9,6 +9,7 @@ from app.services.experiments import newest_experiment
 from app.services.library import Search, find_embeddings
 from app.services.workers import list_workers
 from app.templating import templates
+from isoscope.files.upload_formats import Role, titles
 
 router = APIRouter()
 
@@ -24,6 +25,7 @@ def show_home(request: Request, context: ContextDep) -> Response:
         "experiment": experiment,
         "scatter": scatter,
         "listed": find_embeddings(context, Search(), limit=NEWEST).rows,
+        "formats": titles(Role.VECTORS),
         "workers": list_workers(context),
     }
     return templates.TemplateResponse(request, "home.html", shown)

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, Up
 from app.context import Context
 from app.db.models import EmbeddingOrigin
 from app.dependencies import ContextDep
-from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.problems import status_of
 from app.routes.pages.answers import see
 from app.routes.pages.paging import offset_of, pages_of
@@ -26,6 +25,7 @@ from app.services.library import (
 )
 from app.templating import templates
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
+from isoscope.files.upload_formats import Role, suffixes, titles
 
 router = APIRouter(prefix="/embeddings")
 
@@ -154,7 +154,8 @@ def _list_page(
         "known_tags": known_tags(context),
         "moved": _moved(context, moved),
         "max_bytes": context.settings.max_upload_bytes,
-        "suffixes": {"file": suffixes(EMBEDDING_FORMATS), "annotations": suffixes(ANNOTATION_FORMATS)},
+        "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
+        "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
         "problem": problem,
         "name": name,
         "ways": ways_of_upload(Server.of(request, context.settings)),

@@ -11,8 +11,6 @@ from app.complaints import UNKNOWN, complaint_of
 from app.context import Context
 from app.db.study import Search
 from app.dependencies import ContextDep
-from app.formats.wording import MAX_SHOWN_CHARACTERS
-from app.formats.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 from app.routes.downloads import attachment
 from app.routes.pages.answers import see
 from app.routes.pages.study_form import address_of, study_page, texts_of_search
@@ -25,6 +23,8 @@ from app.services.relaunch import request_of, yaml_of
 from app.services.studies import StudyRequest, plan_study
 from app.services.sweeps import SweepRequest, plan_sweep
 from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.files.wording import MAX_SHOWN_CHARACTERS
+from isoscope.files.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 
 router = APIRouter(prefix="/experiments")
 

@@ -10,9 +10,9 @@ import pytest
 from app.db.config import RunConfig
 from app.db.models import Base, Dataset, DatasetOrigin, Embedding, EmbeddingFile, Experiment, Run, StoredFile
 from app.db.session import Sessions, create_sessions
-from app.formats.detect import detect
 from app.settings import Settings
 from app.storage import open_storage
+from isoscope.files.detect import detect
 from tests.tiny import make_table
 
 

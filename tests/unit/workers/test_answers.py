@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from app.formats.span import Span
 from isoscope.core.errors import InvalidError
+from isoscope.files.span import Span
 from workers.finetune.tasks.answers import find_answer, read_answers
 
 

@@ -6,7 +6,7 @@ import torch
 from torchmetrics.functional.text import squad
 from transformers.modeling_outputs import QuestionAnsweringModelOutput
 
-from app.formats.span import Span as Answers
+from isoscope.files.span import Span as Answers
 from tests.tiny import make_tokenizer
 from workers.finetune.tasks.span import ANSWER_TOKENS, N_BEST, BestAnswers, best_spans
 from workers.finetune.tasks.windows import Question, cut_windows

@@ -5,8 +5,8 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import CanineTokenizer, PreTrainedTokenizerFast
 
 from app.db.config import RunConfig
-from app.formats.span import Span as Answers
 from isoscope.core.errors import InvalidError
+from isoscope.files.span import Span as Answers
 from tests.tiny import make_tokenizer
 from workers.finetune.tasks.span import Span
 from workers.finetune.tasks.windows import NEW_TOKENS, QUESTION_TOKENS, Question, cut_windows

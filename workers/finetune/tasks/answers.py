@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from app.formats.span import EXAMPLE, STARTS, TEXTS, Span, is_nested_span
-from app.formats.wording import shown
 from isoscope.core.errors import InvalidError
+from isoscope.files.span import EXAMPLE, STARTS, TEXTS, Span, is_nested_span
+from isoscope.files.wording import shown
 
 
 def read_answers(values: list[Any], column: str) -> list[Span]:

@@ -14,9 +14,9 @@ from transformers.utils.generic import ModelOutput
 from app.db.config import RunConfig
 from app.db.predictions import Predictions
 from app.db.trivial import Trivial, best_class
-from app.formats.labels import label_text
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
+from isoscope.files.columns import label_text
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows

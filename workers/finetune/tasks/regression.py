@@ -12,9 +12,9 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.predictions import Predictions
 from app.db.trivial import Trivial, best_number
-from app.formats.labels import NUMBER
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
+from isoscope.files.columns import NUMBER
 from isotropy.score import Score, there_are
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows

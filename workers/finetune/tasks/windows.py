@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import BatchEncoding, DataCollatorWithPadding, PreTrainedTokenizerBase
 
-from app.formats.span import Span
 from isoscope.core.errors import InvalidError
+from isoscope.files.span import Span
 from workers.finetune.rows import Rows
 from workers.finetune.tasks.answers import find_answer
 

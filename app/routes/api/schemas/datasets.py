@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
 
 from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin
-from app.formats.quoting import Quoting
 from app.routes.api.schemas.row import Row
 from app.services.proposal import TaskProposal, propose_for
+from isoscope.files.quoting import Quoting
 
 
 class DatasetOut(Row):

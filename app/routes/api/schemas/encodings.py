@@ -7,9 +7,9 @@ from pydantic import Field
 
 from app.db.encoding import EncodingConfig
 from app.db.models import EmbeddingStatus, EncodingStatus, Pooling
-from app.formats.quoting import Quoting
 from app.routes.api.schemas.measures import MeasurementSummary
 from app.routes.api.schemas.row import Row
+from isoscope.files.quoting import Quoting
 
 
 class EncodingOut(Row):

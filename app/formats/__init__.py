@@ -1,5 +1,0 @@
-"""Reading what people upload: headers first, everything capped, nothing ever unpickled or evaluated.
-
-Embeddings go through ``upload``, ``inspection`` and ``matrix``; data sets through ``tables`` and ``labels``.
-Every refusal is an ``isoscope.core.errors.IsoscopeError`` that says what was expected, what came and what to do.
-"""

@@ -1,0 +1,209 @@
+"""Arrays inside a file, of which headers are read first: which could be the vectors, which name or label rows."""
+
+import math
+import sys
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+import numpy as np
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.contents import MAX_COLUMN_BLOCK_BYTES, Block, Contents, Part, annotation_of
+from isoscope.files.wording import shown, storable
+
+BFLOAT16 = "bfloat16"
+ANNOTATION_ROWS = 65_536
+MAX_LISTED = 5
+
+Opener = Callable[[], AbstractContextManager[IO[bytes]]]
+"""Opens a seekable stream, anew at each call."""
+
+
+@dataclass(frozen=True)
+class Array(ABC):
+    """An array of which only the header has been read."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    type_name: str
+    """As the container calls it. bfloat16, which numpy lacks, has the ``dtype`` uint16 of its bits."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What the header declares."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether float32 or float64 can hold the values."""
+        return self.dtype.kind in "biuf" and self.dtype.itemsize <= 8
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether this could be the vectors."""
+        return len(self.shape) == 2 and self.size_bytes > 0 and self.is_numeric
+
+    @property
+    def is_annotation(self) -> bool:
+        """Whether this could name or label rows."""
+        return len(self.shape) == 1 and self.size_bytes > 0 and self.dtype.kind in "USbiu"
+
+    @abstractmethod
+    def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
+
+    @abstractmethod
+    def values(self) -> Iterator[str]:
+        """Yield the values of an array of one dimension as text."""
+
+
+@dataclass(frozen=True)
+class StoredArray(Array):
+    """An array whose values are one run of bytes."""
+
+    fortran: bool
+    """Whether the values of a column, not those of a row, lie side by side."""
+    offset: int
+    """Where in the stream that ``open`` gives the values begin."""
+    open: Opener
+
+    def require_size(self, held_bytes: int) -> None:
+        """Refuse an array whose header declares more or fewer bytes than there are."""
+        if self.size_bytes != held_bytes:
+            raise InvalidError(
+                f"The header of {self.name!r} declares {self.size_bytes:,} bytes ({shape_text(self.shape)} of "
+                f"{self.type_name}), but {held_bytes:,} follow: the file was cut off or altered. Write it again."
+            )
+
+    def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
+        n, columns = self.shape
+        if self.fortran:
+            n, columns = columns, n
+        return self._runs(n, columns, rows) if transpose == self.fortran else self._strides(n, columns, rows)
+
+    def values(self) -> Iterator[str]:
+        """Yield the values of an array of one dimension as text."""
+        for block in self._runs(self.shape[0], 1, ANNOTATION_ROWS):
+            # numpy holds text as 32 bits a character, and believes them all.
+            if self.dtype.kind == "U" and block.view(f"{self.dtype.byteorder}u4").max() > sys.maxunicode:
+                raise InvalidError(f"The array {self.name!r} holds text that is not Unicode: write the file again.")
+            yield from map(value_text, block[:, 0].tolist())
+
+    def _runs(self, n: int, columns: int, step: int) -> Iterator[Block]:
+        """Yield an array stored row after row as blocks [at most ``step``, columns]."""
+        with self.open() as stream:
+            self._seek(stream, 0)
+            for start in range(0, n, step):
+                block = np.empty((min(step, n - start), columns), self.dtype)
+                self._fill(block, stream)
+                yield self._decoded(block)
+
+    def _strides(self, n: int, columns: int, step: int) -> Iterator[Block]:
+        """Yield the transpose of an array stored row after row as blocks [at most ``step``, n]."""
+        step = max(1, min(step, MAX_COLUMN_BLOCK_BYTES // (n * self.dtype.itemsize)))
+        with self.open() as stream:
+            for start in range(0, columns, step):
+                block = np.empty((n, min(step, columns - start)), self.dtype)
+                for i in range(n):
+                    self._seek(stream, i * columns + start)
+                    self._fill(block[i], stream)
+                yield self._decoded(block).T
+
+    def _seek(self, stream: IO[bytes], position: int) -> None:
+        try:
+            stream.seek(self.offset + position * self.dtype.itemsize)
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+            raise self._damaged() from None
+
+    def _fill(self, block: Block, stream: IO[bytes]) -> None:
+        """Read the next values into ``block``, whose memory is one run."""
+        memory = block.reshape(-1).view(np.uint8).data
+        try:
+            filled = stream.readinto(memory)  # type: ignore[attr-defined]  # every binary stream has it
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+            raise self._damaged() from None
+        if filled != len(memory):
+            raise self._damaged()
+
+    def _damaged(self) -> InvalidError:
+        return InvalidError(
+            f"The values of {self.name!r} end early or are damaged: write the file again, or upload it again."
+        )
+
+    def _decoded(self, block: Block) -> Block:
+        """Return float32 for the bits of bfloat16, which are its upper half."""
+        if self.type_name != BFLOAT16:
+            return block
+        return (block.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return "8,000 x 300"."""
+    return " x ".join(f"{length:,}" for length in shape) if shape else "a single value"
+
+
+def value_text(value: object) -> str:
+    """Return a value as text that UTF-8 can hold."""
+    if isinstance(value, bytes):
+        return storable(value.decode("utf-8", "replace"))
+    return storable(str(value))
+
+
+class ArrayFile(Contents):
+    """The arrays of an npy, npz, safetensors or HDF5 file, by name."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        if unfit := [array.name for array in arrays if storable(array.name) != array.name]:
+            raise InvalidError(f"The array name {shown(unfit[0])} is not Unicode text: save it under another name.")
+        matrices = [array for array in arrays if array.is_matrix]
+        if not matrices:
+            raise InvalidError(_why_no_matrix(arrays))
+        self._arrays = {array.name: array for array in arrays}
+        self.parts = [
+            Part(name=array.name, n=array.shape[0], d=array.shape[1], dtype=array.type_name) for array in matrices
+        ]
+        self.n = 0
+        self.numeric_columns = []
+        self.annotations = [
+            annotation_of(array.name, array.shape[0], array.values()) for array in arrays if array.is_annotation
+        ]
+
+    def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return the array called ``vectors``, or its transpose, from top to bottom."""
+        return self._array(vectors).blocks(rows, transpose=transpose)
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the values of an array of one dimension."""
+        return self._array(annotation).values()
+
+    def _array(self, name: str | list[str]) -> Array:
+        return self._arrays[cast("str", name)]  # ``Selection.check`` lets only names of arrays pass
+
+
+def _why_no_matrix(arrays: Sequence[Array]) -> str:
+    """Say what is there instead of a matrix of numbers, and how to make one of it."""
+    if not arrays:
+        return "The file holds no array: expected one with a row for each vector. Write it again."
+    nearest = max(arrays, key=lambda array: (array.is_numeric, len(array.shape) == 2, array.size_bytes))
+    there = ", ".join(
+        f"{shown(each.name)} ({shape_text(each.shape)}, {each.type_name})" for each in arrays[:MAX_LISTED]
+    )
+    return f"Expected an array of numbers with rows and columns, found {there}: {_advice(nearest)}."
+
+
+def _advice(array: Array) -> str:
+    """Say how to turn the array that comes nearest into a matrix."""
+    if not array.is_numeric:
+        return f"{array.type_name} is not a type of real numbers that is read here; convert it to float32"
+    if len(array.shape) == 2:
+        return "it has no rows or no columns, so there is nothing to measure"
+    if len(array.shape) > 2:
+        return "make it two-dimensional with x.reshape(-1, x.shape[-1]), one vector a row, or save one layer of it"
+    return "one dimension is not a matrix; use x.reshape(-1, d) with d values a vector, or x.reshape(-1, 1)"

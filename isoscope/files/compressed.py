@@ -1,0 +1,123 @@
+"""Compressed files: how far they may unpack, text in gzip, and zip files whose directory is honest."""
+
+import gzip
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from isoscope.core.errors import InvalidError, TooLargeError
+
+MAX_DECOMPRESSED_BYTES = 8 * 2**30
+MAX_RATIO = 200
+RATIO_MATTERS_BYTES = 64 * 2**20
+"""Below this a constant matrix may be compressed as far as it goes."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_SUFFIX = ".gz"
+
+MAX_DIRECTORY_BYTES = 2**20
+ENCRYPTED = 0x1
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+# What zipfile says to archives that are damaged or were never made by numpy or by an export.
+ZIP_ERRORS = (
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
+    OverflowError,
+)  # fmt: skip
+
+
+def is_bomb(declared_bytes: int, held_bytes: int) -> bool:
+    """Whether values declare far more bytes than are held for them, which honest ones never do."""
+    return declared_bytes > max(RATIO_MATTERS_BYTES, MAX_RATIO * held_bytes)
+
+
+def require_honest(what: str, declared_bytes: int, held_bytes: int) -> None:
+    """Refuse values that would exhaust memory or time when they are unpacked."""
+    if is_bomb(declared_bytes, held_bytes):
+        raise TooLargeError(
+            f"{what} declares {declared_bytes:,} bytes in {held_bytes:,}, more than {MAX_RATIO} to 1, as made to "
+            "exhaust memory: if it is honest, save the array as .npy."
+        )
+    if declared_bytes > MAX_DECOMPRESSED_BYTES:
+        raise TooLargeError(
+            f"{what} unpacks to {declared_bytes:,} bytes, more than {MAX_DECOMPRESSED_BYTES:,}: "
+            "save fewer arrays or rows."
+        )
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file; if it is compressed with gzip, its bytes are read unpacked."""
+    with path.open("rb") as stream:
+        if stream.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC):
+            with io.BufferedReader(_Unpacked(stream, path.stat().st_size)) as unpacked:
+                yield unpacked
+        else:
+            yield stream
+
+
+def is_gzipped(path: Path) -> bool:
+    """Whether the first bytes are those of gzip."""
+    with path.open("rb") as stream:
+        return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+
+
+class _Unpacked(io.RawIOBase):
+    """Unpacks a gzip file, and counts what comes out of it: gzip does not declare how much it holds."""
+
+    def __init__(self, stream: IO[bytes], held_bytes: int) -> None:
+        self._file = gzip.GzipFile(fileobj=stream)
+        self._limit = min(MAX_DECOMPRESSED_BYTES, max(RATIO_MATTERS_BYTES, MAX_RATIO * held_bytes))
+        self._held_bytes = held_bytes
+        self._unpacked_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what BufferedReader gives
+        try:
+            read = self._file.readinto(buffer)
+        except (EOFError, OSError, zlib.error):
+            raise InvalidError(
+                "The gzip file ends early or is damaged: compress it again, or upload it uncompressed."
+            ) from None
+        self._unpacked_bytes += read
+        if self._unpacked_bytes > self._limit:
+            raise TooLargeError(
+                f"The gzip file of {self._held_bytes:,} bytes unpacks to more than {self._limit:,}, as made to exhaust "
+                "memory or time: if it is honest, upload a part of it, or upload it uncompressed."
+            )
+        return read
+
+
+@contextmanager
+def open_zip(path: Path, broken: str) -> Iterator[zipfile.ZipFile]:
+    """Open a zip file, of which the directory alone is read; ``broken`` is as of ``reading_zip``."""
+    with _HonestDirectory(path) as file:
+        with reading_zip(broken):
+            opened = zipfile.ZipFile(cast("IO[bytes]", file))
+        with opened:
+            yield opened
+
+
+@contextmanager
+def reading_zip(broken: str) -> Iterator[None]:
+    """Raise InvalidError with the sentence ``broken``, its ``{reason}`` filled in, where zipfile cannot read on."""
+    try:
+        yield
+    except ZIP_ERRORS as error:
+        raise InvalidError(broken.format(reason=str(error)[:120])) from None
+
+
+class _HonestDirectory(io.FileIO):
+    """A file that refuses to be read at great length: zipfile believes what an archive declares of its directory."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > MAX_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"its directory is longer than {MAX_DIRECTORY_BYTES:,} bytes")
+        return super().read(size) or b""

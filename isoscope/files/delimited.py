@@ -1,0 +1,266 @@
+"""Tables in csv and tsv: what the columns hold is told by the first lines, and all others have to agree."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.columns import NUMBER as PLAIN_NUMBER
+from isoscope.files.contents import AnnotationStats, Block, Part
+from isoscope.files.quoting import Quoting
+from isoscope.files.table import Cells, Kind, Table, TableVectors, blocks, require_columns, roles
+from isoscope.files.text import Record, records, tsv_quoting
+from isoscope.files.wording import shown
+
+SAMPLE_LINES = 1000
+MISSING = frozenset({"", "na", "n/a", "null", "none"})
+NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
+WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+ELISION = "..."
+
+
+def open_csv(path: Path, _: Quoting | None = None) -> TableVectors:
+    """Open the vectors of a csv file."""
+    return DelimitedVectors(partial(records, path, ",", Quoting.TEXT))
+
+
+def open_tsv(path: Path, quoting: Quoting | None = None) -> TableVectors:
+    """Open the vectors of a tsv file; quotes as chosen, else as they are meant."""
+    return DelimitedVectors(partial(records, path, "\t", quoting or tsv_quoting(path) or Quoting.TEXT))
+
+
+def open_csv_table(path: Path, _: Quoting | None = None) -> Table:
+    """Open a csv file whose first line names the columns."""
+    return _open_table(partial(records, path, ",", Quoting.TEXT))
+
+
+def open_tsv_table(path: Path, quoting: Quoting | None = None) -> Table:
+    """Open a tsv file whose first line names the columns; quotes as chosen, else as they are meant."""
+    found = tsv_quoting(path)
+    quoting = found and (quoting or found)
+    return _open_table(partial(records, path, "\t", quoting or Quoting.TEXT), quoting)
+
+
+def _open_table(read: Callable[[], Iterator[Record]], quoting: Quoting | None = None) -> Table:
+    first = next(read(), None)
+    if first is None:
+        raise InvalidError("The file holds blank lines only: expected a line of column names and a line for each row.")
+    line, cells = first
+    names = [cell.strip() for cell in cells]
+    if number := next((name for name in names if PLAIN_NUMBER.fullmatch(name)), None):
+        raise InvalidError(
+            f"Line {line} should name the columns, but holds the number {number}: put a line of names, such as "
+            "sentence and label, above the rows."
+        )
+    columns = [name or f"column {i}" for i, name in enumerate(names, start=1)]
+    require_columns(columns)
+
+    def rows() -> Iterator[list[str | None]]:
+        return ([cell if cell.strip() else None for cell in cells] for _, cells in islice(read(), 1, None))
+
+    return Table(columns, rows, quoting)
+
+
+class DelimitedVectors(TableVectors):
+    """Vectors in lines of cells. Each line is read once here and once by each matrix."""
+
+    def __init__(self, read: Callable[[], Iterator[Record]]) -> None:
+        self._read = read
+        layout = find_layout(list(islice(read(), SAMPLE_LINES + 1)))
+        self._layout = layout
+        self._place = {column: i for i, column in enumerate(layout.columns)}
+        stats = AnnotationStats(layout.annotations)
+        chosen = [self._place[column] for column in layout.annotations]
+        lists = [(column, self._place[column]) for column in layout.lists]
+        widths: dict[str, int] = {}
+        for line, cells in self._records():
+            stats.add([cells[i] for i in chosen])
+            for column, i in lists:
+                values = parse_list(cells[i], line, column)
+                require_width(values, widths.setdefault(column, len(values)), line, column)
+        self.n = stats.n
+        self.parts = [Part(name=name, n=self.n, d=d, dtype="float64") for name, d in widths.items()]
+        self.numeric_columns = [] if layout.lists else layout.numeric
+        self.annotations = stats.annotations()
+
+    def cells(self, columns: list[str]) -> Cells:
+        """Yield the cells of some columns as text."""
+        chosen = [self._place[column] for column in columns]
+        return ((line, [cells[i] for i in chosen]) for line, cells in self._records())
+
+    def lists(self, column: str, step: int) -> Iterator[Block]:
+        """Yield the lists of a column."""
+        return blocks((parse_list(cell, line, column) for line, (cell,) in self.cells([column])), step)
+
+    def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
+        """Yield the cells of some columns as numbers."""
+        return blocks(self._numbers(columns), step)
+
+    def _records(self) -> Iterator[Record]:
+        return islice(self._read(), self._layout.has_header, None)
+
+    def _numbers(self, columns: list[str]) -> Iterator[list[float]]:
+        places = [self._place[column] for column in columns]
+        first, last = places[0], places[-1]
+        side_by_side = places == list(range(first, last + 1))
+        chosen = itemgetter(slice(first, last + 1)) if side_by_side else itemgetter(*places)
+        for line, cells in self._records():
+            try:
+                yield list(map(float, chosen(cells)))
+            except ValueError:
+                yield [_number(cells[i], line, i, self._layout.columns[i]) for i in places]
+
+
+def _number(cell: str, line: int, i: int, column: str) -> float:
+    """Return a cell as a number, NaN where it is missing."""
+    try:
+        return float(cell)
+    except ValueError:
+        if cell.strip().lower() in MISSING:
+            return np.nan
+        raise InvalidError(
+            f"Line {line}, column {i + 1} ({column[:40]!r}) holds {cell[:40]!r} where a number belongs: write a number "
+            "with a decimal point there, or leave the cell empty."
+        ) from None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns there are and what each can serve as; the first line is a header or the first row."""
+
+    has_header: bool
+    columns: list[str]
+    numeric: list[str]
+    annotations: list[str]
+    lists: list[str]
+    """Columns whose cells are lists of numbers."""
+
+
+def find_layout(sample: list[Record]) -> Layout:
+    """Return the layout of a table that begins with these lines."""
+    if not sample:
+        raise InvalidError("The file holds blank lines only: expected a line for each vector.")
+    lines = [cells for _, cells in sample]
+    has_header = _is_header(lines)
+    rows = lines[has_header:]
+    if not rows:
+        raise InvalidError("The file has a header but no rows, so there is nothing to measure.")
+    header = [name.strip() for name in lines[0]] if has_header else [""] * len(lines[0])
+    columns = [name or f"column {i}" for i, name in enumerate(header, start=1)]
+    _require_unique(columns, sample[0][0])
+
+    kinds = {}
+    lists = []
+    for i, column in enumerate(columns):
+        cells = [row[i] for row in rows]
+        if _are_lists(cells):
+            lists.append(column)
+            continue
+        is_whole = all(WHOLE.fullmatch(cell) for cell in cells)
+        kinds[column] = Kind.TEXT if not _is_numeric(cells) else Kind.WHOLE if is_whole else Kind.REAL
+    unnamed = {column for column, name in zip(columns, header, strict=True) if has_header and not name}
+    numeric, annotations = roles(kinds, unnamed)
+    if not numeric and not lists:
+        raise InvalidError(_why_no_numbers(lines[-1]))
+    return Layout(has_header, columns, numeric, annotations, lists)
+
+
+def _is_header(lines: list[list[str]]) -> bool:
+    """Whether the first line names the columns.
+
+    It does if it has text and no number, and if its numbers count the columns (0, 1, 2, ... as pandas writes them)
+    above values that are not whole.
+    """
+    first, *rows = lines
+    numbers = [cell for cell in first if NUMBER.fullmatch(cell)]
+    if not numbers:
+        return any(cell.strip() for cell in first)
+    counted = numbers in ([str(i + start) for i in range(len(numbers))] for start in (0, 1))
+    return counted and any(NUMBER.fullmatch(cell) and not WHOLE.fullmatch(cell) for row in rows for cell in row)
+
+
+def _are_lists(cells: list[str]) -> bool:
+    """Whether most of the cells that are not empty are lists of numbers, so that the others are mistakes."""
+    filled = [cell for cell in cells if cell.strip()]
+    return sum(map(is_list, filled)) * 2 > len(filled)
+
+
+def _is_numeric(cells: list[str]) -> bool:
+    """Whether most of the cells that are not empty are numbers, so that the others are mistakes."""
+    filled = [cell for cell in cells if cell.strip()]
+    return sum(NUMBER.fullmatch(cell) is not None for cell in filled) * 2 > len(filled)
+
+
+def _require_unique(columns: list[str], line: int) -> None:
+    column, count = Counter(columns).most_common(1)[0]
+    if count > 1:
+        raise InvalidError(f"Line {line} names {count} columns {column[:40]!r}: give every column a name of its own.")
+
+
+def _why_no_numbers(cells: list[str]) -> str:
+    message = "No column holds numbers, so there are no vectors: expected a column of numbers for each dimension."
+    if len(cells) == 1 and (separator := next((s for s in ("\t", ";", ",", " ") if s in cells[0]), None)):
+        return (
+            f"{message} The cells seem to be separated by {separator!r}: name the file .tsv if they are separated by "
+            "tabs, else separate them by commas and name it .csv."
+        )
+    return f"{message} The first line that is not a header begins with {cells[0][:40]!r}."
+
+
+def is_list(cell: str) -> bool:
+    """Whether a cell looks like a list of numbers: [0.5, -1.25], or [ 0.5 -1.25] as NumPy prints it."""
+    text = cell.strip()
+    return text.startswith("[") and text.endswith("]") and len(text) > len("[]") and not text.startswith("[[")
+
+
+def parse_list(cell: str, line: int, column: str) -> list[float]:
+    """Return the numbers of a cell.
+
+    Raises:
+        InvalidError: the cell holds no list of numbers, or one that was shortened when it was printed.
+
+    """
+    text = cell.strip()
+    if not is_list(text):
+        raise InvalidError(
+            f"Line {line} holds {shown(text)} in the column {shown(column)}, where other lines hold a list of numbers: "
+            "give every line a list such as [0.5, -1.25]."
+        )
+    values = text[1:-1].replace(",", " ").split()
+    if ELISION in values:
+        raise InvalidError(
+            f"Line {line} holds a shortened list in the column {shown(column)} (with {ELISION!r}): NumPy prints long "
+            "arrays so, and their numbers are lost. Write lists instead: "
+            f'df["{column[:40]}"] = df["{column[:40]}"].map(list), or save the array as .npy.'
+        )
+    try:
+        return list(map(float, values))
+    except ValueError:
+        wrong = next(value for value in values if not _is_number(value))
+        raise InvalidError(
+            f"Line {line} holds {shown(wrong)} in a list of the column {shown(column)}, where a number belongs."
+        ) from None
+
+
+def require_width(values: Sequence[float], d: int, line: int, column: str) -> None:
+    """Refuse a list of another length than the first."""
+    if len(values) != d:
+        raise InvalidError(
+            f"Line {line} holds a list of {len(values):,} numbers in the column {shown(column)}, where the lines "
+            f"before hold {d:,}: give every line as many."
+        )
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

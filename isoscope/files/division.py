@@ -1,0 +1,259 @@
+"""One file of rows divided into the splits of a data set: by a column that names the split, or by a drawn fraction."""
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from hashlib import blake2b
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.column_stats import ColumnStats, text_digest
+from isoscope.files.columns import label_text
+from isoscope.files.quoting import Quoting
+from isoscope.files.table import Scalar, Table
+from isoscope.files.tables import find_readings, open_table
+from isoscope.files.wording import blaming, listed, shown
+
+SPLITS = ("train", "validation", "test")
+SUFFIX = ".jsonl.gz"
+FEWEST_DRAWN = 0.5
+"""Of the rows asked for: with fewer, groups of equal texts are too large to draw from."""
+
+Values = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=20)]
+
+
+class ColumnDivision(BaseModel):
+    """A column names the split of each row."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["column"] = "column"
+    column: Annotated[str, Field(min_length=1, max_length=200)]
+    train: Values = ["train"]
+    validation: Values = ["validation"]
+    test: Values | None = None
+    """None: ``test`` where there are such rows, else no test split."""
+
+    @model_validator(mode="after")
+    def _require_one_split_a_value(self) -> Self:
+        names = [label_text(value) for split in SPLITS for value in self.values_of(split)]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"expected every value in one split, got {shown(twice)} in two")
+        if not (self.train and self.validation):
+            raise ValueError("expected at least one value for train and one for validation")
+        return self
+
+    def values_of(self, split: str) -> list[str]:
+        """Return the values that put a row into a split."""
+        values: list[str] | None = getattr(self, split)
+        return ["test"] if values is None else values
+
+
+class FractionDivision(BaseModel):
+    """A fraction of the train rows is drawn for testing; rows that share a text stay together."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["fraction"] = "fraction"
+    fraction: float = Field(gt=0, le=0.5)
+    seed: int = Field(0, ge=0, le=2**31 - 1)
+
+
+Division = ColumnDivision | FractionDivision
+
+
+class Divided(NamedTuple):
+    """What became of a file."""
+
+    counts: dict[str, int]
+    """Rows of each split that it was divided into."""
+    quoting: dict[str, Quoting]
+    """How the quotes of it, as ``train``, and of the validation file were read, where they are .tsv and hold any."""
+
+
+def divide_file(
+    division: Division,
+    path: Path,
+    filename: str,
+    validation: tuple[Path, str] | None,
+    folder: Path,
+    quoting: Quoting | None = None,
+) -> Divided:
+    """Write the rows of each split as ``<split>.jsonl.gz`` into ``folder``.
+
+    Of a fraction these are train and test; texts of the validation file are never drawn. Quotes of .tsv files are read
+    as chosen, else as they are meant. Run it in the sandbox.
+
+    Raises:
+        InvalidError: with the field of the form that is at fault.
+
+    """
+    files = {"train": (path, filename)} | ({"validation": validation} if validation else {})
+    readings = find_readings(files, quoting)
+    with blaming(filename):
+        table = open_table(path, filename, quoting=readings.get("train"))
+        if isinstance(division, ColumnDivision):
+            return Divided(_divide_by_column(division, table, folder), readings)
+        beside = open_table(*validation, quoting=readings.get("validation")) if validation else None
+        return Divided(_draw_fraction(division, table, beside, folder), readings)
+
+
+def _divide_by_column(division: ColumnDivision, table: Table, folder: Path) -> dict[str, int]:
+    if division.column not in table.columns:
+        raise InvalidError(
+            f"No column named {shown(division.column)}. Columns are: {listed(table.columns)}.", "split_column"
+        )
+    place = table.columns.index(division.column)
+    split_of = {label_text(value): split for split in SPLITS for value in division.values_of(split)}
+    splits = [split for split in SPLITS if division.values_of(split)]
+    found: dict[str, None] = {}
+    with Writers(folder, splits) as writers:
+        for number, row in enumerate(table.rows(), start=1):
+            value = row[place]
+            name = "" if value is None else label_text(value)
+            if name not in split_of:
+                raise InvalidError(_unmapped(division, number, name, value), "split_column")
+            found[name] = None
+            writers.write(split_of[name], _record(table.columns, row, leave_out=place))
+        counts = writers.counts
+    if division.test is None and not counts["test"]:
+        del counts["test"]
+    if empty := next((split for split, n in counts.items() if not n), None):
+        wanted = listed(division.values_of(empty))
+        raise InvalidError(
+            f"No row is in the {empty} split: column {shown(division.column)} never holds {wanted}. "
+            f"It holds: {listed(found)}.",
+            f"split_{empty}",
+        )
+    return counts
+
+
+def _unmapped(division: ColumnDivision, number: int, name: str, value: Scalar | None) -> str:
+    held = "has no value" if value is None else f"holds {shown(name)}"
+    known = "; ".join(f"{split}: {listed(division.values_of(split))}" for split in SPLITS if division.values_of(split))
+    return (
+        f"Row {number:,} {held} in column {shown(division.column)}, which no split takes. Values are mapped as "
+        f"{known}. Add the value to a split, or remove the row."
+    )
+
+
+def _draw_fraction(division: FractionDivision, table: Table, validation: Table | None, folder: Path) -> dict[str, int]:
+    n, texts = _text_columns(table)
+    groups = Groups()
+    for row in table.rows():
+        groups.add(_digests(table.columns, row, texts))
+    barred = {
+        digest
+        for row in (validation.rows() if validation else ())
+        for digest in _digests(validation.columns if validation else (), row, texts)
+    }
+    target = max(1, round(division.fraction * n))
+    drawn, n_drawn = set[bytes](), 0
+    for root, size in sorted(groups.sizes(barred).items(), key=lambda group: _turn(division.seed, group[0])):
+        if n_drawn + size <= target:
+            drawn.add(root)
+            n_drawn += size
+    if not FEWEST_DRAWN * target <= n_drawn < n:
+        largest = max(groups.sizes().values())
+        raise InvalidError(
+            f"No {target:,} rows can be drawn for testing so that no text is on both sides: the largest group of rows "
+            f"that share texts has {largest:,} of {n:,} rows. Upload a test file instead, or choose another fraction.",
+            "test_fraction",
+        )
+    with Writers(folder, ("train", "test")) as writers:
+        for row in table.rows():
+            root = groups.root(_digests(table.columns, row, texts))
+            writers.write("test" if root in drawn else "train", _record(table.columns, row))
+        return writers.counts
+
+
+def _text_columns(table: Table) -> tuple[int, list[str]]:
+    """The number of rows, and the columns whose texts keep rows together: without any, all columns at once."""
+    profiles = [ColumnStats() for _ in table.columns]
+    for row in table.rows():
+        for profile, value in zip(profiles, row, strict=True):
+            profile.add(value)
+    return profiles[0].n, [name for name, profile in zip(table.columns, profiles, strict=True) if profile.holds_texts]
+
+
+def _digests(columns: Sequence[str], row: Sequence[Scalar | None], texts: Sequence[str]) -> list[bytes]:
+    """What a row shares with others: its texts, or all of it where there is no column of texts."""
+    cells = dict(zip(columns, row, strict=True))
+    found = [text_digest(value) for name in texts if (value := cells.get(name)) is not None]
+    return found or [text_digest(json.dumps([cells[name] for name in sorted(cells)]))]
+
+
+def _turn(seed: int, root: bytes) -> bytes:
+    """The place of a group among all, by the seed and its texts alone: neither rows' order nor platform matters."""
+    return blake2b(root, digest_size=16, key=str(seed).encode()).digest()
+
+
+def _record(columns: Sequence[str], row: Sequence[Scalar | None], leave_out: int | None = None) -> dict[str, Any]:
+    return {name: row[i] for i, name in enumerate(columns) if i != leave_out}
+
+
+class Writers:
+    """Writes rows to a file for each split; the same rows give the same bytes."""
+
+    def __init__(self, folder: Path, splits: Sequence[str]) -> None:
+        self._opened = ExitStack()
+        self._files = {split: self._open(folder / f"{split}{SUFFIX}") for split in splits}
+        self.counts = dict.fromkeys(splits, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def write(self, split: str, record: Mapping[str, Any]) -> None:
+        """Add a row to a split."""
+        self._files[split].write(f"{json.dumps(record, ensure_ascii=False)}\n")
+        self.counts[split] += 1
+
+    def _open(self, path: Path) -> TextIO:
+        raw = self._opened.enter_context(path.open("wb"))
+        packed = self._opened.enter_context(gzip.GzipFile("", "wb", 6, raw, mtime=0))
+        return self._opened.enter_context(TextIOWrapper(packed, encoding="utf-8", newline="\n"))
+
+
+class Groups:
+    """Joins rows that share a text, directly or through others; the smallest digest in a group names it."""
+
+    def __init__(self) -> None:
+        self._parent: dict[bytes, bytes] = {}
+        self._rows: Counter[bytes] = Counter()
+
+    def add(self, digests: Sequence[bytes]) -> None:
+        """Add a row with the digests of its texts, at least one."""
+        roots = {self._find(digest) for digest in digests}
+        smallest = min(roots)
+        for root in roots - {smallest}:
+            self._parent[root] = smallest
+        self._rows[digests[0]] += 1
+
+    def root(self, digests: Sequence[bytes]) -> bytes:
+        """Return the name of the group of a row that was added."""
+        return self._find(digests[0])
+
+    def sizes(self, barred: Collection[bytes] = ()) -> dict[bytes, int]:
+        """Return how many rows each group has, without groups that have one of the ``barred`` digests."""
+        sizes: Counter[bytes] = Counter()
+        for digest, rows in self._rows.items():
+            sizes[self._find(digest)] += rows
+        without = {self._find(digest) for digest in barred if digest in self._parent}
+        return {root: size for root, size in sizes.items() if root not in without}
+
+    def _find(self, digest: bytes) -> bytes:
+        root = self._parent.setdefault(digest, digest)
+        while self._parent[root] != root:
+            root = self._parent[root]
+        while self._parent[digest] != root:
+            self._parent[digest], digest = root, self._parent[digest]
+        return root

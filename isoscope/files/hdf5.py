@@ -1,0 +1,150 @@
+"""Arrays in HDF5: a tree of groups and datasets, of which only what lies in the file itself is ever read.
+
+An HDF5 file may name other files to read from and filters to load as programs. Neither is done here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
+from isoscope.files.compressed import require_honest
+from isoscope.files.contents import Block, transposed
+from isoscope.files.quoting import Quoting
+from isoscope.files.wording import shown
+
+MAX_OBJECTS = 1000
+MAX_DEPTH = 32
+MAX_CHUNK_BYTES = 256 * 2**20
+CACHE_BYTES = 64 * 2**20
+TEXT_ROWS = 256
+"""Texts of any length are read a few at a time: thousands may be one text of a gigabyte, held once."""
+FILTERS = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32, h5py.h5z.FILTER_LZF}
+
+# What h5py says to files that are damaged.
+HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, SystemError, AttributeError)
+
+for _ in range(h5py.h5pl.size()):
+    h5py.h5pl.remove(0)  # no folder from which a filter could be loaded
+
+
+@dataclass(frozen=True)
+class Hdf5Array(Array):
+    """A dataset; ``name`` is its path in the tree."""
+
+    path: Path
+    is_text: bool
+
+    @property
+    def is_annotation(self) -> bool:
+        """Whether this could name or label rows."""
+        return len(self.shape) == 1 and self.shape[0] > 0 and (self.is_text or self.dtype.kind in "biu")
+
+    def blocks(self, rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return a matrix, or its transpose, from top to bottom in blocks [at most ``rows``, columns]."""
+        if transpose:
+            n, d = self.shape
+            return transposed(partial(self._rows, rows), n, d, rows)
+        return self._rows(rows)
+
+    def values(self) -> Iterator[str]:
+        """Yield the values of an array of one dimension as text."""
+        for block in self._rows(TEXT_ROWS if self.dtype.kind == "O" else ANNOTATION_ROWS):
+            yield from map(value_text, block.tolist())
+
+    def _rows(self, step: int, chosen: slice | None = None) -> Iterator[Block]:
+        with _open(self.path) as file:
+            dataset = file[self.name]
+            for start in range(0, self.shape[0], step):
+                rows = slice(start, min(start + step, self.shape[0]))
+                yield dataset[rows] if chosen is None else dataset[rows, chosen]
+
+
+def open_vectors(path: Path, _: Quoting | None = None) -> ArrayFile:
+    """Open the vectors of a file."""
+    return ArrayFile(read_hdf5(path))
+
+
+def read_hdf5(path: Path) -> list[Hdf5Array]:
+    """Return the datasets of a file, each checked to lie in it."""
+    with _open(path) as file:
+        return [_array(path, name, dataset) for name, dataset in _datasets(file)]
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[h5py.File]:
+    """Open a file, and turn what h5py says of a broken one, now or while it is read, into a sentence."""
+    try:
+        with h5py.File(path, "r", locking=False, rdcc_nbytes=CACHE_BYTES) as file:
+            yield file
+    except HDF5_ERRORS as error:
+        reason = str(error).partition("\n")[0][:160]
+        raise InvalidError(
+            f"The HDF5 file cannot be read ({reason}): it was cut off, altered, or is something else. Write it again."
+        ) from None
+
+
+def _datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
+    """Yield what the tree holds by hard links, each object once, at whatever number of paths it hangs."""
+    seen = {_address(file)}
+    open_: list[tuple[str, h5py.Group, int]] = [("", file, 0)]
+    while open_:
+        prefix, group, depth = open_.pop()
+        for name in group:
+            link = group.get(name, getlink=True)
+            if isinstance(link, h5py.ExternalLink):
+                raise _elsewhere(f"{shown(prefix + name)} is a link to another file")
+            if not isinstance(link, h5py.HardLink):
+                continue
+            found = group[name]
+            if (address := _address(found)) in seen:
+                continue
+            seen.add(address)
+            if len(seen) > MAX_OBJECTS or depth > MAX_DEPTH:
+                raise TooLargeError(
+                    f"The file has more than {MAX_OBJECTS:,} arrays and groups, or more than {MAX_DEPTH} groups in one "
+                    "another: write the arrays you want measured into a file of their own."
+                )
+            if isinstance(found, h5py.Group):
+                open_.append((f"{prefix}{name}/", found, depth + 1))
+            elif isinstance(found, h5py.Dataset) and found.shape is not None:
+                yield prefix + name, found
+
+
+def _array(path: Path, name: str, dataset: h5py.Dataset) -> Hdf5Array:
+    properties = dataset.id.get_create_plist()
+    if properties.get_layout() == h5py.h5d.VIRTUAL or properties.get_external_count():
+        raise _elsewhere(f"the values of {shown(name)} lie in other files")
+    filters = {properties.get_filter(i)[0] for i in range(properties.get_nfilters())}
+    if not filters <= FILTERS:
+        raise InvalidError(
+            f"{shown(name)} is compressed by a filter that is a plugin of HDF5 (number {min(filters - FILTERS)}), "
+            'which is never loaded here: write it with compression="gzip", "lzf", or none.'
+        )
+    dtype: np.dtype[Any] = dataset.dtype
+    is_text = h5py.check_string_dtype(dtype) is not None
+    array = Hdf5Array(name, dataset.shape, dtype, "text" if is_text else dtype.name, path, is_text)
+    if dataset.chunks is not None and np.prod(dataset.chunks, dtype=object) * dtype.itemsize > MAX_CHUNK_BYTES:
+        raise TooLargeError(
+            f"{shown(name)} is stored in pieces of more than {MAX_CHUNK_BYTES:,} bytes, each of which has to fit into "
+            "memory: write it with smaller chunks."
+        )
+    held = min(dataset.id.get_storage_size(), path.stat().st_size)
+    require_honest(shown(name), array.size_bytes, held)
+    return array
+
+
+def _address(found: Any) -> tuple[int, int]:
+    info = h5py.h5o.get_info(found.id)
+    return info.fileno, info.addr
+
+
+def _elsewhere(what: str) -> InvalidError:
+    return InvalidError(f"In the HDF5 file {what}, which is never opened here: copy the values into one file.")

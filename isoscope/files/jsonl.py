@@ -1,0 +1,191 @@
+"""JSON lines: an object a line, whose values are text, numbers, lists of numbers, or the answers to a question."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import plural
+from isoscope.files.contents import MAX_DISTINCT, Block, Part, annotation_of, cell_text
+from isoscope.files.quoting import Quoting
+from isoscope.files.span import Span, is_nested_span
+from isoscope.files.table import MAX_COLUMNS, Cells, Kind, Table, TableVectors, blocks, require_columns, scalars
+from isoscope.files.text import MAX_COLUMNS as MAX_VECTOR_COLUMNS
+from isoscope.files.text import lines
+from isoscope.files.wording import shown
+
+NUMBERS = frozenset({int, float, type(None)})
+"""What a list of numbers may hold: null, which NaN is read as, is a number that is missing."""
+SCALARS = frozenset({str, bool, int, float})
+
+
+@dataclass
+class Key:
+    """What the objects hold under a key."""
+
+    name: str
+    width: int | None = None
+    """Numbers in each list; None where the first value is no list of numbers."""
+    n: int = 0
+    """Values that are not null."""
+    types: set[type] = field(default_factory=set)
+    """Of the values that are not null; ``Span`` is that of answers."""
+    distinct: dict[str, None] = field(default_factory=dict)
+    trouble: str = ""
+    """Why the lists make no matrix."""
+
+    def add(self, value: Any, line: int) -> None:
+        """Take the value of a line."""
+        if value is None:
+            return
+        self.n += 1
+        is_list = isinstance(value, list) and bool(value) and NUMBERS.issuperset(map(type, value))
+        if self.n == 1 and is_list:
+            self.width = len(value)
+        if self.width is not None and not (is_list and len(value) == self.width):
+            self.trouble = self.trouble or (
+                f"Line {line} holds {self._found(value)} under {self.name[:80]!r}, where the lines before hold a list "
+                f"of {plural(self.width, 'number')}: give every line as many."
+            )
+        self.types.add(Span if is_nested_span(value) else type(value))
+        if isinstance(value, (str, int)) and len(self.distinct) <= MAX_DISTINCT:
+            self.distinct[cell_text(value)] = None
+
+    def _found(self, value: Any) -> str:
+        """Say what is there instead of a list of as many numbers."""
+        if not isinstance(value, list):
+            return cell_text(value)[:40]
+        return plural(len(value), "value") + (" that are not all numbers" if len(value) == self.width else "")
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the values are, None if some of them are no scalars."""
+        if not self.types or not self.types <= SCALARS:
+            return None
+        if not self.types <= {int, float}:
+            return Kind.TEXT
+        return Kind.REAL if float in self.types else Kind.WHOLE
+
+
+def open_table(path: Path, _: Quoting | None = None) -> Table:
+    """Open a file; its columns are all keys whose values are nowhere a list or an object, or all of them answers."""
+    keys = _read_keys(path, MAX_COLUMNS)[1]
+    names = [key.name for key in keys if key.types <= SCALARS or key.types == {Span}]
+    if not names:
+        raise InvalidError(
+            "No key of the objects holds text or numbers in every line, so there is no column to choose: "
+            'write lines like {"sentence": "...", "label": 1}.'
+        )
+    return Table(names, lambda: scalars(_cells(path, names), names, "Line {}"))
+
+
+class JsonlVectors(TableVectors):
+    """Vectors in a file of objects. Each line is parsed once here and once by each matrix."""
+
+    def __init__(self, path: Path, _: Quoting | None = None) -> None:
+        self._path = path
+        self.n, keys = _read_keys(path, MAX_VECTOR_COLUMNS)
+        annotations = self.offer(
+            _parts(keys, self.n),
+            {key.name: key.kind for key in keys if key.kind is not None},
+            (),
+            "No key of the objects holds a list of numbers or a number, so there are no vectors: "
+            'write lines like {"word": "king", "vector": [0.5, -1.25]}.',
+        )
+        distinct = {key.name: key.distinct for key in keys}
+        self.annotations = [annotation_of(name, self.n, distinct[name]) for name in annotations]
+
+    def cells(self, columns: list[str]) -> Cells:
+        """Yield the values under some keys."""
+        return _cells(self._path, columns)
+
+    def lists(self, column: str, step: int) -> Iterator[Block]:
+        """Yield the lists under a key."""
+        return blocks((_numbers(values, line, column) for line, (values,) in self.cells([column])), step)
+
+    def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
+        """Yield the numbers under some keys."""
+        return blocks((_numbers(values, line, columns[0]) for line, values in self.cells(columns)), step)
+
+
+def _cells(path: Path, keys: list[str]) -> Cells:
+    return ((line, [row.get(key) for key in keys]) for line, row in objects(path))
+
+
+def _read_keys(path: Path, max_keys: int) -> tuple[int, list[Key]]:
+    """Return the number of objects and what they hold under every key."""
+    keys: dict[str, Key] = {}
+    n = 0
+    for line, row in objects(path):
+        n += 1
+        if not row.keys() <= keys.keys():
+            keys |= {name: Key(name) for name in row if name not in keys}
+            require_columns(list(keys), max_keys)
+        for name, value in row.items():
+            keys[name].add(value, line)
+    return n, list(keys.values())
+
+
+def _parts(keys: list[Key], n: int) -> list[Part]:
+    """Return the keys whose lists make a matrix; raise the reason if lists are there and none does."""
+    lists = [key for key in keys if key.width is not None]
+    for key in lists:
+        if key.n < n:
+            key.trouble = key.trouble or (
+                f"{n - key.n:,} of {n:,} lines hold nothing under {key.name[:80]!r}: give every line a list of numbers."
+            )
+    parts = [Part(name=key.name, n=n, d=cast("int", key.width), dtype="float64") for key in lists if not key.trouble]
+    if lists and not parts:
+        raise InvalidError(lists[0].trouble)
+    return parts
+
+
+def _numbers(values: Sequence[float | None], line: int, key: str) -> Block:
+    """Return a row [d], with NaN for what is missing."""
+    try:
+        return np.array(values, np.float64)
+    except OverflowError:
+        raise InvalidError(
+            f"Line {line} holds a number under {key[:80]!r} that is too large for 64 bits: write smaller numbers."
+        ) from None
+
+
+def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number of each line that is not blank, and its object."""
+    for number, line in enumerate(lines(path, newline="\n"), start=1):
+        if line.strip():
+            yield number, _parse(line, number)
+
+
+def _parse(line: str, number: int) -> dict[str, Any]:
+    try:
+        # NaN and Infinity are no JSON, but Python writes them: a number that is missing.
+        row = json.loads(line, parse_constant=lambda _: None, object_pairs_hook=_once)
+    except ValueError as error:
+        raise InvalidError(
+            f"Line {number} is not JSON ({str(error)[:120]}): write one whole object a line, "
+            'like {"sentence": "...", "label": 1}.'
+        ) from None
+    except RecursionError:
+        raise InvalidError(
+            f"Line {number} is nested too deeply: write objects whose values are text and numbers."
+        ) from None
+    if not isinstance(row, dict):
+        raise InvalidError(
+            f"Line {number} holds {type(row).__name__} where an object belongs: "
+            'write one object a line, like {"sentence": "...", "label": 1}.'
+        )
+    return row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    parsed = dict(pairs)
+    if len(parsed) < len(pairs):
+        (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {shown(key)} occurs twice")
+    return parsed

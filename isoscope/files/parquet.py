@@ -1,0 +1,252 @@
+"""Parquet: the schema first, then batches of columns of text, numbers, lists of numbers, or answers to a question."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files.compressed import require_honest
+from isoscope.files.contents import MAX_ROWS, AnnotationStats, Block, Part
+from isoscope.files.quoting import Quoting
+from isoscope.files.span import STARTS, TEXTS
+from isoscope.files.table import Cells, Kind, Table, TableVectors, require_columns, scalars
+from isoscope.files.text import MAX_COLUMNS
+from isoscope.files.wording import listed, shown
+
+MAX_TABLE_ROWS = 20_000_000
+MAX_ROW_GROUPS = 10_000
+MAX_METADATA_BYTES = 16 * 2**20
+BATCH_ROWS = 4096
+BUFFER_BYTES = 2**20
+MAX_BATCH_BYTES = 32 * 2**20
+WIDEST_BYTES = 8
+INDEX = "__index_level_"
+"""How pandas begins the name of a column that counts the rows."""
+
+
+def open_table(path: Path, _: Quoting | None = None) -> Table:
+    """Open a file by its schema. Nested columns other than answers, dates and bytes are not offered."""
+    schema, _n = _read_schema(path, MAX_TABLE_ROWS)
+    require_columns(schema.names)
+    columns = [field.name for field in schema if _is_scalar(field.type) or _is_span(field.type)]
+    if not columns:
+        raise InvalidError(
+            "No column of the parquet file holds text or numbers: write the texts and labels as plain columns."
+        )
+    return Table(columns, lambda: scalars(_cells(_batches(path, columns, BATCH_ROWS), columns), columns, "Row {:,}"))
+
+
+class ParquetVectors(TableVectors):
+    """Vectors in columns. Lists that may differ in length are read once here, and all columns once by each matrix."""
+
+    def __init__(self, path: Path, _: Quoting | None = None) -> None:
+        self._path = path
+        schema, self.n = _read_schema(path, MAX_ROWS)
+        require_columns(schema.names, MAX_COLUMNS)
+        if self.n == 0:
+            raise InvalidError("The parquet file has columns but no rows, so there is nothing to measure.")
+        troubles: list[str] = []
+        parts = [part for field in schema if _is_numbers(field.type) and (part := self._part_of(field, troubles))]
+        if troubles and not parts:
+            raise InvalidError(troubles[0])
+        kinds = {field.name: _kind(field.type) for field in schema if _is_scalar(field.type)}
+        annotations = self.offer(
+            parts,
+            kinds,
+            [name for name in kinds if name.startswith(INDEX)],
+            f"No column of the parquet file holds numbers or lists of numbers, found {_described(schema)}: "
+            "write each vector as one list of float32, or each coordinate as a column.",
+        )
+        widest = max((part.d for part in parts), default=len(self.numeric_columns))
+        declared = self.n * widest * np.dtype(np.float32).itemsize
+        require_honest(f"The file of {self.n:,} rows with {widest:,} numbers", declared, path.stat().st_size)
+        stats = AnnotationStats(annotations)
+        for _number, values in self.cells(annotations):
+            stats.add(values)
+        self.annotations = stats.annotations()
+
+    def cells(self, columns: list[str]) -> Cells:
+        """Yield the values of some columns."""
+        return _cells(self._batches(columns, BATCH_ROWS), columns) if columns else iter(())
+
+    def lists(self, column: str, step: int) -> Iterator[Block]:
+        """Yield the lists of a column."""
+        d = self.part(column).d
+        for start, batch in self._batches([column], step):
+            yield _block(batch.column(column), start, column, d)
+
+    def numbers(self, columns: list[str], step: int) -> Iterator[Block]:
+        """Yield the numbers of some columns."""
+        for _, batch in self._batches(columns, step):
+            block = np.empty((len(batch), len(columns)))
+            for i, column in enumerate(columns):
+                block[:, i] = batch.column(column).to_numpy(zero_copy_only=False)
+            yield block
+
+    def _batches(self, columns: list[str], step: int) -> "Batches":
+        """Yield all rows that the file declares in batches."""
+        end = 0
+        for start, batch in _batches(self._path, columns, step):
+            yield start, batch
+            end = start + len(batch)
+        if end != self.n:
+            raise InvalidError(
+                f"The parquet file declares {self.n:,} rows, but holds {end:,}: it was altered. Write it again."
+            )
+
+    def _part_of(self, field: pa.Field, troubles: list[str]) -> Part | None:
+        """Return the part that a column of lists is, or note why it is none."""
+        dtype = np.dtype(field.type.value_type.to_pandas_dtype()).name
+        if pa.types.is_fixed_size_list(field.type):
+            return Part(name=field.name, n=self.n, d=field.type.list_size, dtype=dtype)
+        try:
+            first = next(self._batches([field.name], 1))[1].column(field.name)
+            d = len(first[0]) if first[0].is_valid else 0
+            if d == 0:
+                raise InvalidError(
+                    f"Row 1 of the column {shown(field.name)} holds no numbers: give every row a list of as many."
+                )
+            for start, batch in self._batches([field.name], max(1, MAX_BATCH_BYTES // (WIDEST_BYTES * d))):
+                _require_width(batch.column(field.name), start, field.name, d)
+        except InvalidError as error:
+            troubles.append(error.message)
+            return None
+        return Part(name=field.name, n=self.n, d=d, dtype=dtype)
+
+
+Batches = Iterator[tuple[int, pa.RecordBatch]]
+"""Batches of rows, each with the number of rows before it."""
+
+
+def _read_schema(path: Path, max_rows: int) -> tuple[pa.Schema, int]:
+    """Return the schema and the number of rows; refuse more of them, or of their groups, than are read here."""
+    with _open(path) as file:
+        found = file.metadata
+        if found.num_row_groups > MAX_ROW_GROUPS or found.num_rows > max_rows:
+            raise TooLargeError(
+                f"The file has {found.num_rows:,} rows in {found.num_row_groups:,} groups, expected at most "
+                f"{max_rows:,} in {MAX_ROW_GROUPS:,}: write a part of it."
+            )
+        return file.schema_arrow, found.num_rows
+
+
+def _batches(path: Path, columns: list[str], step: int) -> Batches:
+    start = 0
+    with _open(path) as file:
+        for batch in file.iter_batches(step, columns=columns, use_threads=False):
+            yield start, batch
+            start += len(batch)
+
+
+def _cells(batches: Batches, columns: list[str]) -> Cells:
+    """Yield the rows of some columns as Python's own values."""
+    for start, batch in batches:
+        with _reading():
+            rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+        yield from enumerate(rows, start=start + 1)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[pq.ParquetFile]:
+    with (
+        _reading(),
+        pq.ParquetFile(
+            path,
+            buffer_size=BUFFER_BYTES,
+            thrift_string_size_limit=MAX_METADATA_BYTES,
+            thrift_container_size_limit=MAX_METADATA_BYTES,
+        ) as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Turn what pyarrow says of a broken file, when it is opened or while it is read, into a sentence."""
+    try:
+        yield
+    except MemoryError:  # pyarrow's own is a pa.ArrowException too, but it is the sandbox that knows the limit
+        raise
+    except UnicodeDecodeError:
+        raise InvalidError(
+            "The parquet file holds a text that is not UTF-8, as parquet's texts have to be: write it again."
+        ) from None
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = str(error).partition("\n")[0][:160]
+        raise InvalidError(
+            f"The parquet file cannot be read ({reason}): it was cut off, altered, or is something else. "
+            "Write it again."
+        ) from None
+
+
+def _require_width(lists: pa.Array, start: int, name: str, d: int) -> None:
+    """Refuse lists that are missing or not of d numbers, by the number of the first such row."""
+    widths = lists.value_lengths().fill_null(0).to_numpy()
+    if (wrong := np.flatnonzero(widths != d)).size:
+        row = int(wrong[0])
+        found = f"a list of {widths[row]:,} numbers" if lists[row].is_valid else "no list"
+        raise InvalidError(
+            f"Row {start + row + 1:,} of the column {shown(name)} holds {found}, expected {d:,} numbers as in the "
+            "first row: give every row as many, and leave out rows without a vector."
+        )
+
+
+def _block(lists: pa.Array, start: int, name: str, d: int) -> Block:
+    """Return lists as a block [k, d]."""
+    _require_width(lists, start, name, d)
+    values: Block = lists.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(lists), d)
+
+
+def _is_scalar(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds text, numbers, or true and false."""
+    if pa.types.is_dictionary(type_):
+        return _is_scalar(type_.value_type)
+    return any(
+        test(type_)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_integer,
+            pa.types.is_floating,
+            pa.types.is_boolean,
+        )
+    )
+
+
+def _is_span(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds answers: a list of texts and one of positions, and whatever else."""
+    if not pa.types.is_struct(type_):
+        return False
+    lists = {field.name: field.type.value_type for field in type_ if _is_list(field.type)}
+    texts, starts = lists.get(TEXTS), lists.get(STARTS)
+    if texts is None or starts is None:
+        return False
+    return bool(pa.types.is_integer(starts) and (pa.types.is_string(texts) or pa.types.is_large_string(texts)))
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
+
+
+def _is_numbers(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds lists of numbers."""
+    return (_is_list(type_) or pa.types.is_fixed_size_list(type_)) and _is_number(type_.value_type)
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))
+
+
+def _kind(type_: pa.DataType) -> Kind:
+    if pa.types.is_integer(type_):
+        return Kind.WHOLE
+    return Kind.REAL if pa.types.is_floating(type_) else Kind.TEXT
+
+
+def _described(schema: pa.Schema) -> str:
+    return listed([f"{field.name}: {field.type}" for field in schema]) or "none"

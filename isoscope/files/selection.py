@@ -1,0 +1,164 @@
+"""Which part of a file is the matrix of vectors, which name and label its rows, and the likeliest choice of both."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
+from isoscope.files.quoting import Quoting
+from isoscope.files.wording import listed, shown
+
+VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")
+LABEL_NAMES = ("label", "labels", "class", "target", "category", "y", "label_id", "cluster", "group")
+MAX_DOUBTFUL = 2
+NUMBERED = re.compile(r"(.*?)(\d{1,6})")
+MIN_FAMILY = 3
+
+
+class Selection(BaseModel):
+    """What a user chose of a file.
+
+    ``vectors`` is the name of an array or of a column of lists, or the names of columns of numbers, in order.
+    A column that names or labels the rows is none of their coordinates, even if it is among those named.
+    Rows of one of the ``groups``, such as sentences of one document, depend on each other.
+    ``transpose`` takes the columns of that matrix as the samples: "rows are samples" switched off.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vectors: str | list[str]
+    names: str | None = None
+    labels: str | None = None
+    groups: str | None = None
+    transpose: bool = False
+    quoting: Quoting | None = None
+    """How the quotes of .tsv files are read; null for as they are meant (see ``isoscope.files.quoting``)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_annotations(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not isinstance(given.get("vectors"), list):
+            return given
+        annotations = given.get("names"), given.get("labels"), given.get("groups")
+        return {**given, "vectors": [column for column in given["vectors"] if column not in annotations]}
+
+    def check(self, offer: Offer) -> None:
+        """Raise InvalidError, with the field at fault, unless the file (an ``Inspection``, say) offers this."""
+        n = self._check_array(offer) if offer.parts else self._check_columns(offer)
+        self._check_annotation(offer, "names", self.names, n)
+        self._check_annotation(offer, "labels", self.labels, n)
+        self._check_annotation(offer, "groups", self.groups, n)
+
+    def _check_array(self, offer: Offer) -> int | None:
+        """Return the number of samples of the chosen array."""
+        for part in offer.parts:
+            if part.name == self.vectors:
+                return part.d if self.transpose else part.n
+        raise InvalidError(
+            f"The file has no array {str(self.vectors)[:80]!r} that could hold the vectors: "
+            f"choose one of {listed([part.name for part in offer.parts])}.",
+            field="vectors",
+        )
+
+    def _check_columns(self, offer: Offer) -> int | None:
+        """Return the number of samples of the chosen columns, None where it is not known from the columns alone."""
+        if not self.vectors or isinstance(self.vectors, str):
+            raise InvalidError(
+                f"Expected a list of columns that hold the vectors, got {self.vectors!r:.80}: "
+                f"choose at least one of {listed(offer.numeric_columns)}.",
+                field="vectors",
+            )
+        numeric = set(offer.numeric_columns)
+        for column in self.vectors:
+            if column not in numeric:
+                raise InvalidError(
+                    f"The file has no column {shown(column)} of numbers: choose among {listed(offer.numeric_columns)}.",
+                    field="vectors",
+                )
+        if len(set(self.vectors)) < len(self.vectors):
+            raise InvalidError("A column was chosen twice for the vectors: choose each once.", field="vectors")
+        return len(self.vectors) if self.transpose else None
+
+    def _check_annotation(self, offer: Offer, field: str, chosen: str | None, n: int | None) -> None:
+        if chosen is None:
+            return
+        annotation = next((each for each in offer.annotations if each.name == chosen), None)
+        if annotation is None:
+            there = [each.name for each in offer.annotations]
+            advice = f"choose one of {listed(there)}, or none" if there else "it has nothing to choose here"
+            raise InvalidError(f"The file has nothing called {shown(chosen)} for the {field}: {advice}.", field)
+        if n is not None and annotation.n != n:
+            raise InvalidError(
+                f"{shown(chosen)} has {annotation.n:,} values, but the matrix has {n:,} rows: "
+                "choose one of the same length, or swap rows and columns.",
+                field,
+            )
+        if field == "labels" and annotation.n_distinct > MAX_DISTINCT:
+            raise InvalidError(
+                f"{shown(chosen)} has more than {MAX_DISTINCT:,} different values, which looks like names: "
+                "choose it as the names, and for the labels something with fewer values.",
+                field,
+            )
+
+
+def propose(offer: Offer) -> Selection:
+    """Return the array with a telling name or the largest, or the columns that look like a vector, and its annotations.
+
+    Columns that share a name but for a running number, as e0 to e63, are the vector; without such, all columns of
+    numbers are.
+    """
+    if not offer.parts:
+        vectors = find_family(offer.numeric_columns) or offer.numeric_columns
+        coordinates = set(vectors)
+        return _annotated(vectors, [each for each in offer.annotations if each.name not in coordinates])
+    part = next(
+        (part for name in VECTOR_NAMES for part in offer.parts if part.name.lower() == name),
+        max(offer.parts, key=lambda part: part.n * part.d),
+    )
+    return _annotated(part.name, [each for each in offer.annotations if each.n == part.n])
+
+
+def find_family(columns: Sequence[str]) -> list[str]:
+    """Return the columns of the longest run of names that differ by a running number alone, such as dim_0, dim_1, ...
+
+    Empty where no three columns do.
+    """
+    families: dict[str, dict[int, str]] = {}
+    for column in columns:
+        if match := NUMBERED.fullmatch(column):
+            families.setdefault(match[1], {}).setdefault(int(match[2]), column)
+    runs = [family for family in families.values() if max(family) - min(family) == len(family) - 1]
+    longest = max(runs, key=len, default={})
+    return [column for column in columns if column in set(longest.values())] if len(longest) >= MIN_FAMILY else []
+
+
+def excluded(offer: Offer, selection: Selection) -> list[str]:
+    """Return the columns of numbers that are no part of the vectors, and neither name nor label the rows."""
+    if isinstance(selection.vectors, str):
+        return []
+    used = {*selection.vectors, selection.names, selection.labels}
+    return [column for column in offer.numeric_columns if column not in used]
+
+
+def doubtful(offer: Offer, selection: Selection) -> list[Annotation]:
+    """Return the one or two columns of whole numbers among coordinates that have fractions: they may be labels."""
+    if isinstance(selection.vectors, str):
+        return []
+    chosen = set(selection.vectors)
+    whole = [each for each in offer.annotations if each.name in chosen and each.n_distinct <= MAX_DISTINCT]
+    return whole if len(whole) <= MAX_DOUBTFUL < len(chosen) - len(whole) else []
+
+
+def _annotated(vectors: str | list[str], annotations: list[Annotation]) -> Selection:
+    label = _first(annotations, lambda each: each.name.lower() in LABEL_NAMES and each.n_distinct <= MAX_DISTINCT)
+    label = label or _first(annotations, lambda each: 2 <= each.n_distinct <= min(MAX_DISTINCT, each.n // 2))
+    rest = [each for each in annotations if each.name != label]
+    name = _first(rest, lambda each: each.n_distinct > MAX_DISTINCT or each.n_distinct == each.n)
+    return Selection(vectors=vectors, names=name, labels=label)
+
+
+def _first(annotations: list[Annotation], fits: Callable[[Annotation], bool]) -> str | None:
+    return next((each.name for each in annotations if fits(each)), None)

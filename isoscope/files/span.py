@@ -1,0 +1,71 @@
+"""Answers as SQuAD writes them: texts that stand in a context, and where each begins.
+
+In a file they are an object of two lists, ``text`` and ``answer_start``; from there on JSON text of these two alone.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.wording import shown, storable
+
+TEXTS, STARTS = "text", "answer_start"
+MAX_ANSWERS = 1000
+MAX_START = 2**31 - 1
+EXAMPLE = '{"text": ["in 1976"], "answer_start": [42]}'
+
+
+class Span(NamedTuple):
+    """The right answers to a question, at least one."""
+
+    texts: list[str]
+    starts: list[int]
+    """The position in the context of the first character of each text, from 0."""
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Take the two lists of an object. Raises ValueError with what is wrong with them."""
+        texts, starts = value[TEXTS], value[STARTS]
+        if texts is None and starts is None:
+            return cls([], [])
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise ValueError("expected a list of texts and a list of as many positions")
+        if len(texts) > MAX_ANSWERS:
+            raise ValueError(f"expected at most {MAX_ANSWERS:,} answers, got {len(texts):,}")
+        if wrong := [text for text in texts if not isinstance(text, str) or not text.strip()]:
+            raise ValueError(f"expected texts that are not empty, got {wrong[0]!r:.40}")
+        if wrong := [start for start in starts if type(start) is not int or not 0 <= start <= MAX_START]:
+            raise ValueError(f"expected positions counted from 0, got {wrong[0]!r:.40}")
+        return cls([storable(text) for text in texts], starts)
+
+
+def is_nested_span(value: object) -> bool:
+    """Whether a value says that it holds answers, rightly or not."""
+    return isinstance(value, Mapping) and TEXTS in value and STARTS in value
+
+
+def span_text(value: Mapping[str, Any], column: str, place: str) -> str | None:
+    """Return answers as JSON text, None where there is none; ``place`` is the line or row.
+
+    Raises:
+        InvalidError: they are not answers.
+
+    """
+    try:
+        span = Span.of(value)
+    except ValueError as error:
+        raise InvalidError(f"{place} holds no answers under {shown(column)}: {error}, as in {EXAMPLE}.") from None
+    return json.dumps({TEXTS: span.texts, STARTS: span.starts}, ensure_ascii=False) if span.texts else None
+
+
+def read_span(text: str) -> Span | None:
+    """Return the answers that a JSON text holds, None if it holds something else or no answer."""
+    if not text.startswith("{"):
+        return None
+    try:
+        value = json.loads(text)
+        span = Span.of(value) if is_nested_span(value) else None
+    except (ValueError, RecursionError):
+        return None
+    return span if span and span.texts else None

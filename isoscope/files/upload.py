@@ -1,0 +1,226 @@
+"""The files of one embedding: its vectors in one file or in shards, names and labels in a file of their own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.contents import (
+    MAX_DISTINCT,
+    Annotation,
+    AnnotationStats,
+    Block,
+    Contents,
+    Part,
+    annotation_of,
+    cell_text,
+    transposed,
+)
+from isoscope.files.detect import detect
+from isoscope.files.quoting import Quoting
+from isoscope.files.table import MAX_ANNOTATIONS, Table
+from isoscope.files.text import tsv_quoting
+from isoscope.files.upload_formats import Format, Role
+from isoscope.files.wording import blaming, listed, shown
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """Bytes on disk, and what the user calls them."""
+
+    path: Path
+    filename: str
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What was uploaded together."""
+
+    vectors: tuple[NamedFile, ...]
+    """In the order of their rows; at least one."""
+    annotations: NamedFile | None = None
+
+
+def open_upload(upload: Upload, quoting: Quoting | None = None) -> tuple[Format, Contents]:
+    """Open all files and check their structure; the quotes of .tsv files are read as chosen, else as they are meant.
+
+    Raises:
+        IsoscopeError: a file cannot be read, or does not fit to the first.
+
+    """
+    file_format = common_format(upload.vectors)
+    opened: list[tuple[str, Contents]] = []
+    for file in upload.vectors:
+        with _blaming(file, upload.vectors):
+            opened.append((file.filename, file_format.open_vectors(file.path, quoting)))
+    contents = opened[0][1] if len(opened) == 1 else Shards(opened)
+    if (second := upload.annotations) is not None:
+        contents = Annotated(contents, second.path, second.filename, quoting)
+    return file_format, contents
+
+
+def find_upload_quoting(upload: Upload) -> Quoting | None:
+    """Return how the first .tsv file with quotes means them; None where no file has such."""
+    files = [(file.path, detect(file.path, file.filename)) for file in upload.vectors]
+    if (second := upload.annotations) is not None:
+        files.append((second.path, detect(second.path, second.filename, Role.ANNOTATIONS)))
+    found = (tsv_quoting(path) for path, file_format in files if file_format.name == "tsv")
+    return next(filter(None, found), None)
+
+
+def common_format(files: Sequence[NamedFile]) -> Format:
+    """Return the format of all files, by their first bytes and names only."""
+    formats = []
+    for file in files:
+        with _blaming(file, files):
+            formats.append(detect(file.path, file.filename))
+    for file, found in zip(files, formats, strict=True):
+        if found is not formats[0]:
+            raise InvalidError(
+                f"{file.filename} is a {found.name} file, but {files[0].filename} is {formats[0].name}: the files of "
+                "one embedding need the same format. Upload them apart.",
+                "file",
+            )
+    return formats[0]
+
+
+def check_annotations(file: NamedFile) -> None:
+    """Refuse what cannot be a file of names and labels, by its first bytes and name only."""
+    with blaming(file.filename, "annotations"):
+        detect(file.path, file.filename, Role.ANNOTATIONS)
+
+
+def _blaming(file: NamedFile, files: Sequence[NamedFile]) -> AbstractContextManager[None]:
+    """Say in an error which file it is about, if there are several."""
+    return blaming(file.filename) if len(files) > 1 else nullcontext()
+
+
+class Shards(Contents):
+    """Several files of the same arrays or columns as one, the rows of each below those of the one before."""
+
+    def __init__(self, files: list[tuple[str, Contents]]) -> None:
+        """Take the name and the contents of each file, in the order of their rows."""
+        (first_name, first), *others = files
+        for name, other in others:
+            if _layout(other) != _layout(first):
+                raise InvalidError(
+                    f"{name} holds {', '.join(_offered(other))}, but {first_name} holds {', '.join(_offered(first))}: "
+                    "the files of one embedding need the same arrays or columns. Upload the others apart.",
+                    "file",
+                )
+        self._files = files
+        self.n = sum(contents.n for _, contents in files)
+        self.parts = [
+            Part(name=same[0].name, n=sum(part.n for part in same), d=same[0].d, dtype=same[0].dtype)
+            for same in zip(*(contents.parts for _, contents in files), strict=True)
+        ]
+        self.numeric_columns = first.numeric_columns
+        described = [{each.name: each for each in contents.annotations} for _, contents in files]
+        common = [name for name in described[0] if all(name in there for there in described)]
+        self.annotations = [self._annotation(name, [there[name] for there in described]) for name in common]
+
+    def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return the rows of one file after the other, or the transpose of them all."""
+        if not transpose:
+            return self._chained(lambda contents: contents.blocks(vectors, rows, transpose=False))
+        return transposed(partial(self._columns, vectors, rows), *self.shape(vectors), rows)
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the values in one file after the other."""
+        return self._chained(lambda contents: contents.values(annotation))
+
+    def _chained(self, read: Callable[[Contents], Iterator[T]]) -> Iterator[T]:
+        for name, contents in self._files:
+            with blaming(name):
+                yield from read(contents)
+
+    def _columns(self, vectors: str | list[str], rows: int, chosen: slice) -> Iterator[Block]:
+        return (block[:, chosen] for block in self.blocks(vectors, rows, transpose=False))
+
+    def _annotation(self, name: str, found: list[Annotation]) -> Annotation:
+        n = sum(each.n for each in found)
+        if (most := max(found, key=lambda each: each.n_distinct)).n_distinct > MAX_DISTINCT:
+            return most.model_copy(update={"n": n})
+        return annotation_of(name, n, self.values(name))
+
+
+def _layout(contents: Contents) -> list[tuple[str, int, str]] | list[str]:
+    """Return what has to be the same in all files."""
+    return [(part.name, part.d, part.dtype) for part in contents.parts] or contents.numeric_columns
+
+
+def _offered(contents: Contents) -> list[str]:
+    """Return the same in words, cut short."""
+    if contents.parts:
+        return [f"{part.name!r} of {part.d:,} dimensions ({part.dtype})" for part in contents.parts]
+    columns = contents.numeric_columns
+    return [f"{len(columns):,} columns of numbers, {listed(columns)}"]
+
+
+class Annotated(Contents):
+    """Vectors of some contents, with the columns of a second file offered before their own names and labels."""
+
+    def __init__(self, contents: Contents, path: Path, filename: str, quoting: Quoting | None = None) -> None:
+        self._contents = contents
+        self.n, self.parts, self.numeric_columns = contents.n, contents.parts, contents.numeric_columns
+        self._filename = filename
+        with blaming(filename, "annotations"):
+            offered, self._read = _read_annotations(path, filename, quoting)
+            _require_rows(offered, contents)
+        taken = {*contents.numeric_columns, *(own.name for own in contents.annotations)}
+        self._original = {f"{name} ({filename})" if name in taken else name: name for name in self._read}
+        renamed = [each.model_copy(update={"name": new}) for each, new in zip(offered, self._original, strict=True)]
+        self.annotations = renamed + contents.annotations
+
+    def blocks(self, vectors: str | list[str], rows: int, *, transpose: bool) -> Iterator[Block]:
+        """Return the vectors."""
+        return self._contents.blocks(vectors, rows, transpose=transpose)
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the values of a column of the second file, or of the vectors' own."""
+        if (name := self._original.get(annotation)) is not None:
+            return self._own(name)
+        return self._contents.values(annotation)
+
+    def _own(self, name: str) -> Iterator[str]:
+        with blaming(self._filename, "annotations"):
+            yield from self._read[name]()
+
+
+Readers = dict[str, Callable[[], Iterator[str]]]
+"""For each column a function that starts reading its values."""
+
+
+def _read_annotations(path: Path, filename: str, quoting: Quoting | None) -> tuple[list[Annotation], Readers]:
+    """Describe the first 64 columns of a file in order."""
+    table = detect(path, filename, Role.ANNOTATIONS).open_table(path, quoting)
+    columns = table.columns[:MAX_ANNOTATIONS]
+    stats = AnnotationStats(columns)
+    for row in table.rows():
+        stats.add(row)
+    return stats.annotations(), {name: partial(_column, table, i) for i, name in enumerate(columns)}
+
+
+def _column(table: Table, i: int) -> Iterator[str]:
+    return (cell_text(row[i]) for row in table.rows())
+
+
+def _require_rows(offered: list[Annotation], contents: Contents) -> None:
+    """Refuse a file that has another number of rows than any matrix that the vectors could make."""
+    found = offered[0].n
+    fitting = {length for part in contents.parts for length in (part.n, part.d)}
+    if contents.numeric_columns:
+        fitting.add(contents.n)
+    if found not in fitting:
+        several = " or ".join(f"{part.n:,} ({shown(part.name)})" for part in contents.parts[:3])
+        only = contents.parts[0].name if contents.parts else contents.numeric_columns
+        rows = several if len(contents.parts) > 1 else f"{contents.shape(only)[0]:,}"
+        raise InvalidError(
+            f"expected a row for each vector, {rows}, got {found:,}. Check that both files are of the same data, and "
+            "that a line with the names of the columns stands above a table."
+        )

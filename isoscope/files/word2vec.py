@@ -1,0 +1,172 @@
+"""What word2vec, fastText and GloVe write: a word and its numbers a line, or the binary file of word2vec.
+
+word2vec and fastText put a line above with the number of words and of dimensions, which the binary file needs.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import plural
+from isoscope.files.contents import Block, Part, RowFile, annotation_of
+from isoscope.files.quoting import Quoting
+from isoscope.files.text import MAX_COLUMNS, lines
+from isoscope.files.wording import storable
+
+HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)
+OTHER_HEADER = re.compile(r"[+-]?\d+[ \t][+-]?\d+", re.ASCII)
+"""Two numbers that cannot be counts of words and dimensions, above a line of more than a word and a number."""
+NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf)", re.IGNORECASE | re.ASCII)
+SAMPLE_LINES = 20
+READ_BYTES = 2**20
+MAX_HEADER_BYTES = 32
+MAX_WORD_BYTES = 10_000
+FLOAT_BYTES = 4
+VECTORS = "vectors"
+WORDS = "words"
+TEXTS = "If these are texts, encode them under Encodings."
+
+
+class Word2VecText(RowFile):
+    """A file of words and numbers. Each line is read once here and once by each matrix."""
+
+    def __init__(self, path: Path, _: Quoting | None = None) -> None:
+        self._path = path
+        sample = list(islice(_lines(path), SAMPLE_LINES)) or [""]
+        header = HEADER.fullmatch(sample[0])
+        self._skipped = header is not None
+        rows = sample[self._skipped :] or [""]
+        if not header and OTHER_HEADER.fullmatch(sample[0]) and len(rows[-1].split()) > 2:
+            raise InvalidError(
+                f"The first line declares {sample[0][:40]!r}, expected a number of words and from 1 to "
+                f"{MAX_COLUMNS:,} dimensions: the file was altered, or is something else. Write it again."
+            )
+        self._separator = "\t" if "\t" in rows[0] else " "
+        numbers = len(rows[0].split(self._separator)) - 1
+        self._d = int(header[2]) if header else numbers
+        if numbers > self._d and all(self._holds(numbers, row) for row in rows):
+            raise InvalidError(
+                f"The first line declares {self._d:,} numbers a word, but {numbers:,} follow each word: "
+                "the file was altered, or is something else. Write it again."
+            )
+        if not 0 < self._d <= MAX_COLUMNS:
+            raise InvalidError(
+                f"Expected a word and from 1 to {MAX_COLUMNS:,} numbers a line, separated by spaces, found "
+                f"{self._d:,} behind {rows[0][:40]!r}: name a table of columns .csv or .tsv. {TEXTS}"
+            )
+        self.n = sum(1 for _ in self._records())
+        if header and (int(header[1]) != self.n or self.n == 0):
+            raise InvalidError(
+                f"The first line declares {int(header[1]):,} words, and {self.n:,} lines follow: "
+                "the file was cut off or altered. Write it again."
+            )
+        self.parts = [Part(name=VECTORS, n=self.n, d=self._d, dtype="float64")]
+        self.numeric_columns = []
+        self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))]
+
+    def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
+        """Yield the numbers."""
+        records = self._records()
+        while block := [_numbers(number, fields[1:]) for number, fields in islice(records, step)]:
+            yield np.array(block)
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the words, which may hold spaces."""
+        return (fields[0] for _, fields in self._records())
+
+    def _holds(self, numbers: int, row: str) -> bool:
+        """Whether so many numbers follow a word without spaces."""
+        fields = row.split(self._separator)[1:]
+        return len(fields) == numbers and all(map(NUMBER.fullmatch, fields))
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number of each line, and its word with the d numbers as text."""
+        for number, line in enumerate(_lines(self._path), start=1):
+            if number == 1 and self._skipped:
+                continue
+            fields = line.rsplit(self._separator, self._d)
+            if len(fields) <= self._d:
+                raise InvalidError(
+                    f"Line {number} has {plural(len(fields) - 1, 'number')} behind its word, expected {self._d:,} as "
+                    f"in the first line: the file was cut off, or is something else. Write it again. {TEXTS}"
+                )
+            yield number, fields
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield the lines without their ends; only the last ones may be blank."""
+    blank = 0
+    for line in lines(path, newline="\n"):
+        if text := line.rstrip(" \t\r\n"):
+            yield from [""] * blank
+            blank = 0
+            yield text
+        else:
+            blank += 1
+
+
+def _numbers(line: int, cells: list[str]) -> list[float]:
+    try:
+        return list(map(float, cells))
+    except ValueError:
+        wrong = next(cell for cell in cells if not NUMBER.fullmatch(cell))
+        raise InvalidError(
+            f"Line {line} holds {wrong[:40]!r} where a number belongs: expected a word and then "
+            f"{plural(len(cells), 'number')} with a decimal point, separated by single spaces. {TEXTS}"
+        ) from None
+
+
+class Word2VecBinary(RowFile):
+    """A file of words and float32 vectors, which the first line counts."""
+
+    def __init__(self, path: Path, _: Quoting | None = None) -> None:
+        self._path = path
+        with path.open("rb") as stream:
+            header = stream.readline(MAX_HEADER_BYTES)
+        self._start = len(header)
+        self.n, self._d = map(int, header.split())
+        if not (0 < self._d <= MAX_COLUMNS and 0 < self.n <= path.stat().st_size // (FLOAT_BYTES * self._d)):
+            raise InvalidError(
+                f"The first line declares {self.n:,} words of {self._d:,} numbers, which {path.stat().st_size:,} bytes "
+                "cannot hold: the file was cut off, or is something else. Write it again."
+            )
+        self.parts = [Part(name=VECTORS, n=self.n, d=self._d, dtype="float32")]
+        self.numeric_columns = []
+        self.annotations = [annotation_of(WORDS, self.n, self.values(WORDS))]
+
+    def rows(self, vectors: str | list[str], step: int) -> Iterator[Block]:
+        """Yield the vectors."""
+        records = self._records()
+        while block := [numbers for _, numbers in islice(records, step)]:
+            yield np.frombuffer(b"".join(block), "<f4").reshape(-1, self._d)
+
+    def values(self, annotation: str) -> Iterator[str]:
+        """Return the words."""
+        return (storable(word.decode("utf-8", "replace")) for word, _ in self._records())
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield each word with the bytes of its vector."""
+        size = FLOAT_BYTES * self._d
+        with self._path.open("rb") as stream:
+            stream.seek(self._start)
+            held, place = b"", 0
+            for i in range(self.n):
+                while (space := held.find(b" ", place, place + MAX_WORD_BYTES)) < 0 or len(held) < space + 1 + size:
+                    more = stream.read(READ_BYTES + size)
+                    if not more or (space < 0 and len(held) - place > MAX_WORD_BYTES):
+                        raise InvalidError(
+                            f"Word {i + 1:,} of {self.n:,} is cut off or longer than {MAX_WORD_BYTES:,} bytes: the "
+                            "file was cut off or altered, or is something else. Write it again."
+                        )
+                    held, place = held[place:] + more, 0
+                yield held[place:space].lstrip(b"\n"), held[space + 1 : space + 1 + size]
+                place = space + 1 + size
+            if held[place:].strip(b"\n") or stream.read(1):
+                raise InvalidError(
+                    f"The first line declares {self.n:,} words, but more follow: the file was altered, or is "
+                    "something else. Write it again."
+                )

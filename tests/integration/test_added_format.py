@@ -1,0 +1,93 @@
+"""A format of uploads that is added by its record alone: detection, sentences, pages and the README know it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
+from isoscope.files.arrays import ArrayFile, StoredArray
+from isoscope.files.detect import detect
+from isoscope.files.inspection import inspect
+from isoscope.files.table import Table
+from isoscope.files.upload import NamedFile, Upload
+from isoscope.files.upload_formats import FORMATS, Format, Role, formats_of, listed, listed_rows, suffixes, titles
+
+README = Path(__file__).parents[2] / "README.md"
+X = np.arange(12, dtype="<f4").reshape(6, 2)
+pytestmark = pytest.mark.one_database("sqlite")
+
+
+def open_toy(path, _):
+    shape = (path.stat().st_size // 8, 2)
+    return ArrayFile([StoredArray("x", shape, X.dtype, "float32", False, 4, lambda: path.open("rb"))])
+
+
+def open_toy_table(path, _):
+    return Table(["text"], lambda: iter([("a",), ("b",)]))
+
+
+def undocumented(text):
+    return [each.suffixes[0] for each in formats_of(Role.VECTORS) if f"`{each.suffixes[0]}`" not in text]
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    record = Format(
+        "toy",
+        ("Toy",),
+        (".toy",),
+        lambda head, _: head.startswith(b"TOY1"),
+        vectors=f"{__name__}:open_toy",
+        table=f"{__name__}:open_toy_table",
+        holds_rows=True,
+    )
+    monkeypatch.setitem(FORMATS, "toy", record)
+    return record
+
+
+@pytest.fixture
+def upload(tmp_path):
+    path = tmp_path / "content"
+    path.write_bytes(b"TOY1" + X.tobytes())
+    return Upload((NamedFile(path, "x.toy"),))
+
+
+def test_it_is_detected_and_read(toy, upload):
+    path = upload.vectors[0].path
+    assert detect(path, "anything.csv") is toy
+    found = inspect(upload)
+    assert (found.format, found.n, found.d, found.preview[1].values) == ("toy", 6, 2, [2, 3])
+    assert [row[0] for row in detect(path, "rows.toy", Role.ROWS).open_table(path).rows()] == ["a", "b"]
+
+
+def test_it_is_in_the_sentences_of_errors(toy, tmp_path):
+    path = tmp_path / "content"
+    path.write_bytes(b"text")
+    with pytest.raises(UnsupportedFormatError, match=r"Expected .*\.toy, got a file whose name ends in '.exotic'"):
+        detect(path, "x.exotic", Role.ROWS)
+    with pytest.raises(InvalidError, match=r"named \.toy, but its first bytes are not those of a toy file"):
+        detect(path, "x.toy")
+
+
+def test_pages_list_it(toy, client):
+    assert "or Toy." in client.get("/").text
+    page = client.get("/embeddings").text
+    assert "GloVe or Toy, up to" in page
+    assert page.count(".toy") == 2  # as a file of vectors and as one of names and labels
+    assert ".toy" in client.get("/datasets").text
+    assert ".toy" in client.get("/encodings").text
+
+
+def test_the_readme_has_every_format_and_would_lack_it(toy):
+    assert undocumented(README.read_text()) == [".toy"]
+
+
+def test_every_record_names_a_reader_for_each_role():
+    for each in FORMATS.values():
+        assert each.roles
+        assert each.vectors or each.table
+    assert listed(Role.ANNOTATIONS) == ".npy, .parquet, .jsonl, .csv, .tsv or .txt"
+    assert titles(Role.VECTORS) == "NumPy, safetensors, HDF5, Parquet, JSON lines, csv, tsv, word2vec or GloVe"
+    assert suffixes(Role.ROWS) == [".parquet", ".jsonl", ".csv", ".tsv"]
+    assert listed_rows() == ".jsonl, .csv or .tsv, gzipped or not, or .parquet"

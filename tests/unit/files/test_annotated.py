@@ -1,0 +1,136 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
+from isoscope.files.inspection import Inspection, inspect
+from isoscope.files.matrix import open_matrix
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload, open_upload
+
+X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+WORDS = ["king", "queen", "pawn", "rook", "a b", "é"]
+LABELS = [1, 1, 0, 0, 1, 0]
+
+
+def table(separator):
+    lines = [f"{word}{separator}{label}" for word, label in zip(WORDS, LABELS, strict=True)]
+    return "\n".join([f"word{separator}label", *lines]).encode()
+
+
+def write(folder, filename):
+    path = folder / filename
+    match path.suffix:
+        case ".csv":
+            path.write_bytes(table(","))
+        case ".tsv":
+            path.write_bytes(table("\t"))
+        case ".jsonl":
+            rows = zip(WORDS, LABELS, strict=True)
+            path.write_text("".join(json.dumps({"word": word, "label": label}) + "\n" for word, label in rows))
+        case ".parquet":
+            pq.write_table(pa.table({"word": WORDS, "label": pa.array([*LABELS[:5], None])}), path)
+    return NamedFile(path, filename)
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, X)
+    return NamedFile(path, "x.npy")
+
+
+@pytest.fixture
+def second(tmp_path):
+    def of(filename, content):
+        path = tmp_path / filename
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            np.save(path, content)
+        return NamedFile(path, filename)
+
+    return of
+
+
+@pytest.mark.parametrize("filename", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
+def test_the_columns_of_a_second_table_name_and_label_the_rows(tmp_path, vectors, filename):
+    upload = Upload((vectors,), write(tmp_path, filename))
+    found = inspect(upload)
+    assert found.selection == Selection(vectors="array", names="word", labels="label")
+    assert [(row.name, row.label) for row in found.preview[:3]] == [("king", "1"), ("queen", "1"), ("pawn", "0")]
+    assert Inspection.model_validate_json(found.model_dump_json()) == found
+    found.check(Selection(vectors="array", names="label", labels="word"))
+    matrix = open_matrix(upload, found.selection)
+    assert matrix.names() == WORDS
+    assert matrix.labels() == [*map(str, LABELS[:5]), "" if filename.endswith("parquet") else "0"]
+
+
+def test_an_array_or_a_list_of_lines_is_one_column(vectors, second):
+    array = inspect(Upload((vectors,), second("labels.npy", np.array(LABELS))))
+    assert [(each.name, each.n_distinct) for each in array.annotations] == [("array", 2)]
+    lines = Upload((vectors,), second("words.txt", "\n".join([*WORDS[:5], ""]).encode() + b"\r\n"))
+    assert open_matrix(lines, Selection(vectors="array", names="line")).names() == [*WORDS[:5], ""]
+
+
+def test_columns_called_as_the_vectors_own_are_told_apart(tmp_path, second):
+    path = tmp_path / "own.csv"
+    path.write_text("word,x,y\n" + "".join(f"own{i},{i}.5,{i}.25\n" for i in range(6)))
+    upload = Upload((NamedFile(path, "own.csv"),), second("more.csv", b"word,x,group\n" + b"a,b,0\nc,d,1\n" * 3))
+    found = inspect(upload)
+    assert [each.name for each in found.annotations] == ["word (more.csv)", "x (more.csv)", "group", "word"]
+    matrix = open_matrix(upload, Selection(vectors=["x", "y"], names="word", labels="x (more.csv)"))
+    assert matrix.names() == [f"own{i}" for i in range(6)]
+    assert matrix.labels() == ["b", "d"] * 3
+
+
+def test_names_may_be_those_of_the_columns_where_these_are_the_samples(vectors, second):
+    upload = Upload((vectors,), second("w.txt", b"a\nb\nc\nd\n"))
+    matrix = open_matrix(upload, Selection(vectors="array", names="line", transpose=True))
+    assert (matrix.n, matrix.names()) == (4, ["a", "b", "c", "d"])
+    with pytest.raises(InvalidError, match="'line' has 4 values, but the matrix has 6 rows"):
+        open_matrix(upload, Selection(vectors="array", names="line"))
+
+
+@pytest.mark.parametrize(
+    ("filename", "content", "error", "sentence"),
+    [
+        (
+            "l.txt",
+            b"a\nb\n",
+            InvalidError,
+            r"l\.txt: expected a row for each vector, 6, got 2\. Check that",
+        ),
+        ("l.csv", b"king\n" * 6, InvalidError, r"got 5\. .* a line with the names of the columns stands above a table"),
+        ("l.csv", b"1\n" * 6, InvalidError, r"l\.csv: Line 1 should name the columns, but holds the number 1"),
+        ("l.csv", b"a,b\nc\n", InvalidError, r"l\.csv: Line 2 has another number of columns"),
+        ("l.npy", X, InvalidError, r"l\.npy: expected an array of one dimension, of text or whole numbers"),
+        ("l.npz", b"PK\x03\x04" + bytes(26), UnsupportedFormatError, r"l\.npz: Expected \.npy, .* got a npz file"),
+        ("l.parquet", b"PAR1PAR1", InvalidError, r"l\.parquet: The parquet file cannot be read"),
+        ("l.jsonl", b'{"a": [1]}\n' * 6, InvalidError, r"l\.jsonl: No key of the objects holds text or numbers"),
+        ("l.txt", b"", InvalidError, r"l\.txt: The file is empty"),
+    ],
+)
+def test_a_second_file_that_does_not_fit_is_refused_by_name(vectors, second, filename, content, error, sentence):
+    with pytest.raises(error, match=sentence) as raised:
+        inspect(Upload((vectors,), second(filename, content)))
+    assert raised.value.field == "annotations"
+
+
+def test_a_second_file_that_is_altered_after_it_was_opened_is_refused_by_name(vectors, second):
+    labels = second("l.csv", b"word\n" + b"king\n" * 6)
+    _, contents = open_upload(Upload((vectors,), labels))
+    labels.path.write_bytes(b"word\nking,queen\n")
+    with pytest.raises(InvalidError, match=r"l\.csv: Line 2 has another number of columns") as raised:
+        list(contents.values("word"))
+    assert raised.value.field == "annotations"
+
+
+def test_a_table_of_coordinates_needs_a_row_for_each_of_its_rows(tmp_path, second):
+    path = tmp_path / "own.csv"
+    path.write_text("x,y\n1.5,2.5\n3.5,4.5\n")
+    with pytest.raises(InvalidError, match=r"expected a row for each vector, 2, got 3\."):
+        inspect(Upload((NamedFile(path, "own.csv"),), second("l.txt", b"a\nb\nc\n")))

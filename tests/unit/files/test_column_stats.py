@@ -1,0 +1,69 @@
+import pytest
+
+from isoscope.files.column_stats import ColumnStats
+from isoscope.files.columns import ColumnKind
+
+
+def profile(*values):
+    found = ColumnStats()
+    for value in values:
+        found.add(value)
+    return found
+
+
+SPAN = '{"text": ["the answer", "answer"], "answer_start": [3, 7]}'
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["0", "1", "1", "0"], ColumnKind.LABEL),
+        ([0, 1, 1, 0], ColumnKind.LABEL),
+        (["yes", "no", "no", "yes"], ColumnKind.LABEL),
+        ([0.5, 0.5, 1.5, 1.5], ColumnKind.NUMBER),
+        ([1, 2, 3, 4], ColumnKind.NUMBER),
+        (["1", "2", "three", "4"], ColumnKind.TEXT),
+        (["every sentence", "is different", "here"], ColumnKind.TEXT),
+        ([f"{i % 300}" for i in range(3000)], ColumnKind.NUMBER),
+        ([*range(3000), "n/a"], ColumnKind.TEXT),
+        ([SPAN, SPAN], ColumnKind.SPAN),
+        ([SPAN, None, SPAN.replace("7", "8")], ColumnKind.SPAN),
+        ([SPAN] * 2000 + ["none", "none"], ColumnKind.LABEL),
+        ([None, None], ColumnKind.LABEL),
+    ],
+)
+def test_a_column_looks_like_what_it_holds(values, kind):
+    assert profile(*values).kind is kind
+
+
+def test_values_are_counted_up_to_more_than_a_thousand():
+    found = profile(*range(5000), None)
+    assert (found.n, found.n_missing, found.n_distinct, found.values) == (5001, 1, 1001, None)
+
+
+def test_values_are_labels_in_order():
+    found = profile("10", 9.0, 9, "b", None)
+    assert found.values == ["9", "10", "b"]
+    assert found.examples == ["10", "9", "b"]
+
+
+def test_what_another_file_lacks_is_told_three_at_a_time():
+    assert profile(*"abcdef").lacks(["a", "c"]) == ["b", "d", "e"]
+
+
+def test_examples_are_cut_short():
+    assert profile("x" * 500).examples == ["x" * 60]
+
+
+@pytest.mark.parametrize("value", ["n/a", "1e999", "-1e999", "inf", "nan", "0x1", "1,5", float("inf"), 10**400, True])
+def test_a_value_that_is_no_finite_number_is_kept_however_late_it_comes(value):
+    assert profile(*range(5000)).not_number is None
+    assert profile(*range(5000), value, "another").not_number == str(value)[:60]
+
+
+def test_numbers_are_known_in_every_format():
+    assert profile("1", " 2.5 ", "-3e2", ".5", 4, 1e300, None).not_number is None
+
+
+def test_the_examples_of_answers_are_the_texts_of_the_first():
+    assert profile(SPAN, SPAN.replace("the", "this"), None).examples == ["the answer", "this answer"]

@@ -1,0 +1,174 @@
+import gzip
+import io
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
+from isoscope.files.detect import CONVERSION, detect
+from isoscope.files.upload_formats import Role
+
+
+@pytest.fixture
+def detected(tmp_path):
+    """Return the name of the format of a file with the given name and bytes."""
+
+    def of(filename, content, **kwargs):
+        path = tmp_path / "content"  # as in the storage: the name on disk says nothing
+        path.write_bytes(content)
+        return detect(path, filename, **kwargs).name
+
+    return of
+
+
+def saved(save, *args, **kwargs):
+    buffer = io.BytesIO()
+    save(buffer, *args, **kwargs)
+    return buffer.getvalue()
+
+
+def zipped(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "/"), content)
+    return buffer.getvalue()
+
+
+def test_binary_formats_are_known_by_their_first_bytes_whatever_their_name(tmp_path, detected):
+    save_file({"x": np.ones((2, 3))}, tmp_path / "x.safetensors")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    for content, expected in [
+        (saved(np.save, np.ones((2, 3))), "npy"),
+        (saved(np.savez, np.ones((2, 3))), "npz"),
+        (saved(np.savez_compressed, np.ones((2, 3))), "npz"),
+        ((tmp_path / "x.safetensors").read_bytes(), "safetensors"),
+        ((tmp_path / "x.parquet").read_bytes(), "parquet"),
+        (b"\x89HDF\r\n\x1a\n123", "hdf5"),
+        (b"3 2\nking " + np.array([0.5, -2.25], "<f4").tobytes(), "word2vec binary"),
+    ]:
+        assert detected("anything.csv", content) == expected
+
+
+@pytest.mark.parametrize(
+    ("filename", "expected"),
+    [
+        ("a.csv", "csv"),
+        ("B.TSV", "tsv"),
+        ("x.y.csv", "csv"),
+        ("x.jsonl", "jsonl"),
+        ("glove.6B.50d.txt", "word2vec"),
+        ("wiki.vec", "word2vec"),
+    ],
+)
+def test_text_formats_are_known_by_their_name(detected, filename, expected):
+    assert detected(filename, b"1,2\n3,4\n") == expected
+
+
+def test_a_text_file_is_a_list_of_values_where_no_vectors_are_expected(detected):
+    assert detected("labels.txt", b"1 2\n3 4\n", role=Role.ANNOTATIONS) == "txt"
+
+
+def test_the_text_of_word2vec_is_told_from_its_binary_file(detected):
+    assert detected("x.vec", "1 2\nschön 0.5 1.5\n".encode()) == "word2vec"
+    cut = "1 2\n" + "a" * 507 + "ö 0.5 1.5\n"  # the first bytes that are looked at end within the ö
+    assert detected("x.vec", cut.encode()) == "word2vec"
+
+
+def test_a_format_that_is_read_elsewhere_is_refused_here(detected):
+    with pytest.raises(UnsupportedFormatError, match=r"Expected \.npy, .* or \.txt, got a npz file: convert it"):
+        detected("labels.npz", saved(np.savez, np.ones(3)), role=Role.ANNOTATIONS)
+    with pytest.raises(UnsupportedFormatError, match=r"Expected \.parquet, \.jsonl, \.csv or \.tsv, got a npy file"):
+        detected("x.npy", saved(np.save, np.ones((2, 3))), role=Role.ROWS)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".parquet"])
+def test_a_file_that_is_not_what_its_name_says_is_refused(detected, suffix):
+    with pytest.raises(InvalidError, match=rf"The file is named \{suffix}, but its first bytes are not those of a"):
+        detected("x" + suffix, b"hello, I am text\n")
+
+
+@pytest.mark.parametrize("filename", ["model.pt", "model.pth", "pytorch_model.bin", "last.ckpt"])
+@pytest.mark.parametrize("content", [zipped(archive__data_pkl=b"x"), pickle.dumps([1.0], protocol=2), b"(lp0\n."])
+def test_a_pickled_torch_file_is_refused_with_the_lines_that_convert_it(detected, filename, content):
+    with pytest.raises(UnsupportedFormatError) as raised:
+        detected(filename, content)
+    assert "\n".join(str(raised.value).splitlines()[1:]) == CONVERSION
+
+
+def _shared():
+    tensor = torch.arange(6.0).reshape(3, 2)
+    return {"embeddings": tensor, "first": tensor[:1], "turned": tensor.T, "epoch": 3}
+
+
+@pytest.mark.parametrize("saved", [torch.arange(6.0, requires_grad=True).reshape(3, 2), _shared()])
+def test_the_lines_convert_a_tensor_and_a_dict_of_tensors_beside_other_things(tmp_path, saved):
+    torch.save(saved, tmp_path / "file.pt")
+    subprocess.run([sys.executable, "-c", CONVERSION], cwd=tmp_path, check=True)
+    converted = load_file(tmp_path / "file.safetensors")
+    assert converted["embeddings"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    if isinstance(saved, dict):
+        assert sorted(converted) == ["embeddings", "first", "turned"]
+
+
+def test_a_bin_file_of_unknown_content_is_told_what_it_could_have_been(detected):
+    sentence = r"neither a word2vec binary file \(a line of two counts, then words\) nor safetensors\. If PyTorch wrote"
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        detected("vectors.bin", b"\x00\x01\x02")
+
+
+def test_a_torch_file_is_known_by_its_content_too(detected):
+    with pytest.raises(UnsupportedFormatError, match="pickled PyTorch file"):
+        detected("embeddings", zipped(**{"archive__data.pkl": b"x"}))
+
+
+@pytest.mark.parametrize(
+    ("filename", "content"), [("x.pkl", pickle.dumps([1])), ("x.npy", pickle.dumps([1])), ("x.joblib", b"cx\n.")]
+)
+def test_a_pickle_is_refused(detected, filename, content):
+    with pytest.raises(UnsupportedFormatError, match=r"Python pickle\..*numpy\.save"):
+        detected(filename, content)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (gzip.compress(b"1,2", mtime=0), "is compressed with gzip, which is not read here: unpack it with gunzip"),
+        (b"%PDF-1.7", "is a PDF"),
+        (b"\x89PNG\r\n", "is a PNG image"),
+        (b"\xff\xd8\xff\xe0", "is a JPEG image"),
+        ("1,2\n".encode("utf-16"), "is text in UTF-16, which is not read here: save it as UTF-8"),
+        (zipped(**{"[Content_Types].xml": b"", "xl__workbook.xml": b""}), "is an Office document"),
+        (zipped(**{"table.csv": b"1,2"}), "is a zip archive, which is not read here: unpack it"),
+    ],
+)
+def test_other_kinds_of_file_are_refused_by_name(detected, content, sentence):
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        detected("table.csv", content)
+
+
+@pytest.mark.parametrize(
+    ("filename", "sentence"),
+    [
+        ("x.json", r"got a \.json file: write one object a line and name it \.jsonl"),
+        ("x.txt", r"got a \.txt file: name a table \.csv or \.tsv"),
+        ("README", r"whose name ends in ''"),
+        ("x.exotic", r"whose name ends in '\.exotic'"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_is_expected(detected, filename, sentence):
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        detected(filename, b"text\n", role=Role.ROWS)
+
+
+def test_an_empty_file_is_refused(detected):
+    with pytest.raises(InvalidError, match="The file is empty: 0 bytes"):
+        detected("x.npy", b"")

@@ -1,0 +1,180 @@
+import os
+import random
+
+import h5py
+import numpy as np
+import pytest
+
+from app.sandbox import limit_resources
+from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError
+from isoscope.files import hdf5
+from isoscope.files.arrays import ArrayFile
+from isoscope.files.contents import Part
+from isoscope.files.hdf5 import read_hdf5
+from isoscope.files.inspection import inspect
+from isoscope.files.upload import NamedFile, Upload
+
+SECONDS = 1
+X = np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "x.h5"
+
+
+def read(path):
+    return ArrayFile(read_hdf5(path))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"chunks": (3, 4)}, {"compression": "gzip", "shuffle": True, "fletcher32": True}, {"compression": "lzf"}],
+)
+def test_matrices_anywhere_in_the_tree_are_parts(path, options):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("layers/12/cls", data=X, **options)
+        file["x"] = X.astype(">f8")
+    contents = read(path)
+    assert contents.parts == [
+        Part(name="x", n=20, d=6, dtype="float64"),
+        Part(name="layers/12/cls", n=20, d=6, dtype="float32"),
+    ]
+    blocks = list(contents.blocks("layers/12/cls", 7, transpose=False))
+    assert [len(block) for block in blocks] == [7, 7, 6]
+    np.testing.assert_array_equal(np.concatenate(blocks), X)
+    np.testing.assert_array_equal(np.concatenate(list(contents.blocks("layers/12/cls", 4, transpose=True))), X.T)
+
+
+def test_arrays_of_one_dimension_are_names_and_labels(path):
+    with h5py.File(path, "w") as file:
+        file["x"] = X
+        file["word"] = [f"wört {i}" for i in range(20)]
+        file["fixed"] = np.array([b"a", b"b"] * 10)
+        file["label"] = np.arange(20) % 3
+        file["flag"] = np.arange(20) % 2 == 0
+        file["score"] = np.arange(20) / 3
+        file["single"] = 3
+        file["nothing"] = h5py.Empty("f4")
+        file["records"] = np.zeros(3, "f4,f4")
+        file["reference"] = np.array([file["x"].ref], dtype=h5py.ref_dtype)
+    contents = read(path)
+    assert {each.name: each.n_distinct for each in contents.annotations} == {
+        "word": 20, "fixed": 2, "label": 3, "flag": 2,
+    }  # fmt: skip
+    assert list(contents.values("word"))[:2] == ["wört 0", "wört 1"]
+    assert list(contents.values("fixed"))[:2] == ["a", "b"]
+
+
+def test_an_object_is_read_once_whatever_links_to_it(path):
+    with h5py.File(path, "w") as file:
+        file["group/x"] = X
+        file["again"] = file["group/x"]
+        file["group/root"] = file["/"]
+        file["soft"] = h5py.SoftLink("/group/x")
+        file["dangling"] = h5py.SoftLink("/nowhere")
+    assert [part.name for part in read(path).parts] == ["again"]
+
+
+def test_no_other_file_is_ever_opened(path, tmp_path):
+    other = tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["x"] = X
+    layout = h5py.VirtualLayout(shape=X.shape, dtype="f4")
+    layout[:] = h5py.VirtualSource(other, "x", shape=X.shape)
+
+    def external_link(file):
+        file["x"] = h5py.ExternalLink(str(other), "/x")
+
+    def external_storage(file):
+        file.create_dataset("x", X.shape, "f4", external=[(str(other), 0, X.nbytes)])
+
+    def virtual(file):
+        file.create_virtual_dataset("x", layout)
+
+    for make in (external_link, external_storage, virtual):
+        with h5py.File(path, "w") as file:
+            make(file)
+        with pytest.raises(InvalidError, match=r"In the HDF5 file .*'x'.* never opened here: copy the values into one"):
+            read(path)
+
+
+def test_a_filter_that_is_a_plugin_is_refused_by_its_number(path):
+    with h5py.File(path, "w") as file:
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_chunk((4, 6))
+        properties.set_filter(32001, h5py.h5z.FLAG_OPTIONAL, ())
+        h5py.h5d.create(file.id, b"x", h5py.h5t.NATIVE_FLOAT, h5py.h5s.create_simple(X.shape), properties)
+    with pytest.raises(InvalidError, match=r"'x' is compressed by a filter .* \(number 32001\).*never loaded here"):
+        read(path)
+    assert h5py.h5pl.size() == 0
+
+
+def test_values_that_were_never_written_are_no_gigabytes(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (10**7, 1000), "f4", chunks=(1000, 1000), fillvalue=1)
+    with pytest.raises(TooLargeError, match="'x' declares 40,000,000,000 bytes in 0, more than 200 to 1"):
+        read(path)
+
+
+def test_pieces_that_do_not_fit_into_memory_are_refused(path, monkeypatch):
+    monkeypatch.setattr(hdf5, "MAX_CHUNK_BYTES", 400)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=X, chunks=(20, 6), compression="gzip")
+    with pytest.raises(TooLargeError, match="'x' is stored in pieces of more than 400 bytes"):
+        read(path)
+
+
+def test_too_many_objects_or_too_deep_a_tree_are_refused(path, monkeypatch):
+    with h5py.File(path, "w") as file:
+        file["/".join("abcdefgh")] = X
+    monkeypatch.setattr(hdf5, "MAX_DEPTH", 5)
+    with pytest.raises(TooLargeError, match="more than 1,000 arrays and groups, or more than 5 groups in one another"):
+        read(path)
+
+
+def test_a_file_without_a_matrix_is_refused_with_advice(path):
+    with h5py.File(path, "w") as file:
+        file["x"] = X.reshape(4, 5, 6)
+    with pytest.raises(InvalidError, match=r"found 'x' \(4 x 5 x 6, float32\): make it two-dimensional"):
+        read(path)
+
+
+@pytest.mark.parametrize("kept", [9, 100, 0.5, 0.99])
+def test_a_truncated_file_is_refused(path, kept):
+    with h5py.File(path, "w") as file:
+        file["x"] = np.tile(X, (100, 1))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * kept) if isinstance(kept, float) else kept])
+    with pytest.raises(InvalidError, match=r"The HDF5 file cannot be read \(.*\): it was cut off, altered"):
+        read(path)
+
+
+def ends_well(path) -> bool:
+    """Whether a process of its own reads or refuses the file, or is ended by the library, as the sandbox expects."""
+    if (child := os.fork()) == 0:
+        limit_resources(2**30, SECONDS)
+        try:
+            inspect(Upload((NamedFile(path, "x.h5"),)))
+        except IsoscopeError:
+            pass
+        except BaseException:  # noqa: BLE001 - nothing of this process may go on in the tests
+            os._exit(3)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+
+
+def test_a_mutated_file_is_read_or_refused_or_ends_its_process(path):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("group/x", data=X, chunks=(6, 6), compression="gzip")
+        file["word"] = [f"w{i}" for i in range(20)]
+    content = path.read_bytes()
+    chance = random.Random(0)
+    used = [i for i, byte in enumerate(content) if byte]
+    for _ in range(25):
+        changed = bytearray(content)
+        for i in chance.sample(used, 3):
+            changed[i] = chance.randrange(256)
+        path.write_bytes(changed)
+        assert ends_well(path)

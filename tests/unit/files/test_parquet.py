@@ -1,0 +1,142 @@
+import decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files import parquet
+from isoscope.files.parquet import open_table
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "x.parquet"
+
+
+def read(path):
+    table = open_table(path)
+    return table.columns, [list(row) for row in table.rows()]
+
+
+def test_columns_of_scalars_are_read_as_python_values(path):
+    table = pa.table(
+        {
+            "text": pa.array(["a", "", None]),
+            "label": pa.array([1, 0, None], pa.int8()),
+            "score": pa.array([0.5, float("nan"), None]),
+            "flag": pa.array([True, False, None]),
+            "class": pa.array(["x", "y", "x"]).dictionary_encode(),
+            "a.b": pa.array(["dotted", "name", "too"]),
+        }
+    )
+    pq.write_table(table, path)
+    assert read(path) == (
+        ["text", "label", "score", "flag", "class", "a.b"],
+        [["a", 1, 0.5, True, "x", "dotted"], [None, 0, None, False, "y", "name"], [None, None, None, None, "x", "too"]],
+    )
+
+
+def test_other_columns_are_not_offered(path):
+    table = pa.table(
+        {"keep": [1], "list": [[1.0]], "struct": [{"a": 1}], "bytes": [b"x"], "money": [decimal.Decimal("1.5")]}
+    )
+    pq.write_table(table, path)
+    assert read(path) == (["keep"], [[1]])
+
+
+STRING, INT = pa.string(), pa.int32()
+
+
+def answers(texts=STRING, starts=INT, **others):
+    return pa.struct({"text": pa.list_(texts), "answer_start": pa.list_(starts), **others})
+
+
+@pytest.mark.parametrize(
+    "type_", [answers(), answers(pa.large_string(), pa.int64()), answers(exact=pa.list_(pa.list_(pa.bool_())))]
+)
+def test_answers_are_a_column_of_their_json_text(path, type_):
+    values = [{"text": ["b", "c"], "answer_start": [2, 9]}, None, {"text": [], "answer_start": []}]
+    pq.write_table(pa.table({"answers": pa.array(values, type_), "q": ["x", "y", "z"]}), path)
+    text = '{"text": ["b", "c"], "answer_start": [2, 9]}'
+    assert read(path) == (["answers", "q"], [[text, "x"], [None, "y"], [None, "z"]])
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        answers(pa.binary()),
+        answers(starts=pa.float32()),
+        answers(pa.list_(pa.string())),
+        pa.struct({"text": pa.string(), "answer_start": pa.int32()}),
+        pa.struct({"text": pa.list_(pa.string())}),
+    ],
+)
+def test_structs_of_other_types_are_not_offered(path, type_):
+    pq.write_table(pa.table({"keep": [1], "answers": pa.array([None], type_)}), path)
+    assert read(path) == (["keep"], [[1]])
+
+
+def test_answers_that_cannot_be_are_refused_with_their_row(path):
+    good, bad = {"text": ["b"], "answer_start": [2]}, {"text": ["b", None], "answer_start": [2, 3]}
+    pq.write_table(pa.table({"answers": pa.array([good] * 5000 + [bad], answers())}), path)
+    with pytest.raises(InvalidError, match="Row 5,001 holds no answers under 'answers': expected texts that are not "):
+        read(path)
+
+
+def test_an_object_of_two_nulls_is_a_missing_value_as_one_of_empty_lists_is(path):
+    nothing = [{"text": None, "answer_start": None}, {"text": [], "answer_start": []}, None]
+    pq.write_table(pa.table({"answers": pa.array(nothing, answers())}), path)
+    assert list(open_table(path).rows()) == [[None], [None], [None]]
+
+
+def test_a_file_without_scalars_is_refused(path):
+    pq.write_table(pa.table({"list": [[1.0]]}), path)
+    with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):
+        open_table(path)
+
+
+def test_a_file_without_columns_is_refused(path):
+    pq.write_table(pa.table({}), path)
+    with pytest.raises(InvalidError, match="No column of the parquet file holds text or numbers"):
+        open_table(path)
+
+
+def test_two_columns_of_one_name_are_refused(path):
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
+    with pytest.raises(InvalidError, match="2 columns are called 'a': give every column a name of its own"):
+        open_table(path)
+
+
+def test_more_rows_or_groups_than_the_limit_are_refused_from_the_footer(path, monkeypatch):
+    pq.write_table(pa.table({"a": list(range(10))}), path, row_group_size=1)
+    monkeypatch.setattr(parquet, "MAX_TABLE_ROWS", 9)
+    with pytest.raises(TooLargeError, match="The file has 10 rows in 10 groups, expected at most 9 in 10,000"):
+        open_table(path)
+
+
+@pytest.mark.parametrize("kept", [5, 0.5, 0.9, -1])
+def test_a_truncated_file_is_refused(path, kept):
+    pq.write_table(pa.table({"a": ["some text"] * 100}), path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * kept) if isinstance(kept, float) else kept])
+    with pytest.raises(InvalidError, match=r"The parquet file cannot be read \(.*\): it was cut off, altered"):
+        read(path)
+
+
+def test_too_little_memory_is_left_to_the_sandbox_which_knows_the_limit(path, monkeypatch):
+    def exhausted(*_, **__):
+        raise pa.ArrowMemoryError
+
+    monkeypatch.setattr(pq, "ParquetFile", exhausted)
+    with pytest.raises(MemoryError):
+        open_table(path)
+
+
+def test_a_damaged_page_is_refused_when_it_is_read(path):
+    pq.write_table(pa.table({"a": [f"text {i}" for i in range(5000)]}), path, compression="zstd")
+    content = bytearray(path.read_bytes())
+    content[40:400] = bytes(360)
+    path.write_bytes(content)
+    with pytest.raises(InvalidError, match="The parquet file cannot be read"):
+        read(path)

@@ -1,0 +1,96 @@
+import csv
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.delimited import open_tsv_table
+from isoscope.files.quoting import Quotes, Quoting, settle_readings
+from isoscope.files.text import records, tsv_quoting
+
+DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def of(content):
+        path = tmp_path / "table.tsv"
+        path.write_text(content, newline="")
+        return path
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("a\tb\n1\t2\n", None),
+        ('a\tb\n"When was the ""X"" period?"\t1\n', Quoting.QUOTED),
+        ('a\tb\n"two\twords"\t1\n', Quoting.QUOTED),
+        ('a\tb\n"two\nlines"\t1\n', Quoting.QUOTED),
+        ('a\tb\n"Yes."\t1\n', Quoting.TEXT),
+        ('a\tb\n"When was the ""X"" period?"\t1\nsay "hi"\t1\n', Quoting.TEXT),
+        ('a\tb\n"Yes," she said, "no"\t1\n', Quoting.TEXT),
+        ('a\tb\n"never closed ""x""\t1\n', Quoting.TEXT),
+        ('a\tb\n6" pipe\t1\n8" pipe\t2\n', Quoting.TEXT),
+    ],
+)
+def test_quotes_enclose_cells_only_where_all_do_and_one_needs_them(write, content, expected):
+    assert tsv_quoting(write(content)) is expected
+
+
+def test_pairs_of_quotes_are_read_like_a_sibling_file_that_needs_its_own():
+    found = {"train": Quotes.QUOTED, "validation": Quotes.PAIRS, "test": Quotes.NONE}
+    assert settle_readings(found) == {"train": Quoting.QUOTED, "validation": Quoting.QUOTED}
+    found = {"train": Quotes.TEXT, "validation": Quotes.QUOTED}
+    assert settle_readings(found) == {"train": Quoting.TEXT, "validation": Quoting.QUOTED}
+    assert settle_readings({"train": Quotes.PAIRS}) == {"train": Quoting.TEXT}
+    assert settle_readings(found, Quoting.TEXT) == {"train": Quoting.TEXT, "validation": Quoting.TEXT}
+
+
+def test_what_a_csv_writer_makes_of_texts_comes_back(write):
+    rows = [
+        ["text", "label"],
+        ['When was the "X" period?', "1"],
+        ["a\tb", "0"],
+        ["two\nlines", "1"],
+        ['"', "0"],
+        ["é", ""],
+    ]
+    stream = io.StringIO()
+    csv.writer(stream, delimiter="\t", lineterminator="\n").writerows(rows)
+    table = open_tsv_table(write(stream.getvalue()))
+    assert table.quoting is Quoting.QUOTED
+    assert [[cell or "" for cell in row] for row in table.rows()] == rows[1:]
+
+
+def test_the_other_reading_is_taken_where_it_is_chosen(write):
+    path = write('text\n"a ""b"""\n')
+    assert [row for _, row in records(path, "\t", Quoting.TEXT)] == [["text"], ['"a ""b"""']]
+    assert open_tsv_table(path, Quoting.TEXT).quoting is Quoting.TEXT
+    assert list(open_tsv_table(path, Quoting.QUOTED).rows()) == [['a "b"']]
+
+
+def test_lines_are_numbered_as_in_the_file_below_a_cell_of_two_lines(write):
+    path = write('a\n"two\nlines"\n\nlast\n')
+    assert list(records(path, "\t", Quoting.QUOTED)) == [(1, ["a"]), (2, ["two\nlines"]), (5, ["last"])]
+
+
+def test_a_quote_in_mid_cell_is_refused_where_quotes_are_said_to_enclose_cells(write):
+    with pytest.raises(InvalidError, match="Line 2 holds a quote") as caught:
+        list(records(write('a\n6" pipe and 8" pipe\n'), "\t", Quoting.QUOTED))
+    assert caught.value.field == "quoting"
+
+
+@pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
+def test_every_reference_file_reads_as_text_cell_for_cell():
+    files = sorted(Path(str(DATA)).glob("*/*.tsv"))
+    assert files
+    for path in files:
+        assert tsv_quoting(path) in {None, Quoting.TEXT}, path.name
+        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        table = open_tsv_table(path)
+        for row, line in zip(table.rows(), lines[1:], strict=True):
+            assert [cell or "" for cell in row] == [cell if cell.strip() else "" for cell in line.split("\t")]

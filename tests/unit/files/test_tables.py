@@ -1,0 +1,236 @@
+import gzip
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.db.hub_tasks import TASKS, HubName
+from app.services.columns import check_columns
+from app.services.proposal import propose
+from isoscope.core.errors import InvalidError, UnsupportedFormatError
+from isoscope.core.task import TaskKind
+from isoscope.files.columns import ColumnKind
+from isoscope.files.tables import DatasetDescription, describe_pair, describe_texts, read_columns
+
+CLASSIFIED = TaskKind.CLASSIFICATION, ["sentence"], "label"
+TSV = 'sentence \tlabel\tidx\na "quoted\t1\t0\nb, c\t0\t1\nd\t1\t2\ne\t0\t3\n'
+
+PAIR = "sentence1 + sentence2"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to(name, content):
+        path = tmp_path / name
+        if isinstance(content, dict):
+            pq.write_table(pa.table(content), path)
+        else:
+            path.write_text(content, newline="")
+        return path, name
+
+    return to
+
+
+@pytest.fixture
+def described(write):
+    def of(train, validation, train_name="train.tsv", validation_name="validation.tsv"):
+        return describe_pair(*write(train_name, train), *write(validation_name, validation))
+
+    return of
+
+
+def test_two_files_are_described_by_the_columns_they_share(described):
+    found = described(TSV, "label\tsentence\n1\tx\n")
+    assert (found.n_train, found.n_validation) == (4, 1)
+    assert [(column.name, column.kind) for column in found.columns] == [
+        ("sentence", ColumnKind.TEXT),
+        ("label", ColumnKind.LABEL),
+    ]
+    sentence, label = found.columns
+    assert sentence.examples == ['a "quoted', "b, c", "d"]
+    assert label.values == ["0", "1"]
+    assert DatasetDescription.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.csv", 'sentence,label\n"a, b",1.0\nc,0.0\n'),
+        ("v.jsonl", '{"sentence": "a", "label": 1}\n{"sentence": "b", "label": 0.0}\n'),
+        ("v.parquet", {"sentence": ["a", "b"], "label": [1, 0]}),
+    ],
+)
+def test_labels_are_the_same_in_every_format(described, name, content):
+    found = described(TSV, content, validation_name=name)
+    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
+
+
+def test_what_validation_has_and_train_lacks_is_told(described):
+    found = described(TSV, "sentence\tlabel\nx\t2\ny\t1\n")
+    with pytest.raises(InvalidError, match="of the validation file holds '2', which the train file never does"):
+        check_columns(found.columns, *CLASSIFIED)
+
+
+def test_a_label_column_of_five_thousand_values_is_refused(described):
+    rows = "sentence\tlabel\n" + "".join(f"s{i}\tl{i}\n" for i in range(5000))
+    found = described(rows, rows)
+    with pytest.raises(InvalidError, match="has more than 1,000 different values, labels at most 200"):
+        check_columns(found.columns, *CLASSIFIED)
+
+
+def test_missing_values_are_counted_in_each_file(described):
+    found = described("sentence,label\na,1\n ,0\n", "sentence,label\nb,\n,1\n,0\n", "a.csv", "b.csv")
+    sentence, label = found.columns
+    assert (sentence.n_missing_train, sentence.n_missing_validation) == (1, 2)
+    assert (label.n_missing_train, label.n_missing_validation) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "field", "sentence"),
+    [
+        ("a\tb\n", TSV, "train", r"train\.tsv: the file names columns but has no rows"),
+        (TSV, "sentence\tlabel\n", "validation", r"validation\.tsv: the file names columns but has no rows"),
+        (TSV, "", "validation", r"validation\.tsv: The file is empty: 0 bytes"),
+        (TSV, "\n\n", "validation", r"validation\.tsv: The file holds blank lines only"),
+        (
+            TSV,
+            "text\tclass\nx\t1\n",
+            "validation",
+            r"no column in common: the train file has 'sentence', 'label', 'idx', the",
+        ),
+        (
+            "x\t1\n",
+            TSV,
+            "train",
+            r"train\.tsv: Line 1 should name the columns, but holds the number 1: put a line of names",
+        ),
+        ("a\ta\nx\ty\n", TSV, "train", r"train\.tsv: 2 columns are called 'a'"),
+        ("a\tb\nx\n", TSV, "train", r"train\.tsv: Line 2 has another number of columns \(1\) than line 1 \(2\)"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(described, train, validation, field, sentence):
+    with pytest.raises(InvalidError, match=sentence) as raised:
+        described(train, validation)
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("x.json", r"x\.json: Expected \.tsv, .* got a \.json file"),
+        ("x.pkl", "Python pickle"),
+        ("x.pt", "pickled PyTorch"),
+    ],
+)
+def test_other_formats_are_refused(described, name, sentence):
+    with pytest.raises(UnsupportedFormatError, match=sentence):
+        described("text", TSV, train_name=name)
+
+
+def test_whole_columns_are_read_in_the_order_asked_for(write):
+    assert read_columns(*write("t.tsv", TSV), ["label", "sentence"]) == {
+        "label": ["1", "0", "1", "0"],
+        "sentence": ['a "quoted', "b, c", "d", "e"],
+    }
+    assert read_columns(*write("t.parquet", {"n": [1, None], "s": ["a", "b"]}), ["n"]) == {"n": [1, None]}
+    assert read_columns(*write("t.jsonl", '{"n": 1}\n{"n": 0.5}\n'), ["n"]) == {"n": [1, 0.5]}
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(write):
+    with pytest.raises(InvalidError, match=r"t\.tsv has no column 'text': it has 'sentence', 'label', 'idx'"):
+        read_columns(*write("t.tsv", TSV), ["label", "text"])
+
+
+@pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
+@pytest.mark.parametrize(
+    ("name", "train", "validation", "summary", "classes"),
+    [
+        ("sst2", "train.parquet", "validation.tsv", "classification: sentence → label, 2 classes", 2),
+        ("cola", "train.tsv", "validation.tsv", "classification: sentence → label, 2 classes", 2),
+        ("mrpc", "train.tsv", "validation.tsv", f"pair classification: {PAIR} → label, 2 classes", 2),
+        ("rte", "train.tsv", "validation.tsv", f"pair classification: {PAIR} → label, 2 classes", 2),
+        ("stsb", "train.tsv", "validation.tsv", f"pair regression: {PAIR} → label", 0),
+        ("sst5", "train.tsv", "validation.tsv", "classification: sentence → label, 5 classes", 5),
+        ("squad", "train.jsonl.gz", "validation.jsonl.gz", "span: question + context → answers", 0),
+    ],
+)
+def test_the_reference_tasks_are_known_by_their_files(name, train, validation, summary, classes):
+    folder = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / name
+    found = describe_pair(folder / train, train, folder / validation, validation)
+    proposal = propose(found.columns)
+    assert proposal.summary == summary
+    labels = check_columns(found.columns, proposal.task, proposal.text_columns, proposal.label_column)
+    assert labels == [str(number) for number in range(classes)]
+
+    published = TASKS[HubName(name)]
+    n_train = 7764 if name == "squad" else published.n_train  # the reference data hold a part of SQuAD's train file
+    assert (found.n_train, found.n_validation) == (n_train, published.n_validation)
+    assert (proposal.task, proposal.n_classes or 0) == (published.task, len(published.labels))
+
+
+@pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
+def test_the_labels_of_sst2_are_integers():
+    path = Path(os.environ["ISOSCOPE_BENCH_DATA"]) / "sst2" / "train.parquet"
+    labels = read_columns(path, path.name, ["label"])["label"]
+    assert {type(label) for label in labels} == {int}
+    assert Counter(labels) == {0: 29780, 1: 37569}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("v.tsv.gz", 'label\tsentence\n1\ta "quoted\n0\tb\n'),
+        ("v.CSV.GZ", 'sentence,label\n"a, b",1\nc,0\n'),
+        ("v.jsonl.gz", '{"sentence": "a", "label": 1}\n'),
+        ("v.jsonl", '{"sentence": "a", "label": 1}\n'),
+    ],
+)
+def test_gzipped_text_is_read_as_if_it_were_not(described, tmp_path, write, name, content):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()))
+    found = describe_pair(*write("train.tsv", TSV), path, name)
+    assert check_columns(found.columns, *CLASSIFIED) == ["0", "1"]
+    assert read_columns(path, name, ["label"])["label"][0] in {1, "1"}
+
+
+SPAN = '{"text": ["b"], "answer_start": [2]}'
+
+
+def test_answers_are_a_span_column_where_both_files_hold_nothing_else(described):
+    jsonl = f'{{"question": "q", "context": "a b", "answers": {SPAN}}}\n'
+    tsv = "question\tcontext\tanswers\nq\ta b\t"
+    found = described(jsonl, f"{tsv}{SPAN}\n", "t.jsonl")
+    assert [column.kind for column in found.columns] == [ColumnKind.TEXT, ColumnKind.TEXT, ColumnKind.SPAN]
+    assert found.columns[2].examples == ["b"]
+    for train, validation in ((f"{tsv}{SPAN}\n", f"{tsv}b\n"), (f"{tsv}b\n", f"{tsv}{SPAN}\n")):
+        assert described(train, validation).columns[2].kind is ColumnKind.TEXT
+
+
+def test_a_value_that_is_no_number_is_told_of_either_file(described):
+    numbers, words = "score\n1.5\n2\n", "score\n1.5\nhigh\n"
+    for train, validation, expected in ((numbers, numbers, None), (numbers, words, "high"), (words, numbers, "high")):
+        assert described(train, validation).columns[0].not_number == expected
+
+
+def test_a_file_of_texts_is_described_by_itself(write):
+    found = describe_texts(*write("rows.csv", "text,gold\none,1\ntwo,\nthree,0\n,1\n"))
+    assert found.n == 4
+    text, gold = found.columns
+    assert (text.name, text.kind, text.n_missing_train) == ("text", ColumnKind.TEXT, 1)
+    assert (gold.values, gold.unseen, gold.n_missing_train, gold.n_missing_validation) == (["0", "1"], [], 1, 0)
+
+
+def test_a_text_file_is_one_column_of_lines(write):
+    found = describe_texts(*write("texts.txt", "one, two\n\nthree\n"))
+    assert found.n == 3
+    (line,) = found.columns
+    assert (line.name, line.n_distinct, line.n_missing_train, line.examples) == ("line", 2, 1, ["one, two", "three"])
+
+
+def test_a_file_that_holds_no_texts_is_refused_at_its_field(write):
+    with pytest.raises(InvalidError, match=r"rows\.csv: the file names columns but has no rows") as refused:
+        describe_texts(*write("rows.csv", "text\n"))
+    assert refused.value.field == "file"

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.contents import Part
+from isoscope.files.word2vec import Word2VecText
+
+
+@pytest.fixture
+def opened(tmp_path):
+    def of(content):
+        path = tmp_path / "x.vec"
+        path.write_text(content, newline="", encoding="utf-8")
+        return Word2VecText(path)
+
+    return of
+
+
+def matrix(contents):
+    return np.concatenate(list(contents.rows("vectors", 2))).tolist()
+
+
+def test_a_word_and_its_numbers_stand_in_each_line(opened):
+    contents = opened("king 0.5 -1e-3\nqueen 1 2\n")
+    assert contents.parts == [Part(name="vectors", n=2, d=2, dtype="float64")]
+    assert matrix(contents) == [[0.5, -0.001], [1, 2]]
+    assert list(contents.values("words")) == ["king", "queen"]
+    assert contents.annotations[0].n_distinct == 2
+
+
+def test_the_line_with_n_and_d_is_no_word(opened):
+    contents = opened("3 2\nking 0.5 1.5 \nqueen 1 2 \r\n</s> 0 0\n\n")
+    assert (contents.n, matrix(contents)) == (3, [[0.5, 1.5], [1, 2], [0, 0]])
+    assert list(contents.values("words")) == ["king", "queen", "</s>"]
+
+
+def test_a_word_may_hold_spaces_and_be_a_number(opened):
+    contents = opened("the 0.5 1\n. . . 2 3\n2004 4 5\nat name@domain.com 6 7\n\u00a0 8 9\n")
+    assert list(contents.values("words")) == ["the", ". . .", "2004", "at name@domain.com", "\u00a0"]
+    assert matrix(contents) == [[0.5, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+
+
+def test_tabs_may_separate_the_numbers(opened):
+    contents = opened("new york\t0.5\t1\nparis\t2\t3\n")
+    assert (list(contents.values("words")), matrix(contents)) == (["new york", "paris"], [[0.5, 1], [2, 3]])
+
+
+def test_a_first_word_with_a_number_in_it_is_no_lie_of_the_header(opened):
+    contents = opened("2 2\nchapter 4 0.5 1\nking 2 3\n")
+    assert list(contents.values("words")) == ["chapter 4", "king"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "Expected a word and from 1 to 65,536 numbers a line, separated by spaces, found 0 behind ''"),
+        ("word\nother\n", "found 0 behind 'word': name a table of columns .csv or .tsv"),
+        ("3 2\nking 1 2\nqueen 3 4\n", "The first line declares 3 words, and 2 lines follow: the file was cut off"),
+        ("0 2\n", "The first line declares 0 words, and 0 lines follow"),
+        ("1 2\nking 1 2 3 4\n", "The first line declares 2 numbers a word, but 4 follow each word"),
+        ("2 3\nking 1 2\nqueen 3 4\n", "Line 2 has 2 numbers behind its word, expected 3 as in the first line"),
+        ("king 1 2\nqueen 3\n", "Line 2 has 1 number behind its word, expected 2"),
+        ("king 1 2\n\nqueen 3 4\n", "Line 2 has 0 numbers behind its word, expected 2"),
+        ("9 999999\nking 1 2\n", "Expected a word and from 1 to 65,536 numbers a line, .* found 999,999"),
+    ],
+)
+def test_what_does_not_hold_what_it_declares_is_refused(opened, content, sentence):
+    with pytest.raises(InvalidError, match=sentence):
+        opened(content)
+
+
+def test_texts_are_sent_to_the_encodings(opened):
+    contents = opened("hello world\n")
+    sentence = r"a word and then 1 number with .* If these are texts, encode them under Encodings\."
+    with pytest.raises(InvalidError, match=sentence):
+        list(contents.rows("vectors", 10))
+    with pytest.raises(InvalidError, match=r"If these are texts, encode them under Encodings\."):
+        opened("hello\n")
+
+
+@pytest.mark.parametrize("line", ["pawn 1 x", "pawn 1  2", "hello great world"])
+def test_a_word_where_a_number_belongs_is_refused_by_its_line(opened, line):
+    with pytest.raises(InvalidError, match=r"Line 2 holds '.*' where a number belongs: expected a word and then 2"):
+        matrix(opened(f"king 1 2\n{line}\n"))
