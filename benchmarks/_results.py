@@ -7,8 +7,8 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from app.db.penalty import Regularizer
-from app.figures.late import late_mean
 from app.regularizers import NAMES
+from app.results.late import late_mean
 from benchmarks._tasks import CHECK
 
 DIRECTIONS = (1, 2, 3)

@@ -45,7 +45,7 @@ from app.db.models import Run, Split
 from app.db.predictions import Predictions
 from app.db.task import TaskKind
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
-from app.figures.setting import cell, setting_of
+from app.results.setting import cell, setting_of
 
 R = TypeVar("R", bound=BaseModel)
 

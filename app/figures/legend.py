@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from app.db.penalty import Regularizer
 from app.figures import palette
 from app.figures.figure import plain
-from app.figures.setting import Family, Setting
-from app.figures.short_names import short_names
-from app.figures.sweep import Sweep
 from app.numerals import short
 from app.regularizers import NAMES
+from app.results.setting import Family, Setting
+from app.results.short_names import short_names
+from app.results.sweep import Sweep
 
 Entry = TypeVar("Entry", Setting, Family)
 

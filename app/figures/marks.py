@@ -13,10 +13,10 @@ from app.figures import legend, palette
 from app.figures.colouring import LAMBDA, Colouring
 from app.figures.figure import plain, thinned
 from app.figures.naming import Named, positions
-from app.figures.setting import Family, Setting
-from app.figures.sweep import Sweep
 from app.numerals import short, with_error
-from app.statistics.estimate import Estimate
+from app.results.setting import Family, Setting
+from app.results.statistics.estimate import Estimate
+from app.results.sweep import Sweep
 
 MOST_NAMED = 24
 """Points of which any but plain training is named; of more λ is told by pointing at them and by the legend."""

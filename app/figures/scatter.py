@@ -10,13 +10,13 @@ from app.figures import legend, marks, palette
 from app.figures.colouring import Colouring
 from app.figures.figure import Figure, plot, thinned
 from app.figures.marks import Mark, Ranges, interval
-from app.figures.metrics import SCALES, MetricRange
-from app.figures.points import Point, empty, finished, given_up, how_many, points_of, scored, table, unscored
-from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts
 from app.figures.trivial import Trivial
 from app.numerals import count, number, plural, short
-from app.statistics.estimate import Error, Estimate
+from app.results.captions import by_scripts
+from app.results.metrics import SCALES, MetricRange
+from app.results.points import Point, empty, finished, given_up, how_many, points_of, scored, table, unscored
+from app.results.statistics.estimate import Error, Estimate
+from app.results.sweep import Sweep
 
 MAX_NAMED = 5
 WIDEST_STEP = 0.5

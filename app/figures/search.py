@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from app.db.study import Trial, front_of
 from app.figures import palette
 from app.figures.figure import Cell, Figure, Table, plot
-from app.figures.metrics import SCALES
 from app.numerals import number, plural, short
+from app.results.metrics import SCALES
 
 MOST_TICKS = 12
 NOT_YET = "The first point appears here when the first trial has finished with every seed."

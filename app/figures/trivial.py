@@ -9,9 +9,9 @@ from app.db.models import Run
 from app.db.trivial import learned_nothing, trivial_predictor, trivial_score
 from app.figures import palette
 from app.figures.figure import Cell, plain
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
 from app.numerals import count, number, plural
+from app.results.setting import Setting
+from app.results.sweep import Sweep
 
 MOST_NAMED = 3
 LONGEST_PREDICTOR = 80

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
-from app.figures.layer_measures import WATCHED
 from app.figures.logged import WINDOWS
 from app.figures.scatter import Look
+from app.results.layer_measures import WATCHED
+from app.results.statistics.estimate import Error
 from app.services.sweep_figures import SweepQuery, View
-from app.statistics.estimate import Error
 
 Whole = Annotated[int, Query(ge=0, le=100_000)]
 

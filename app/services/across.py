@@ -8,10 +8,10 @@ from sqlalchemy import select
 from app.context import Context
 from app.db.models import Run
 from app.errors import InvalidError
-from app.figures.gathered import Gathered
+from app.results.run_set import Gathered
+from app.results.tables.summary import Metrics, Shown, Summary, summary
 from app.search.fields import ALIASES
 from app.services.run_search import MOST, matching
-from app.tables.summary import Metrics, Shown, Summary, summary
 
 
 class Chosen(NamedTuple):

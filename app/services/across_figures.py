@@ -1,16 +1,16 @@
 """The figures of runs of any experiments by their slugs."""
 
-from app.conclusion.conclusion import Conclusion
 from app.context import Context
 from app.db.task import TaskKind
 from app.errors import NotFoundError
 from app.figures.clusters import SILHOUETTE
 from app.figures.figure import Figure
-from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Measured
 from app.figures.headings import head
-from app.figures.metrics import SCALES
-from app.figures.sweep import Sweep
 from app.numerals import count, plural
+from app.results.conclusion.conclusion import Conclusion
+from app.results.metrics import SCALES
+from app.results.run_set import COMPARABLE, COORDINATES, Gathered, Measured
+from app.results.sweep import Sweep
 from app.services.across import Chosen
 from app.services.conclusions import read_conclusion
 from app.services.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery

@@ -4,7 +4,7 @@ from math import hypot
 from typing import Any, NamedTuple
 
 from app.db.models import Measurement
-from app.statistics.estimate import t_quantile
+from app.results.statistics.estimate import t_quantile
 from isotropy.catalog import MEASURES, Measure
 
 ROUNDING = 1e-7

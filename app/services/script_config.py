@@ -11,8 +11,8 @@ from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, Metric, TaskKind
 from app.errors import InvalidError, TooLargeError
-from app.figures.setting import UNKNOWN, cell
 from app.numerals import count
+from app.results.setting import UNKNOWN, cell
 from app.services.names import MAX_NAME_CHARACTERS, one_line
 
 MAX_SETTINGS = 100

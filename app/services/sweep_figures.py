@@ -15,18 +15,18 @@ from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
 from app.figures.differences import differences
 from app.figures.figure import Figure, undefined
-from app.figures.layer_measures import SHARES, WATCHED
 from app.figures.logged import PENALTY, TASK_LOSS, Quantity, Way, logged, part_shown
 from app.figures.parallel import parallel
 from app.figures.probe import setting_probe
 from app.figures.profiles import profiles
 from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_performance
 from app.figures.search import history, pareto, plane
-from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
+from app.results.layer_measures import SHARES, WATCHED
+from app.results.statistics.estimate import Error
+from app.results.sweep import Sweep
 from app.services.conclusions import read_conclusion
 from app.services.run_data import ACTIVATION, Logged, Of, list_by_layer, list_logged, list_looks, list_run_figures
-from app.statistics.estimate import Error
 
 View = Literal["both", "isotropy", "lambda"]
 

@@ -12,7 +12,7 @@ from sqlalchemy import event
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
 from app.errors import InvalidError
-from app.figures.gathered import Gathered
+from app.results.run_set import Gathered
 from app.search.fields import FIELDS
 from app.search.kinds import Choice, Day, Flag, Number, Text
 from app.services.run_columns import read_columns

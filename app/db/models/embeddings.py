@@ -17,7 +17,7 @@ from app.db.models.states import (
     ResultStatus,
 )
 from app.db.types import new_id, utcnow
-from app.statistics.estimate import t_quantile
+from app.results.statistics.estimate import t_quantile
 from isotropy.catalog import MEASURES
 
 

@@ -5,6 +5,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 
 from app.dependencies import ContextDep
+from app.results.tables.printed import MOST_DECIMALS, Style
+from app.results.tables.settings import settings
+from app.results.tables.summary import Shown
+from app.results.tables.texts import MEDIA_TYPES, Kind, text_of
 from app.routes.api.schemas.across import (
     ColumnOut,
     ConclusionOfRunsOut,
@@ -29,10 +33,6 @@ from app.services.across_figures import (
     on_of,
     read_across,
 )
-from app.tables.printed import MOST_DECIMALS, Style
-from app.tables.settings import settings
-from app.tables.summary import Shown
-from app.tables.texts import MEDIA_TYPES, Kind, text_of
 
 router = APIRouter(prefix="/compare/runs", tags=["runs"])
 

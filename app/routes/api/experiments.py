@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 
 from app.db.models import Experiment
 from app.dependencies import ContextDep
-from app.figures.sweep import Sweep
+from app.results.sweep import Sweep
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.run_list import RunsQ, RunsSort, answer
 from app.routes.api.schemas.conclusion import ConclusionOut

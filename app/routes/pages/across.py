@@ -11,12 +11,18 @@ from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.figures.colouring import Colouring, choices
-from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
 from app.figures.headings import head
-from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
-from app.figures.metrics import SCALES
 from app.problems import status_of
+from app.results.layer_measures import WATCHED, title_of
+from app.results.metrics import SCALES
+from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
+from app.results.statistics.estimate import Error
+from app.results.tables.latex import latex
+from app.results.tables.markdown import markdown
+from app.results.tables.printed import MOST_DECIMALS, printed
+from app.results.tables.settings import settings
+from app.results.tables.summary import Shown
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.run_table import RunQueryDep, encoded, read_table
 from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
@@ -38,12 +44,6 @@ from app.services.experiments import list_names
 from app.services.library import OFFERED
 from app.services.run_search import RunQuery
 from app.services.sweep_figures import SweepQuery
-from app.statistics.estimate import Error
-from app.tables.latex import latex
-from app.tables.markdown import markdown
-from app.tables.printed import MOST_DECIMALS, printed
-from app.tables.settings import settings
-from app.tables.summary import Shown
 from app.templating import templates
 
 router = APIRouter(prefix="/compare/runs")

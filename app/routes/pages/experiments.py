@@ -10,13 +10,14 @@ from app.context import Context
 from app.db.stated import Stated
 from app.dependencies import ContextDep
 from app.figures.colouring import Colouring, choices
-from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
-from app.figures.metrics import SCALES
-from app.figures.setting import cell, words
-from app.figures.sweep import Sweep
 from app.problems import status_of
 from app.regularizers import NAMES
+from app.results.layer_measures import WATCHED, title_of
+from app.results.metrics import SCALES
+from app.results.setting import cell, words
+from app.results.statistics.estimate import Error
+from app.results.sweep import Sweep
 from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.experiment_listing import read_listing
 from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
@@ -32,7 +33,6 @@ from app.services.openings import read_test_split
 from app.services.run_search import RunQuery
 from app.services.sweep_figures import offered, read_figure
 from app.services.workers import list_workers
-from app.statistics.estimate import Error
 from app.templating import templates
 
 router = APIRouter(prefix="/experiments")

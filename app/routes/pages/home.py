@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from app.dependencies import ContextDep
 from app.figures.scatter import isotropy_performance
-from app.figures.sweep import Sweep
+from app.results.sweep import Sweep
 from app.services.experiments import newest_experiment
 from app.services.library import Search, find_embeddings
 from app.services.workers import list_workers

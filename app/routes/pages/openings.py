@@ -7,8 +7,8 @@ from fastapi import APIRouter, Form, Request, Response
 from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
-from app.figures.metrics import SCALES
 from app.problems import status_of
+from app.results.metrics import SCALES
 from app.routes.pages.answers import see
 from app.services.experiments import get_experiment
 from app.services.openings import OpeningRequest, name_of_user, open_test, read_test_split

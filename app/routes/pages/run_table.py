@@ -13,9 +13,9 @@ from app.db.penalty import Regularizer
 from app.errors import InvalidError
 from app.figures import palette
 from app.figures.headings import head
-from app.figures.metrics import SCALES, MetricRange
-from app.figures.setting import setting_of, words
 from app.regularizers import NAMES
+from app.results.metrics import SCALES, MetricRange
+from app.results.setting import setting_of, words
 from app.routes.pages.paging import offset_of, pages_of
 from app.search.fields import FIELDS, find_field
 from app.services.run_columns import Columns, read_columns

@@ -15,13 +15,13 @@ from app.errors import NotFoundError
 from app.figures import learning
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
-from app.figures.layer_measures import WATCHED, slug_of, title_of
 from app.figures.methods import weights
-from app.figures.metrics import SCALES
 from app.figures.probe import probe
 from app.figures.profiles import profiles
-from app.figures.sweep import Sweep
 from app.regularizers import NAMES
+from app.results.layer_measures import WATCHED, slug_of, title_of
+from app.results.metrics import SCALES
+from app.results.sweep import Sweep
 from app.routes.downloads import csv_of, file_of
 from app.routes.pages.answers import FileKind, figure_file
 from app.routes.pages.attempts import OUTCOMES

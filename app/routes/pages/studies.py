@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from app.db.models import Experiment
 from app.db.study import Search, Trial, trials_of
-from app.figures.points import named
-from app.figures.setting import setting_of
 from app.regularizers import coordinates
+from app.results.points import named
+from app.results.setting import setting_of
 
 
 class Best(NamedTuple):

@@ -6,10 +6,10 @@ from urllib.parse import urlencode
 from fastapi import Depends, Response
 from fastapi.responses import JSONResponse
 
+from app.results.tables.printed import MOST_DECIMALS, Style
+from app.results.tables.summary import Shown, Summary
+from app.results.tables.texts import MEDIA_TYPES, Kind, text_of
 from app.routes.downloads import attachment
-from app.tables.printed import MOST_DECIMALS, Style
-from app.tables.summary import Shown, Summary
-from app.tables.texts import MEDIA_TYPES, Kind, text_of
 
 TableFile = Kind | Literal["json"]
 

@@ -1,4 +1,4 @@
-from app.figures.late import late_mean
+from app.results.late import late_mean
 
 
 def test_a_late_mean_is_of_what_is_known_in_the_last_three_tenths_of_the_steps():

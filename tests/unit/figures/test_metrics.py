@@ -1,7 +1,7 @@
 from app.db.penalty import Regularizer
 from app.db.task import METRICS, Metric
-from app.figures.metrics import SCALES
 from app.regularizers import METHODS, NAMES
+from app.results.metrics import SCALES
 
 
 def test_every_metric_of_a_task_has_a_name_and_a_range():

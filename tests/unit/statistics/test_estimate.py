@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from app.statistics.estimate import Error, estimate, t_quantile
+from app.results.statistics.estimate import Error, estimate, t_quantile
 
 
 @pytest.mark.parametrize("degrees", [*range(1, 61), 100, 499])

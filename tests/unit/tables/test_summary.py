@@ -2,9 +2,9 @@ import pytest
 
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
-from app.figures.gathered import Gathered
-from app.statistics.estimate import Estimate
-from app.tables.summary import Column, Row, Shown, summary
+from app.results.run_set import Gathered
+from app.results.statistics.estimate import Estimate
+from app.results.tables.summary import Column, Row, Shown, summary
 from tests.unit.tables.rows import experiment, run
 
 

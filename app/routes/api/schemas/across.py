@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from app.results.statistics.estimate import Estimate
 from app.routes.api.schemas.conclusion import ConclusionOut
-from app.statistics.estimate import Estimate
 
 
 class MomentsOut(BaseModel):

@@ -4,14 +4,14 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.conclusion.comparisons import Comparison, RowsOnly
-from app.conclusion.conclusion import Conclusion
-from app.conclusion.evidence import Evidence, Flagged
-from app.conclusion.verdict_words import quote
 from app.db.penalty import Regularizer
-from app.statistics.relation import Relation
-from app.statistics.setting_effect import SettingEffect
-from app.statistics.verdict import Verdict
+from app.results.conclusion.comparisons import Comparison, RowsOnly
+from app.results.conclusion.conclusion import Conclusion
+from app.results.conclusion.evidence import Evidence, Flagged
+from app.results.conclusion.verdict_words import quote
+from app.results.statistics.relation import Relation
+from app.results.statistics.setting_effect import SettingEffect
+from app.results.statistics.verdict import Verdict
 
 
 class RelationOut(BaseModel):

@@ -5,12 +5,12 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.conclusion.choices import Choice
-from app.conclusion.opened import Opened
 from app.db.models import ChoiceKind
+from app.results.conclusion.choices import Choice
+from app.results.conclusion.opened import Opened
+from app.results.statistics.estimate import Estimate
 from app.routes.api.schemas.row import Row
 from app.services.openings import TestSplit
-from app.statistics.estimate import Estimate
 
 
 class ChoiceOut(BaseModel):

@@ -12,7 +12,7 @@ from math import erfc, lgamma, log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from app.statistics.mean_difference import Spread
+from app.results.statistics.mean_difference import Spread
 
 NODES = 160
 Values = npt.NDArray[np.float64]

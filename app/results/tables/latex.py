@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
+from app.results.tables.printed import Printed, Value
 from app.services.names import one_line
-from app.tables.printed import Printed, Value
 
 COMMANDS = {
     "\\": r"\textbackslash{}",

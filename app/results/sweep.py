@@ -7,11 +7,11 @@ from typing import Any
 
 from app.db.models import Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
-from app.figures.differing import differing
 from app.figures.figure import Cell
-from app.figures.setting import Family, Setting, cell, setting_of, words
 from app.numerals import short
 from app.regularizers import NAMES
+from app.results.differing import differing
+from app.results.setting import Family, Setting, cell, setting_of, words
 
 
 @dataclass(frozen=True)

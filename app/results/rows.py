@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from app.statistics.repeats import by_seed
+from app.results.statistics.repeats import by_seed
 
 Row = tuple[int, Sequence[float | None]]
 """The seed of a run, and its values."""

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from app.db.models import Run
 from app.figures.figure import Cell
-from app.figures.gathered import EXPERIMENT, Gathered, order
-from app.figures.setting import words
 from app.regularizers import coordinates
+from app.results.run_set import EXPERIMENT, Gathered, order
+from app.results.setting import words
 
 MOST_COLUMNS = 8
 MOST_VALUES = 8

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from app.conclusion.choices import Choice, choice_at
 from app.db.models import ChoiceKind, Opening, Run, SealedScore
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.statistics.estimate import Estimate, estimate
-from app.statistics.repeats import by_seed
+from app.results.conclusion.choices import Choice, choice_at
+from app.results.setting import Setting
+from app.results.statistics.estimate import Estimate, estimate
+from app.results.statistics.repeats import by_seed
+from app.results.sweep import Sweep
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from app.conclusion.comparisons import Comparison, Method
-from app.conclusion.evidence import Evidence
-from app.conclusion.words import p_value
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
 from app.numerals import MISSING, count, number, plural
-from app.statistics.mean_difference import FEWEST_SEEDS
-from app.statistics.verdict import LEVEL, Needed, Verdict
+from app.results.conclusion.comparisons import Comparison, Method
+from app.results.conclusion.evidence import Evidence
+from app.results.conclusion.words import p_value
+from app.results.setting import Setting
+from app.results.statistics.mean_difference import FEWEST_SEEDS
+from app.results.statistics.verdict import LEVEL, Needed, Verdict
+from app.results.sweep import Sweep
 
 MOST_DECIMALS = 8
 DECIDED = (Verdict.BETTER, Verdict.WORSE)

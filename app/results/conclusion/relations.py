@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from app.db.models import Run
 from app.db.penalty import Regularizer
-from app.figures.points import scored
-from app.figures.setting import Family, Setting
-from app.figures.sweep import Sweep
-from app.statistics.relation import Measured, adjusted
-from app.statistics.setting_effect import Scored
+from app.results.points import scored
+from app.results.setting import Family, Setting
+from app.results.statistics.relation import Measured, adjusted
+from app.results.statistics.setting_effect import Scored
+from app.results.sweep import Sweep
 
 
 class Place(NamedTuple):

@@ -8,8 +8,8 @@ from statistics import median_low
 from typing import NamedTuple
 
 from app.numerals import count
-from app.statistics.estimate import Estimate
-from app.tables.summary import Column, Summary
+from app.results.statistics.estimate import Estimate
+from app.results.tables.summary import Column, Summary
 
 MOST_DECIMALS = 6
 WITHOUT_A_DEVIATION = 3

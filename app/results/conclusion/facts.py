@@ -8,7 +8,13 @@ import numpy.typing as npt
 from app.db.models import Run
 from app.db.predictions import Predictions
 from app.db.task import Metric, TaskKind
-from app.statistics.row_values import accuracy_values, f1_values, matthews_values, pearson_values, spearman_values
+from app.results.statistics.row_values import (
+    accuracy_values,
+    f1_values,
+    matthews_values,
+    pearson_values,
+    spearman_values,
+)
 
 CLOSE = 1e-3
 """How far a logged performance may lie from that of the predictions: scripts round to three digits."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.conclusion.relations import counted, measured_runs, scored_runs
-from app.figures.sweep import Sweep
-from app.statistics.relation import Relation, relation
-from app.statistics.setting_effect import SettingEffect, setting_effect
+from app.results.conclusion.relations import counted, measured_runs, scored_runs
+from app.results.statistics.relation import Relation, relation
+from app.results.statistics.setting_effect import SettingEffect, setting_effect
+from app.results.sweep import Sweep
 
 
 class Pooled(NamedTuple):

@@ -9,22 +9,22 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
-from app.conclusion.facts import NOTHING_KNOWN, RunFacts
 from app.db.models import Run
-from app.figures.points import named
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.statistics.holm import holm
-from app.statistics.mean_difference import (
+from app.results.conclusion.facts import NOTHING_KNOWN, RunFacts
+from app.results.points import named
+from app.results.setting import Setting
+from app.results.statistics.holm import holm
+from app.results.statistics.mean_difference import (
     FEWEST_SEEDS,
     MeanDifference,
     over_rows,
     over_rows_and_seeds,
     over_seeds,
 )
-from app.statistics.paired import SignFlips, pairs_needed, sign_flips
-from app.statistics.student import quantile, two_sided_p
-from app.statistics.verdict import LEVEL, Judged, judge
+from app.results.statistics.paired import SignFlips, pairs_needed, sign_flips
+from app.results.statistics.student import quantile, two_sided_p
+from app.results.statistics.verdict import LEVEL, Judged, judge
+from app.results.sweep import Sweep
 
 Values = npt.NDArray[np.float64]
 

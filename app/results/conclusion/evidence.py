@@ -5,15 +5,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.conclusion.comparisons import Comparison, comparisons
-from app.conclusion.facts import NOTHING_KNOWN, RunFacts
-from app.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
 from app.db.models import Run, RunStatus
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.statistics.relation import Relation, relation
-from app.statistics.setting_effect import SettingEffect, setting_effect
-from app.statistics.verdict import LEVEL, Verdict
+from app.results.conclusion.comparisons import Comparison, comparisons
+from app.results.conclusion.facts import NOTHING_KNOWN, RunFacts
+from app.results.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
+from app.results.setting import Setting
+from app.results.statistics.relation import Relation, relation
+from app.results.statistics.setting_effect import SettingEffect, setting_effect
+from app.results.statistics.verdict import LEVEL, Verdict
+from app.results.sweep import Sweep
 
 BEST = 1.0
 """What every metric is at best: there seeds score alike because the task is solved."""

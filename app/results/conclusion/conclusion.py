@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.conclusion import notes, verdict_words, words
-from app.conclusion.evidence import Evidence
-from app.conclusion.pooled import Pooled
-from app.figures.sweep import Sweep
+from app.results.conclusion import notes, verdict_words, words
+from app.results.conclusion.evidence import Evidence
+from app.results.conclusion.pooled import Pooled
+from app.results.sweep import Sweep
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from app.tables.latex import latex
-from app.tables.markdown import markdown
-from app.tables.printed import Style, printed
-from app.tables.summary import Summary
+from app.results.tables.latex import latex
+from app.results.tables.markdown import markdown
+from app.results.tables.printed import Style, printed
+from app.results.tables.summary import Summary
 
 Kind = Literal["tex", "md", "csv"]
 MEDIA_TYPES = {"tex": "application/x-tex", "md": "text/markdown", "csv": "text/csv"}

@@ -10,9 +10,9 @@ from app.db.config import TrainingOptions
 from app.db.models import Run, RunStatus
 from app.db.penalty import Regularizer
 from app.figures.figure import Cell
-from app.figures.setting import UNKNOWN, setting_of
-from app.figures.sweep import Sweep
 from app.regularizers import NAMES
+from app.results.setting import UNKNOWN, setting_of
+from app.results.sweep import Sweep
 
 MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
 TASK, EXPERIMENT = "task", "experiment"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.statistics.rearrangements import rearrangements
+from app.results.statistics.rearrangements import rearrangements
 
 ROUNDING = 1e-9
 

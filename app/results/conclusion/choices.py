@@ -7,8 +7,8 @@ from statistics import fmean
 
 from app.db.models import ChoiceKind, Run, RunStatus
 from app.errors import InvalidError
-from app.figures.sweep import Sweep
-from app.statistics.repeats import by_seed
+from app.results.statistics.repeats import by_seed
+from app.results.sweep import Sweep
 
 MOST_LISTED = 20
 SPELLINGS = ((r"\s", ""), (r"−", "-"), (r"λ|\blam(?=[=≤≥<>])", "lambda"), (r"ζ", "zeta"), (r"(?<=\d)\.0+(?!\d)", ""))

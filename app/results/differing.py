@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from app.db.models import Run
 from app.figures.figure import Cell
-from app.figures.setting import setting_of
+from app.results.setting import setting_of
 
 
 def told(fields: Sequence[str], runs: Iterable[Run]) -> dict[str, set[Cell]]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from app.conclusion.evidence import Evidence
-from app.conclusion.pooled import Pooled
-from app.conclusion.relations import Curve
 from app.db.models import Run
-from app.figures.sweep import Sweep
 from app.numerals import MISSING, count, number, plural, two_decimals
 from app.regularizers import NAMES
-from app.statistics.relation import LEVEL, Relation, lambdas_needed
-from app.statistics.setting_effect import SettingEffect
+from app.results.conclusion.evidence import Evidence
+from app.results.conclusion.pooled import Pooled
+from app.results.conclusion.relations import Curve
+from app.results.statistics.relation import LEVEL, Relation, lambdas_needed
+from app.results.statistics.setting_effect import SettingEffect
+from app.results.sweep import Sweep
 
 
 def headline(found: Evidence) -> str:

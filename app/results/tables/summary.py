@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from app.db.models import Run, RunStatus
 from app.figures.figure import Cell, Table
-from app.figures.gathered import Gathered, order
 from app.figures.headings import head
-from app.figures.metrics import SCALES
-from app.figures.points import cells, flattered, named
-from app.figures.setting import words
 from app.numerals import plural, short
-from app.statistics.estimate import Error, Estimate, estimate
-from app.statistics.repeats import by_seed
+from app.results.metrics import SCALES
+from app.results.points import cells, flattered, named
+from app.results.run_set import Gathered, order
+from app.results.setting import words
+from app.results.statistics.estimate import Error, Estimate, estimate
+from app.results.statistics.repeats import by_seed
 
 ISOTROPY = "IsoScore★"
 Metrics = Mapping[str, Mapping[str, float | None]]

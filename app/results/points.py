@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from app.db.models import Run, RunStatus
 from app.db.trivial import learned_nothing
 from app.figures.figure import Table
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
 from app.figures.trivial import Trivial
 from app.numerals import count, plural
-from app.statistics.estimate import Error, Estimate, estimate
-from app.statistics.repeats import by_seed
+from app.results.setting import Setting
+from app.results.statistics.estimate import Error, Estimate, estimate
+from app.results.statistics.repeats import by_seed
+from app.results.sweep import Sweep
 
 MOST_NAMED = 3
 SEED_COLUMNS = ["seed", "performance", "performance_reason", "isoscore_star", "isoscore_star_reason"]

@@ -2,8 +2,8 @@
 
 import re
 
+from app.results.tables.printed import Printed, Value
 from app.services.names import one_line
-from app.tables.printed import Printed, Value
 
 SPECIAL = re.compile(r"([!-/:-@\[-`{-~])")
 """ASCII punctuation, every character of which CommonMark lets a backslash escape."""
