@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding, FigureData, Measurement
+from app.embeddings.headline import Headline, Sentence, headline_of
 from app.numerals import number
-from app.routes.pages.headline import Headline, Sentence, headline_of
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
 from isotropy.findings import findings_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.routes.pages.outcome import outcome_of
-from app.routes.pages.trial import Comparison
+from app.postprocess.outcome import outcome_of
+from app.postprocess.trial import Comparison
 from isotropy.catalog import MEASURES
 from tests.embedding_rows import measurement
 

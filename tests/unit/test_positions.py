@@ -5,7 +5,7 @@ import torch
 
 from app.db.models import Embedding, Measurement
 from app.errors import InvalidError
-from app.routes.pages.dials import dials_of, numbers_of
+from app.postprocess.sliders import dials_of, numbers_of
 from app.services.positions import DRAWN_ROWS, described, position_of, rows_of
 from isotropy.catalog import METHODS
 from isotropy.cloud import PAIR_ROWS

@@ -22,7 +22,7 @@ from app.routes.api.schemas.across import (
 )
 from app.routes.api.schemas.conclusion import ConclusionOut
 from app.routes.api.schemas.figures import FigureOut
-from app.routes.sweep_query import SweepDep
+from app.routes.queries import SweepDep
 from app.services.across import choose_runs, summarise
 from app.services.across_figures import (
     cautions,

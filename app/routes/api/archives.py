@@ -10,7 +10,7 @@ from app.db.models import Import
 from app.dependencies import ContextDep
 from app.routes.api.schemas.imports import ImportOut
 from app.routes.downloads import DOCUMENTED, export_of
-from app.routes.sweep_query import SweepDep
+from app.routes.queries import SweepDep
 from app.services import imports
 from app.services.exports import export_experiment
 from app.services.sweep_figures import all_figures

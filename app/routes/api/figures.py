@@ -5,16 +5,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.dependencies import ContextDep
+from app.encodings.layers import LayersDep, read_layers
+from app.postprocess.trial import trial_figures
 from app.routes.api.schemas.figures import FigureOut
-from app.routes.pages.answers import find_figure
 from app.routes.pages.comparison import compared_figures
-from app.routes.pages.layers import LayersDep, read_layers
 from app.routes.pages.playground import PlaygroundDep, playground_figures
 from app.routes.pages.report import report_figures
 from app.routes.pages.runs import MeasureQuery, read_run_figure
 from app.routes.pages.shrinkage import ShrinkageDep
-from app.routes.pages.trial import trial_figures
-from app.routes.sweep_query import SweepDep
+from app.routes.queries import SweepDep
+from app.routes.responses import find_figure
 from app.services.comparison import get_compared
 from app.services.embeddings import get_embedding
 from app.services.encodings import get_encoding

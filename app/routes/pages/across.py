@@ -17,16 +17,16 @@ from app.problems import status_of
 from app.results.layer_measures import WATCHED, title_of
 from app.results.metrics import SCALES
 from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
+from app.results.run_table import RunQueryDep, encoded, read_table
 from app.results.statistics.estimate import Error
 from app.results.tables.latex import latex
 from app.results.tables.markdown import markdown
 from app.results.tables.printed import MOST_DECIMALS, printed
 from app.results.tables.settings import settings
 from app.results.tables.summary import Shown
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.run_table import RunQueryDep, encoded, read_table
 from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
-from app.routes.sweep_query import SweepDep
+from app.routes.queries import SweepDep
+from app.routes.responses import FileKind, figure_file, see
 from app.search.language import quoted
 from app.services.across import Chosen, choose_runs, shown_of, summarise
 from app.services.across_figures import (

@@ -10,14 +10,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from app.context import Context
 from app.db.models import Embedding
 from app.dependencies import ContextDep
+from app.embeddings.readings import grouped
 from app.figures.figure import Cell, Figure, Table
 from app.figures.palette import SERIES
 from app.figures.projection import PROJECTION
 from app.figures.report import figures_of
 from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
-from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure, see
-from app.routes.pages.readings import grouped
+from app.routes.responses import FileKind, csv_file, figure_file, find_figure, see
 from app.services.comparison import (
     LEAST,
     MOST,

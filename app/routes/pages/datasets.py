@@ -12,7 +12,7 @@ from app.errors import InvalidError, IsoscopeError
 from app.formats.division import Division
 from app.parsers import parsing
 from app.problems import status_of
-from app.routes.pages.answers import see
+from app.routes.responses import see
 from app.services.datasets import (
     Upload,
     create_dataset,

@@ -11,8 +11,8 @@ from app.errors import InvalidError
 from app.formats.quoting import Quoting
 from app.formats.selection import Selection
 from app.problems import status_of
-from app.routes.pages.answers import see
 from app.routes.pages.report import ReportDep, ReportQuery, report_of
+from app.routes.responses import see
 from app.services.embeddings import commit_embedding, get_embedding, select_embedding
 from app.services.files import is_npy
 from app.services.layers import get_place

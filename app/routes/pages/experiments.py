@@ -13,16 +13,15 @@ from app.figures.colouring import Colouring, choices
 from app.figures.logged import WINDOWS
 from app.problems import status_of
 from app.regularizers import NAMES
+from app.results.experiment_listing import read_listing
 from app.results.layer_measures import WATCHED, title_of
 from app.results.metrics import SCALES
+from app.results.run_table import RunQueryDep, RunTable, address, read_table
 from app.results.setting import cell, words
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.experiment_listing import read_listing
-from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
-from app.routes.pages.studies import outcome_of
-from app.routes.sweep_query import SweepDep
+from app.routes.queries import SweepDep
+from app.routes.responses import FileKind, figure_file, see
 from app.services.conclusions import read_conclusion
 from app.services.experiments import (
     delete_experiment,
@@ -34,6 +33,7 @@ from app.services.run_search import RunQuery
 from app.services.sweep_figures import offered, read_figure
 from app.services.workers import list_workers
 from app.templating import templates
+from app.training.search_outcome import outcome_of
 
 router = APIRouter(prefix="/experiments")
 

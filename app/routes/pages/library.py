@@ -12,9 +12,8 @@ from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError, NotFoundError
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.problems import status_of
-from app.routes.pages.answers import see
 from app.routes.pages.paging import offset_of, pages_of
-from app.routes.pages.ways import Server, ways_of_upload
+from app.routes.responses import see
 from app.services.embeddings import Incoming, create_embedding, get_embedding
 from app.services.library import (
     MAX_QUERY_CHARACTERS,
@@ -26,6 +25,7 @@ from app.services.library import (
     known_tags,
 )
 from app.templating import templates
+from app.training.equivalent_commands import Server, ways_of_upload
 
 router = APIRouter(prefix="/embeddings")
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Response
 from app.context import Context
 from app.db.models import Embedding, Lookup, ResultStatus
 from app.dependencies import ContextDep
-from app.routes.pages.answers import see
+from app.routes.responses import see
 from app.services.lookups import find_lookup, request_lookup
 from app.services.positions import described
 

@@ -9,7 +9,7 @@ from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
 from app.problems import status_of
 from app.results.metrics import SCALES
-from app.routes.pages.answers import see
+from app.routes.responses import see
 from app.services.experiments import get_experiment
 from app.services.openings import OpeningRequest, name_of_user, open_test, read_test_split
 from app.templating import templates

@@ -12,7 +12,7 @@ from app.figures.space import cloud_figure
 from app.playground.clouds import SHAPES
 from app.playground.explanation import explain
 from app.playground.grid import SHIFTS, SIZES, SPREADS, Position, nearest, numbers_at
-from app.routes.pages.answers import FileKind, figure_file
+from app.routes.responses import FileKind, figure_file
 from app.templating import templates
 
 router = APIRouter(prefix="/playground")

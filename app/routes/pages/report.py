@@ -7,6 +7,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus
 from app.dependencies import ContextDep
+from app.embeddings.headline import headline_of
+from app.embeddings.readings import groups_of, headlines_of, table_of
 from app.errors import NotFoundError
 from app.figures.figure import Figure
 from app.figures.projection import PROJECTION
@@ -14,13 +16,11 @@ from app.figures.report import DRAWN, figures_of
 from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
 from app.inlined import data_url, inlined
+from app.postprocess.fitted import fitted_note
 from app.routes.downloads import attachment
-from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure
-from app.routes.pages.fitted import fitted_note
-from app.routes.pages.headline import headline_of
 from app.routes.pages.neighbours import read_neighbours, with_lookup
-from app.routes.pages.readings import groups_of, headlines_of, table_of
 from app.routes.pages.shrinkage import ShrinkageDep, ShrinkageQuery, read_shrinkage
+from app.routes.responses import FileKind, csv_file, figure_file, find_figure
 from app.services.embeddings import get_embedding
 from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.services.names import file_name

@@ -23,17 +23,17 @@ from app.results.layer_measures import WATCHED, slug_of, title_of
 from app.results.metrics import SCALES
 from app.results.sweep import Sweep
 from app.routes.downloads import csv_of, file_of
-from app.routes.pages.answers import FileKind, figure_file
-from app.routes.pages.attempts import OUTCOMES
-from app.routes.pages.failing import advice_of
 from app.routes.pages.run_config import configuration
 from app.routes.pages.sweep_choices import LABELS
+from app.routes.responses import FileKind, figure_file
 from app.services.files import get_model
 from app.services.predictions import count_predictions, get_predictions
 from app.services.run_data import ACTIVATION, find_run_figure
 from app.services.runs import find_baseline, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
+from app.training.attempts import OUTCOMES
+from app.training.failure_advice import advice_of
 
 router = APIRouter(prefix="/runs/{run_id}")
 

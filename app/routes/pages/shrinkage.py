@@ -11,7 +11,7 @@ from app.db.types import RowId
 from app.dependencies import ContextDep
 from app.figures.curves import Line, choose, read_lines, zeta_curve
 from app.figures.figure import Figure
-from app.routes.pages.answers import see
+from app.routes.responses import see
 from app.services.curves import list_curve_sources, request_zeta_curve
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")

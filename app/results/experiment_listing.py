@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from app.context import Context
 from app.errors import InvalidError
+from app.results.run_table import encoded
 from app.routes.pages.paging import offset_of, pages_of
-from app.routes.pages.run_table import encoded
 from app.services.experiment_list import Summaries, list_summaries
 from app.services.run_search import RunQuery
 

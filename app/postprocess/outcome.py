@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from app.numerals import number, two_decimals
-from app.routes.pages.trial import Comparison
+from app.postprocess.trial import Comparison
 
 
 class Told(NamedTuple):

@@ -8,11 +8,11 @@ from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
+from app.embeddings.readings import grouped
 from app.figures.figure import Figure
 from app.figures.heat_map import Row, heat_map
 from app.figures.layers import LayerPoint, by_layer
 from app.figures.subject import Subject
-from app.routes.pages.readings import grouped
 from app.services.layers import list_layers, list_measured
 from isotropy.catalog import MEASURES, Measure
 
