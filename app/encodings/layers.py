@@ -1,10 +1,8 @@
 """The report of an encoding by layer: measures of all layers under one pooling, and one measure under all."""
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
-
-from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus, Encoding, Measurement, Pooling
@@ -46,16 +44,6 @@ class LayersQuery(NamedTuple):
         given = [("pooling", chosen.value)] if chosen else []
         given += [("measures", slug) for slug in self.measures]
         return urlencode([*given, ("by", self.by)] if self.by else given)
-
-
-def _query(
-    pooling: Pooling | None = None, measures: Annotated[list[str] | None, Query()] = None, by: str = ""
-) -> LayersQuery:
-    known = tuple(slug for slug in MEASURES if slug in (measures or []))
-    return LayersQuery(pooling, known, by if by in MEASURES else "")
-
-
-LayersDep = Annotated[LayersQuery, Depends(_query)]
 
 
 class Layers(NamedTuple):

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from fastapi import Depends, Query, Request
+from fastapi import Request
 
 from app.context import Context
 from app.db.models import Run
@@ -16,8 +16,9 @@ from app.figures.headings import head
 from app.regularizers import NAMES
 from app.results.metrics import SCALES, MetricRange
 from app.results.setting import setting_of, words
-from app.routes.pages.paging import offset_of, pages_of
 from app.search.fields import FIELDS, find_field
+from app.services.experiment_list import Summaries, list_summaries
+from app.services.library import offset_of, pages_of
 from app.services.run_columns import Columns, read_columns
 from app.services.run_search import Page, RunQuery, find_runs
 from app.services.workers import list_workers, worker_lost
@@ -187,8 +188,35 @@ def _said(name: str, value: Any) -> str:
     return f"{WORDS.get(name) or name.replace('_', ' ')} {value}"
 
 
-def _query(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
-    return RunQuery.of(q, sort, page)
+class ExperimentListing(NamedTuple):
+    """What is searched for, and what was found."""
+
+    q: str
+    found: Summaries
+    page: int
+    problem: InvalidError | None = None
+    """Why nothing could be searched for."""
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are, one at least."""
+        return pages_of(self.found.total)
+
+    @property
+    def first(self) -> int:
+        """Number of the first experiment of this page, from 1."""
+        return offset_of(self.page) + 1
+
+    def url(self, page: int) -> str:
+        """Another page of the same list."""
+        return f"/experiments{encoded(RunQuery(self.q, page=page))}"
 
 
-RunQueryDep = Annotated[RunQuery, Depends(_query)]
+def read_listing(context: Context, q: str, page: int) -> ExperimentListing:
+    """A page of the list, the last one where it has fewer; empty with the problem where ``q`` cannot be read."""
+    try:
+        found = list_summaries(context, q, offset=offset_of(page))
+    except InvalidError as problem:
+        return ExperimentListing(q, Summaries([], 0), 1, problem)
+    listing = ExperimentListing(q, found, page)
+    return listing if page <= listing.pages else read_listing(context, q, listing.pages)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from sqlalchemy import select
 
@@ -9,6 +10,7 @@ from app.context import Context
 from app.db.models import Run
 from app.errors import InvalidError
 from app.results.run_set import Gathered
+from app.results.tables.printed import Style
 from app.results.tables.summary import Metrics, Shown, Summary, summary
 from app.search.fields import ALIASES
 from app.services.run_search import MOST, matching
@@ -70,3 +72,40 @@ def _fields(group: Sequence[str], known: Sequence[str]) -> list[str]:
             f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(known))}.", "group"
         )
     return list(named)
+
+
+class AcrossQuery(NamedTuple):
+    """What the URL says: the search, what groups are made of, and what figures are of."""
+
+    q: str = ""
+    group: tuple[str, ...] = ()
+    on: str = ""
+    """A data set and a metric."""
+
+    def encoded(self, **changed: str) -> str:
+        """The query string again, or one that differs; what is not said otherwise is left out."""
+        return urlencode([pair for pair in self.pairs(**changed) if pair[1]])
+
+    def pairs(self, **changed: str) -> list[tuple[str, str]]:
+        """The same as names with values."""
+        given = {"q": self.q, "on": self.on} | changed
+        return [*given.items(), *(("group", field) for field in self.group)]
+
+
+class TableQuery(NamedTuple):
+    """What the columns are, and how cells are printed."""
+
+    shown: Shown
+    style: Style
+
+    def encoded(self) -> str:
+        """The query string again; what is not said otherwise is left out."""
+        return urlencode({name: value for name, value in self.pairs() if value})
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The same as names with values."""
+        return [
+            ("columns", "" if self.shown is Shown.PERFORMANCE else self.shown.value),
+            ("decimals", "" if self.style.decimals is None else str(self.style.decimals)),
+            ("bold", "" if self.style.bold else "0"),
+        ]

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from app.db.models import FailureCause, Run
+from app.db.models import AttemptOutcome, FailureCause, Run
 from app.errors import InvalidError
 from app.routes.pages.sweep_choices import LABELS
 from app.routes.pages.sweep_form import Values
@@ -93,3 +93,17 @@ def _field(run: Run, advice: Advice) -> str | None:
 
 def _whole(text: Any) -> int:
     return int(text) if str(text).isdecimal() else 0
+
+
+OUTCOMES = {
+    AttemptOutcome.FINISHED: "finished",
+    AttemptOutcome.FAILED: "failed",
+    AttemptOutcome.PRUNED: "pruned",
+    AttemptOutcome.CANCELLED: "cancelled",
+    AttemptOutcome.PAUSED: "paused",
+    AttemptOutcome.KILLED: "process ended",
+    AttemptOutcome.WORKER_LOST: "worker lost",
+    AttemptOutcome.WORKER_STOPPED: "worker stopped",
+    AttemptOutcome.DATABASE_AWAY: "database did not answer",
+    AttemptOutcome.DISK_FULL: "disk full",
+}

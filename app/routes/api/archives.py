@@ -9,8 +9,8 @@ from fastapi.responses import StreamingResponse
 from app.db.models import Import
 from app.dependencies import ContextDep
 from app.routes.api.schemas.imports import ImportOut
-from app.routes.downloads import DOCUMENTED, export_of
 from app.routes.queries import SweepDep
+from app.routes.responses import DOCUMENTED, export_of
 from app.services import imports
 from app.services.exports import export_experiment
 from app.services.sweep_figures import all_figures

@@ -22,7 +22,7 @@ from app.routes.api.schemas.embeddings import (
     ZetaCurveRequest,
     ZetaLine,
 )
-from app.routes.downloads import DOCUMENTED, file_of, safetensors_of
+from app.routes.responses import DOCUMENTED, file_of, safetensors_of
 from app.services import curves, description, embeddings, figure_data, lookups, trash
 from app.services.embeddings import Incoming
 from app.services.files import get_file, get_npy, get_safetensors

@@ -5,15 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from app.dependencies import ContextDep
-from app.encodings.layers import LayersDep, read_layers
+from app.embeddings.comparison import compared_figures
+from app.embeddings.report import report_figures
+from app.encodings.layers import read_layers
+from app.playground.figures import playground_figures
 from app.postprocess.trial import trial_figures
+from app.results.run_page import read_run_figure
 from app.routes.api.schemas.figures import FigureOut
-from app.routes.pages.comparison import compared_figures
-from app.routes.pages.playground import PlaygroundDep, playground_figures
-from app.routes.pages.report import report_figures
-from app.routes.pages.runs import MeasureQuery, read_run_figure
-from app.routes.pages.shrinkage import ShrinkageDep
-from app.routes.queries import SweepDep
+from app.routes.queries import LayersDep, MeasureQuery, PlaygroundDep, ShrinkageDep, SweepDep
 from app.routes.responses import find_figure
 from app.services.comparison import get_compared
 from app.services.embeddings import get_embedding

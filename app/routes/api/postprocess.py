@@ -14,7 +14,7 @@ from app.routes.api.schemas.postprocessing import (
     PostProcessingRequest,
     PostProcessingSummary,
 )
-from app.routes.downloads import DOCUMENTED, file_of
+from app.routes.responses import DOCUMENTED, file_of
 from app.services import postprocess
 from app.services.files import get_map
 

@@ -10,7 +10,7 @@ from app.dependencies import ContextDep
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.schemas.experiments import ActivationOut, PredictionOut, RunOut, ScriptRunOut
 from app.routes.api.schemas.queue import Move, PriorityIn
-from app.routes.downloads import DOCUMENTED, csv_of, file_of
+from app.routes.responses import DOCUMENTED, csv_of, file_of
 from app.services import pausing, runs, script_predictions, script_runs, turns
 from app.services.files import get_model
 from app.services.library import PAGE_ROWS

@@ -2,10 +2,10 @@
 
 import re
 from hashlib import blake2b
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from app.context import Context
 from app.dependencies import ContextDep
@@ -17,18 +17,17 @@ from app.problems import status_of
 from app.results.layer_measures import WATCHED, title_of
 from app.results.metrics import SCALES
 from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
-from app.results.run_table import RunQueryDep, encoded, read_table
+from app.results.run_table import encoded, read_table
 from app.results.statistics.estimate import Error
 from app.results.tables.latex import latex
 from app.results.tables.markdown import markdown
 from app.results.tables.printed import MOST_DECIMALS, printed
 from app.results.tables.settings import settings
 from app.results.tables.summary import Shown
-from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
-from app.routes.queries import SweepDep
-from app.routes.responses import FileKind, figure_file, see
+from app.routes.queries import AcrossDep, RunQueryDep, SweepDep, TableDep
+from app.routes.responses import FileKind, TableFile, figure_file, see, table_file
 from app.search.language import quoted
-from app.services.across import Chosen, choose_runs, shown_of, summarise
+from app.services.across import AcrossQuery, Chosen, TableQuery, choose_runs, shown_of, summarise
 from app.services.across_figures import (
     cautions,
     conclude_across,
@@ -55,35 +54,6 @@ COLUMNS = {
     Shown.BOTH: "performance and IsoScore★",
     Shown.METRICS: "all metrics",
 }
-
-
-class AcrossQuery(NamedTuple):
-    """What the URL says: the search, what groups are made of, and what figures are of."""
-
-    q: str = ""
-    group: tuple[str, ...] = ()
-    on: str = ""
-    """A data set and a metric."""
-
-    def encoded(self, **changed: str) -> str:
-        """The query string again, or one that differs; what is not said otherwise is left out."""
-        return urlencode([pair for pair in self.pairs(**changed) if pair[1]])
-
-    def pairs(self, **changed: str) -> list[tuple[str, str]]:
-        """The same as names with values."""
-        given = {"q": self.q, "on": self.on} | changed
-        return [*given.items(), *(("group", field) for field in self.group)]
-
-
-def _query(
-    q: str = "",
-    group: Annotated[list[str] | None, Query()] = None,
-    on: str = "",
-) -> AcrossQuery:
-    return AcrossQuery(q.strip(), tuple(group or ()), on)
-
-
-AcrossDep = Annotated[AcrossQuery, Depends(_query)]
 
 
 @router.get("")

@@ -9,9 +9,8 @@ from app.db.models import ImportStatus
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
 from app.problems import status_of
-from app.routes.downloads import export_of
 from app.routes.queries import SweepDep
-from app.routes.responses import see
+from app.routes.responses import export_of, see
 from app.services.exports import export_experiment
 from app.services.imports import cancel_import, create_import, get_import, list_imports
 from app.services.sweep_figures import all_figures

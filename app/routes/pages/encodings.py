@@ -8,13 +8,14 @@ from fastapi.concurrency import run_in_threadpool
 from app.context import Context
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
-from app.encodings.layers import LayersDep, LayersQuery, read_layers
+from app.encodings.layers import LayersQuery, read_layers
 from app.errors import InvalidError, IsoscopeError
 from app.figures.layers import POOLING_TITLES
 from app.formats.detect import TEXTS_FORMATS, suffixes
 from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.encoding_form import Values, defaults, parse, read_values
+from app.routes.queries import LayersDep
 from app.routes.responses import FileKind, figure_file, see
 from app.services.datasets import list_datasets
 from app.services.encoding_plan import EncodingPlan, plan_encoding

@@ -13,14 +13,13 @@ from app.figures.colouring import Colouring, choices
 from app.figures.logged import WINDOWS
 from app.problems import status_of
 from app.regularizers import NAMES
-from app.results.experiment_listing import read_listing
 from app.results.layer_measures import WATCHED, title_of
 from app.results.metrics import SCALES
-from app.results.run_table import RunQueryDep, RunTable, address, read_table
+from app.results.run_table import RunTable, address, read_listing, read_table
 from app.results.setting import cell, words
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep
-from app.routes.queries import SweepDep
+from app.routes.queries import RunQueryDep, SweepDep
 from app.routes.responses import FileKind, figure_file, see
 from app.services.conclusions import read_conclusion
 from app.services.experiments import (

@@ -12,7 +12,6 @@ from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError, NotFoundError
 from app.formats.detect import ANNOTATION_FORMATS, EMBEDDING_FORMATS, suffixes
 from app.problems import status_of
-from app.routes.pages.paging import offset_of, pages_of
 from app.routes.responses import see
 from app.services.embeddings import Incoming, create_embedding, get_embedding
 from app.services.library import (
@@ -23,6 +22,8 @@ from app.services.library import (
     Sort,
     find_embeddings,
     known_tags,
+    offset_of,
+    pages_of,
 )
 from app.templating import templates
 from app.training.equivalent_commands import Server, ways_of_upload

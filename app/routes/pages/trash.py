@@ -8,8 +8,8 @@ from fastapi import APIRouter, Form, Query, Request, Response
 from app import numerals
 from app.dependencies import ContextDep
 from app.errors import NotFoundError
-from app.routes.pages.paging import offset_of, pages_of
 from app.routes.responses import see
+from app.services.library import offset_of, pages_of
 from app.services.trash import (
     empty_trash,
     get_trashed,

@@ -1,18 +1,11 @@
 """Nearest neighbours by name: those of the row that the URL names, before and after a method."""
 
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import urlencode
-
-from fastapi import APIRouter, Form, Response
+from typing import Any, NamedTuple
 
 from app.context import Context
 from app.db.models import Embedding, Lookup, ResultStatus
-from app.dependencies import ContextDep
-from app.routes.responses import see
-from app.services.lookups import find_lookup, request_lookup
+from app.services.lookups import find_lookup
 from app.services.positions import described
-
-router = APIRouter(prefix="/embeddings/{embedding_id}")
 
 
 class Neighbour(NamedTuple):
@@ -73,13 +66,6 @@ def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours
     return Neighbours(
         names, chosen, unknown, data["rows"], described(data["method"], data["parameters"]), before, after
     )
-
-
-@router.post("/neighbors")
-def look_up(context: ContextDep, embedding_id: str, name: Annotated[str, Form()]) -> Response:
-    """Have a row looked up by its name among all rows, and go to where its neighbours appear."""
-    request_lookup(context, embedding_id, name)
-    return see(f"/embeddings/{embedding_id}?{urlencode({'name': name})}#neighbours")
 
 
 def with_lookup(found: Neighbours | None, context: Context, embedding: Embedding) -> Neighbours | None:

@@ -1,20 +1,13 @@
 """The shrinkage-zeta curve of an embedding: which curve, which of its lines, read off at which ζ."""
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
-
-from fastapi import APIRouter, Depends, Form, Query, Response
 
 from app.context import Context
 from app.db.models import Embedding, ResultStatus, ZetaCurve
-from app.db.types import RowId
-from app.dependencies import ContextDep
 from app.figures.curves import Line, choose, read_lines, zeta_curve
 from app.figures.figure import Figure
-from app.routes.responses import see
-from app.services.curves import list_curve_sources, request_zeta_curve
-
-router = APIRouter(prefix="/embeddings/{embedding_id}")
+from app.services.curves import list_curve_sources
 
 OWN_SOURCES = {
     "identity": "the identity, scaled to the data",
@@ -35,15 +28,6 @@ class ShrinkageQuery(NamedTuple):
         return urlencode({name: value for name, value in given.items() if value is not None})
 
 
-def _query(
-    zeta: Annotated[float, Query(ge=0, le=1)] = 0.2, rows: int | None = None, source: str = "identity"
-) -> ShrinkageQuery:
-    return ShrinkageQuery(zeta, rows, source)
-
-
-ShrinkageDep = Annotated[ShrinkageQuery, Depends(_query)]
-
-
 class Shrinkage(NamedTuple):
     """What the page shows of it. ``curve`` is None until it has been asked for."""
 
@@ -58,13 +42,6 @@ class Shrinkage(NamedTuple):
     def waiting(self) -> bool:
         """Whether a worker still has to compute the curve."""
         return self.curve is not None and self.curve.status is ResultStatus.QUEUED
-
-
-@router.post("/curves")
-def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[RowId, Form()]) -> Response:
-    """Have the curve against another embedding computed."""
-    request_zeta_curve(context, embedding_id, source_id)
-    return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
 
 
 def read_shrinkage(context: Context, embedding: Embedding, query: ShrinkageQuery) -> Shrinkage:
