@@ -5,9 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.archive.records import Id, Moment, Name, Reason, Record, Sha256
+from app.archive.records import Id, Moment, Name, Record, Sha256
 from app.bounded import Count, Number
 from app.db.models import ChoiceKind
+from app.db.run_results import Reason
 from app.db.task import Metric
 from app.errors import InvalidError
 

@@ -1,9 +1,11 @@
 """A run as its page shows it: its figures, its measures by layer, and what its task says beside the metric."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from app.context import Context
 from app.db.models import Pooling, Run
+from app.db.run_results import RunResults
 from app.errors import NotFoundError
 from app.figures import learning
 from app.figures.depth import by_depth
@@ -80,51 +82,59 @@ def _name(run: Run) -> str:
 
 def twonn_of(run: Run) -> Figure:
     """Intrinsic dimension by layer of a run alone."""
-    results = run.results or {}
-    found = results.get("by_layer", {}).get("twonn")
-    n = results.get("by_layer_n", {}).get("twonn")
-    return by_depth(_alone(run), {run.id: {**found, "n": n}} if found else {}, "twonn")
+    found = run.results.by_layer.get("twonn") if run.results else None
+    n = run.results.by_layer_n.get("twonn") if run.results else None
+    return by_depth(_alone(run), {run.id: {**found.told(), "n": n}} if found else {}, "twonn")
 
 
-def layer_table(results: dict[str, Any]) -> list[ByLayer]:
+def layer_table(results: RunResults | None) -> list[ByLayer]:
     """All measures by layer: those of sentence vectors have an n of their own, the others that of the tokens."""
+    if results is None:
+        return []
     return [
         ByLayer(
             slug_of(measure),
             title_of(measure),
-            found["values"],
-            results.get("by_layer_n", {}).get(measure, results.get("tokens")),
-            _by_reason(found["reasons"]),
+            found.values,
+            results.by_layer_n.get(measure, results.tokens),
+            _by_reason(found.reasons),
         )
-        for measure, found in results.get("by_layer", {}).items()
+        for measure, found in results.by_layer.items()
     ]
 
 
-def protocols_of(results: dict[str, Any]) -> list[Protocol]:
+def protocols_of(results: RunResults | None) -> list[Protocol]:
     """Of all tokens and of the reference; an earlier version kept the first beside the measures by layer."""
-    if "reference" not in results:
+    if results is None or (reference := results.reference) is None:
         return []
-    reference = results["reference"]
-    formerly = {"values": results.get("layers", []), "reasons": results.get("layer_reasons", [])}
-    tokens = results.get("by_layer", {}).get("isoscore_star", formerly)
-    points = POINTS[reference.get("pooling", Pooling.FIRST)]
-    reasons = _by_reason(reference.get("layer_reasons", []))
+    tokens = results.by_layer.get("isoscore_star")
+    values, reasons = (tokens.values, tokens.reasons) if tokens else (results.layers, results.layer_reasons)
     return [
-        Protocol("all tokens", results["zeta"], results["tokens"], tokens["values"], _by_reason(tokens["reasons"])),
-        Protocol(points, reference["zeta"], reference.get("n"), reference["layers"], reasons),
+        Protocol("all tokens", results.zeta or 0.0, results.tokens, values, _by_reason(reasons)),
+        Protocol(
+            POINTS[reference.pooling],
+            reference.zeta,
+            reference.n,
+            reference.layers,
+            _by_reason(reference.layer_reasons),
+        ),
     ]
 
 
-def details_of(results: dict[str, Any]) -> list[tuple[str, str | int]]:
+def details_of(results: RunResults | None) -> list[tuple[str, str | int]]:
     """What a kind of task says beside its metrics, in words."""
     details: list[tuple[str, str | int]] = []
-    if (average := results.get("f1_average")) is not None:
-        of_one = f"of the label {results['f1_positive']}" if "f1_positive" in results else "of the second label"
-        details.append(("F1 is", of_one if average == "binary" else "the mean over labels, each counted the same"))
-    return details + [(words, results[name]) for name, words in COUNTS.items() if name in results]
+    if results is None:
+        return details
+    if results.f1_average is not None:
+        of_one = "of the second label" if results.f1_positive is None else f"of the label {results.f1_positive}"
+        average = of_one if results.f1_average == "binary" else "the mean over labels, each counted the same"
+        details.append(("F1 is", average))
+    said = results.model_fields_set
+    return details + [(words, getattr(results, name)) for name, words in COUNTS.items() if name in said]
 
 
-def _by_reason(reasons: list[str | None]) -> dict[str, list[int]]:
+def _by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:
     """Each reason once, with the numbers of its layers."""
     layers: dict[str, list[int]] = {}
     for layer, reason in enumerate(reasons, 1):

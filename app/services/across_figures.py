@@ -3,7 +3,6 @@
 from app.context import Context
 from app.db.task import TaskKind
 from app.errors import NotFoundError
-from app.figures.clusters import SILHOUETTE
 from app.figures.figure import Figure
 from app.figures.headings import head
 from app.numerals import count, plural
@@ -13,7 +12,7 @@ from app.results.run_set import COMPARABLE, COORDINATES, Gathered, Measured
 from app.results.sweep import Sweep
 from app.services.across import Chosen
 from app.services.conclusions import read_conclusion
-from app.services.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
+from app.services.sweep_figures import FIGURES, Asked, SweepQuery, with_what_they_need
 
 
 def read_across(context: Context, chosen: Chosen, slug: str, on: str, look: SweepQuery) -> Figure:
@@ -42,7 +41,7 @@ def conclude_across(context: Context, chosen: Chosen, on: str) -> Conclusion:
 
 def draw_across(context: Context, sweep: Sweep, slug: str, look: SweepQuery) -> Figure:
     """One figure of some runs at least, all of which have the metric of the first one's experiment."""
-    return FIGURES[slug](Asked(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs]))
+    return FIGURES[slug].draw(Asked(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs]))
 
 
 def offered_of(gathered: Gathered) -> list[str]:
@@ -50,7 +49,7 @@ def offered_of(gathered: Gathered) -> list[str]:
     if not gathered.runs:
         return []
     classes = any(run.config.get("task") == TaskKind.CLASSIFICATION for run in gathered.runs)
-    return [slug for slug in FIGURES if slug not in OF_SEARCHES and (classes or slug != SILHOUETTE)]
+    return with_what_they_need({"classes": classes, "search": False})
 
 
 def measured_in_words(gathered: Gathered) -> dict[str, str]:

@@ -11,11 +11,11 @@ from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, Ru
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.results.layer_measures import OF_SENTENCES, WATCHED
-from app.services.sweep_figures import FIGURES, OF_SEARCHES
+from app.services.sweep_figures import with_what_they_need
 
 LAYERS = 2
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
-OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]
+OF_SWEEPS = with_what_they_need({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""

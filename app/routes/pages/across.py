@@ -42,7 +42,7 @@ from app.services.across_figures import (
 from app.services.experiments import list_names
 from app.services.library import OFFERED
 from app.services.run_search import RunQuery
-from app.services.sweep_figures import SweepQuery
+from app.services.sweep_figures import SECTIONS, SweepQuery, by_section
 from app.templating import templates
 
 router = APIRouter(prefix="/compare/runs")
@@ -131,7 +131,8 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         "cautions": cautions(chosen, query.on),
         "measured": measured_in_words(gathered),
         "on": on_of(measured_on(gathered, query.on)) if offered else "",
-        "offered": offered,
+        "figures": by_section(offered),
+        "sections": SECTIONS,
         **figures,
         "groupable": {field: head(field) for field in gathered.fields if field in groupable},
         "settings": settings(gathered),

@@ -29,16 +29,15 @@ from app.services.experiments import (
 )
 from app.services.openings import read_test_split
 from app.services.run_search import RunQuery
-from app.services.sweep_figures import offered, read_figure
+from app.services.sweep_figures import FIGURES, SECTIONS, by_section, offered, read_figure
 from app.services.workers import list_workers
 from app.templating import templates
 from app.training.search_outcome import outcome_of
 
 router = APIRouter(prefix="/experiments")
 
-UNFOLDED = ("late-anisotropy",)
-"""Figures whose numbers are the point, and are shown where they are few."""
 MOST_UNFOLDED = 12
+"""Rows of the numbers that are shown beside a figure."""
 
 
 @router.get("")
@@ -112,7 +111,8 @@ def show_experiment(
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.compared],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
-        "offered": offered(experiment),
+        "figures": by_section(offered(experiment)),
+        "sections": SECTIONS,
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
@@ -152,7 +152,7 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
         "here": f"/experiments/{experiment_id}",
         "figure": figure,
         "query": query.encoded(),
-        "folded": slug not in UNFOLDED or len(figure.table.rows) > MOST_UNFOLDED,
+        "folded": not FIGURES[slug].unfolded or len(figure.table.rows) > MOST_UNFOLDED,
         "live": not experiment.ended,
     }
     return templates.TemplateResponse(request, "training_figure.html", shown)

@@ -13,8 +13,9 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.predictions import Predictions
+from app.db.run_results import Trivial
 from app.db.task import Metric
-from app.db.trivial import Trivial, best_class
+from app.db.trivial import best_class
 from app.errors import InvalidError
 from app.formats.labels import label_text
 from isotropy.score import Score

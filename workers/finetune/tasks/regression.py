@@ -11,8 +11,9 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from transformers.utils.generic import ModelOutput
 
 from app.db.predictions import Predictions
+from app.db.run_results import Trivial
 from app.db.task import Metric
-from app.db.trivial import Trivial, best_number
+from app.db.trivial import best_number
 from app.errors import InvalidError
 from app.formats.labels import NUMBER
 from isotropy.score import Score, there_are

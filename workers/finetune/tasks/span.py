@@ -13,8 +13,9 @@ from transformers import AutoModelForQuestionAnswering, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
 from app.db.predictions import Predictions
+from app.db.run_results import Trivial
 from app.db.task import Metric
-from app.db.trivial import Trivial, empty_answer
+from app.db.trivial import empty_answer
 from app.errors import InvalidError
 from isotropy.score import Score
 from workers.finetune.columns import Columns

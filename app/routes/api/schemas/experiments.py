@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validato
 from app.db.divergence import diverged
 from app.db.models import AttemptOutcome, ExperimentOrigin, FailureCause, Phase, Run, RunStatus
 from app.db.penalty import Regularizer
+from app.db.run_results import RunResults
 from app.db.trivial import learned_nothing
 from app.routes.api.schemas.row import Row
 
@@ -86,7 +87,7 @@ class RunOut(RunOfExperiment):
 
     experiment_id: str
     config: dict[str, Any]
-    results: dict[str, Any] | None
+    results: RunResults | None
     notes: list[str]
     log: str | None
     error_field: str | None
