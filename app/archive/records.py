@@ -24,6 +24,7 @@ from app.db.run_results import MAX_LAYERS, Measure, Reason, RunResults
 from app.db.study import Search
 from app.formats.columns import Column
 from app.formats.division import Division
+from app.formats.quoting import Quoting
 from app.services.grid import Grid
 
 PREDICTIONS_AT_ONCE = 5000
@@ -45,6 +46,7 @@ def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SplitName = Annotated[str, Field(pattern="^(train|validation|test)$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Filename = Annotated[str, Field(min_length=1, max_length=255)]
 Text = Annotated[str, Field(max_length=1_000_000)]
@@ -93,6 +95,7 @@ class DatasetRecord(Record):
     n_test: Count | None = None
     division: Division | None = None
     columns: list[Column] = Field(max_length=10_000)
+    quoting: dict[SplitName, Quoting] | None = None
 
 
 class ExperimentRecord(Record):

@@ -67,6 +67,11 @@ class Sweep:
         """What a run of the sweep is one of; the same for all its seeds."""
         return self._setting_of[run]
 
+    @property
+    def searched(self) -> bool:
+        """Whether a search chose λ and ζ: their values are continuous, so that they keep their distances."""
+        return any(run.experiment.study for run in self.runs)
+
     @cached_property
     def given_up(self) -> frozenset[Setting]:
         """Those of which a study gave up a run by what it had reached: what it let finish flatters them."""

@@ -8,20 +8,10 @@ import pytest
 
 from isoscope import sending
 from isoscope.track import ENDED_SILENTLY, SECONDS_AT_EXIT, log_run
-from tests.listening import Server
 from tests.ports import free_port
 from tests.waiting import wait_for
 
 TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
-    server = Server()
-    yield server
-    server.server.shutdown()
-    server.server.server_close()
 
 
 def refused(detail, status=422, field=None):

@@ -111,7 +111,10 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
         ({"warmup": "1"}, "warmup", "Expected a number from 0 and below 1, such as 0.1; got 1."),
         ({"zetas": "0.2, 2"}, "zetas", "got 0.2, 2."),
         ({"lambdas": "1e308"}, "lambdas", "Expected numbers separated by commas, from −1000000 to 1000000"),
+        ({"lambdas": "true"}, "lambdas", "from −1000000 to 1000000, such as -1, 0, 1; got true."),
+        ({"zetas": "true"}, "zetas", "Expected numbers from 0 to 1, separated by commas"),
         ({"seeds": "true"}, "seeds", "Expected whole numbers from 0, separated by commas"),
+        ({"seeds": "1e308"}, "seeds", "Expected whole numbers from 0, separated by commas"),
         ({"patience": "never"}, "patience", "or nothing for never; got never."),
     ],
 )

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
 from app.dependencies import ContextDep
+from app.formats.quoting import Quoting
 from app.parsers import parsing
 from app.routes.api.common import Row
 from app.services import datasets, dry_runs
@@ -34,6 +35,10 @@ class DatasetOut(Row):
     n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
     division: dict[str, Any] | None = Field(description="How the rows of one file were divided; null where not.")
     columns: list[Any]
+    quoting: dict[str, Quoting] | None = Field(
+        description="How the quotes of .tsv files are read, by split, of those that hold any. Null of data sets stored "
+        "before quotes were detected: as text."
+    )
     created_at: datetime
 
     @computed_field(description="What it looks like: the task that a sweep would train; null where nothing fits.")  # type: ignore[prop-decorator]
@@ -41,6 +46,14 @@ class DatasetOut(Row):
     def proposal(self) -> TaskProposal | None:
         """The likeliest task."""
         return propose_for(self.hub_name, self.columns)
+
+
+class QuotingRequest(BaseModel):
+    """How quotes are to be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    quoting: Quoting
 
 
 class HubRequest(BaseModel):
@@ -119,6 +132,10 @@ def create_dataset(
     ] = "",
     test_fraction: Annotated[float | None, Form(description="Of train rows to draw for testing; at most 0.5.")] = None,
     split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
+    quoting: Annotated[
+        Quoting | None,
+        Form(description="How the quotes of .tsv files are read; left out: they enclose cells where every one does."),
+    ] = None,
 ) -> Dataset:
     """Upload train, validation and test rows.
 
@@ -135,6 +152,7 @@ def create_dataset(
         name,
         test=datasets.Upload(test.file, test.filename or "") if test else None,
         division=read_division(split_column, values, "" if test_fraction is None else test_fraction, split_seed),
+        quoting=quoting,
     )
 
 
@@ -148,6 +166,13 @@ def create_hub_dataset(context: ContextDep, request: HubRequest) -> Dataset:
 def show_dataset(context: ContextDep, dataset_id: str) -> Dataset:
     """One data set with its columns."""
     return datasets.get_dataset(context, dataset_id)
+
+
+@router.put("/{dataset_id}/quoting", response_model=DatasetOut)
+@parsing
+def read_dataset(request: Request, context: ContextDep, dataset_id: str, given: QuotingRequest) -> Dataset:
+    """Read the quotes of a data set's .tsv files in another way, as long as no experiment uses it."""
+    return datasets.read_dataset(context, dataset_id, given.quoting)
 
 
 @router.delete("/{dataset_id}", status_code=204)

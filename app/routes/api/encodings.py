@@ -13,6 +13,7 @@ from app.db.types import RowId
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.formats.detect import TEXTS_FORMATS, listed
+from app.formats.quoting import Quoting
 from app.parsers import parsing
 from app.routes.api.common import Row
 from app.routes.api.measures import MeasurementSummary
@@ -29,6 +30,9 @@ class EncodingOut(Row):
     filename: str
     n_texts: int
     columns: list[Any]
+    quoting: Annotated[
+        Quoting | None, Field(description="How the quotes of a .tsv file are read; null where there are none.")
+    ]
     config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
     status: EncodingStatus
     done: Annotated[int, Field(description="Texts encoded so far.")]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from app.db.models import Phase, RunStatus
+from app.db.models import ImportStatus, Phase, RunStatus
 from app.db.penalty import Regularizer
 from app.dependencies import ContextDep
 from app.routes.api.common import Limit, Offset, Row
@@ -87,8 +87,19 @@ class ExperimentQueued(Row):
     paused: int
 
 
+class ImportQueued(Row):
+    """An import that waits, is written, or is removed again, and how many of its rows are written."""
+
+    id: str
+    filename: str
+    status: ImportStatus
+    done: int
+    total: int | None
+    created_at: datetime
+
+
 class QueueOut(BaseModel):
-    """The workers, and what runs work or wait, the next one first."""
+    """The workers, what runs work or wait, the next one first, and imports that have not ended."""
 
     workers: list[WorkerOut]
     running: list[QueuedRun]
@@ -96,6 +107,7 @@ class QueueOut(BaseModel):
     """So many of them as were asked for."""
     waiting_total: int
     experiments: list[ExperimentQueued]
+    imports: list[ImportQueued]
 
 
 class Changed(BaseModel):
@@ -117,6 +129,7 @@ def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> Qu
         waiting=[QueuedRun.model_validate(one) for one in found.runs],
         waiting_total=found.total,
         experiments=[ExperimentQueued.model_validate(one) for one in waiting.list_experiments_at_work(context)],
+        imports=[ImportQueued.model_validate(one) for one in waiting.list_imports_at_work(context)],
     )
 
 

@@ -60,7 +60,7 @@ def fill_in(
 
 def _check(context: Context, document: Mapping[str, Any]) -> None:
     if "search" in document:
-        plan_study(context, _asked(StudyRequest, document), ask_hub=False)
+        plan_study(context, search_asked_by(document), ask_hub=False)
     else:
         plan_sweep(context, asked_by(document), ask_hub=False)
 
@@ -99,6 +99,11 @@ def asked_by(document: Mapping[str, Any]) -> SweepRequest:
             "grid",
         )
     return asked
+
+
+def search_asked_by(document: Mapping[str, Any]) -> StudyRequest:
+    """The request of a search that a document is. Raises InvalidError at the first field that is wrong."""
+    return _asked(StudyRequest, document)
 
 
 def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:

@@ -37,6 +37,11 @@ def test_the_values_of_a_setting_stand_at_equal_steps_with_their_names():
     assert axes["performance"].tickvals is None
 
 
+def test_what_a_search_chose_keeps_its_distances():
+    _, axes = drawn(sweep(*(run(lam, study={"over": True}) for lam in (0.0, 0.5, 0.625, 3.0))))
+    assert (axes["lam"].tickvals, list(axes["lam"].values)) == (None, [0.0, 0.5, 0.625, 3.0])
+
+
 def test_a_setting_of_very_many_values_and_a_measurement_have_a_scale():
     _, axes = drawn(sweep(*(run(float(lam)) for lam in range(21))))
     assert (axes["lam"].tickvals, list(axes["lam"].values)) == (None, list(range(21)))
