@@ -10,7 +10,7 @@ from app.db.task import TaskKind
 from app.figures import palette
 from app.figures.axes import STEP_AXIS, linear_axis
 from app.figures.figure import Figure, Table, plot
-from app.figures.methods import penalty_words
+from app.results.methods import penalty_words
 
 AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"
 NONE_LOGGED = "The run ended before it logged a step."

@@ -12,8 +12,8 @@ from app.db.models import Run
 from app.db.penalty import Regularizer
 from app.errors import InvalidError
 from app.figures import palette
-from app.figures.headings import head
 from app.regularizers import NAMES
+from app.results.column_labels import head
 from app.results.metrics import SCALES, MetricRange
 from app.results.setting import setting_of, words
 from app.search.fields import FIELDS, find_field

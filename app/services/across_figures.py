@@ -4,8 +4,8 @@ from app.context import Context
 from app.db.task import TaskKind
 from app.errors import NotFoundError
 from app.figures.figure import Figure
-from app.figures.headings import head
 from app.numerals import count, plural
+from app.results.column_labels import head
 from app.results.conclusion.conclusion import Conclusion
 from app.results.metrics import SCALES
 from app.results.run_set import COMPARABLE, COORDINATES, Gathered, Measured

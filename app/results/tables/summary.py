@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from app.db.models import Run, RunStatus
 from app.figures.figure import Cell, Table
-from app.figures.headings import head
 from app.numerals import plural, short
+from app.results.column_labels import head
 from app.results.metrics import SCALES
 from app.results.points import cells, flattered, named
 from app.results.run_set import Gathered, order

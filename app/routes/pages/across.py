@@ -11,9 +11,9 @@ from app.context import Context
 from app.dependencies import ContextDep
 from app.errors import InvalidError
 from app.figures.colouring import Colouring, choices
-from app.figures.headings import head
 from app.figures.logged import WINDOWS
 from app.problems import status_of
+from app.results.column_labels import head
 from app.results.layer_measures import WATCHED, title_of
 from app.results.metrics import SCALES
 from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by

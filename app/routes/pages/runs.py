@@ -9,10 +9,10 @@ from app.db.stated import Stated
 from app.db.trivial import trivial_score
 from app.dependencies import ContextDep
 from app.figures import learning
-from app.figures.methods import weights
 from app.figures.probe import probe
 from app.regularizers import NAMES
 from app.results.layer_measures import WATCHED, title_of
+from app.results.methods import weights
 from app.results.metrics import SCALES
 from app.results.run_page import (
     details_of,
