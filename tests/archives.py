@@ -10,7 +10,7 @@ from app.db.models import Attempt, Dataset, DatasetOrigin, Experiment, Run, RunF
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
 from app.queue import IMPORT_KINDS
-from app.results.layer_measures import OF_SENTENCES, WATCHED
+from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.exports import export_experiment
 from workers.jobs import WORK
 from workers.reconcile import wanted

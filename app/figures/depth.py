@@ -11,11 +11,11 @@ from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plot
 from app.numerals import count
 from app.results.captions import by_scripts, texts
-from app.results.layer_measures import slug_of, title_of
+from app.results.metrics import slug_of, title_of
 from app.results.points import averaged, cells
-from app.results.rows import by_place
 from app.results.setting import Setting
 from app.results.statistics.estimate import Estimate, estimate
+from app.results.statistics.repeats import by_place
 from app.results.sweep import Sweep
 from isotropy.catalog import MEASURES
 

@@ -9,8 +9,8 @@ from app.figures import palette
 from app.figures.figure import plain
 from app.numerals import short
 from app.regularizers import NAMES
+from app.results.captions import short_names
 from app.results.setting import Family, Setting
-from app.results.short_names import short_names
 from app.results.sweep import Sweep
 
 Entry = TypeVar("Entry", Setting, Family)

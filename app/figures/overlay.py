@@ -9,7 +9,7 @@ from app.figures import palette
 from app.figures.figure import Cell, Columns, Table, plain
 from app.figures.subject import Subject
 from app.numerals import count
-from app.results.short_names import short_names
+from app.results.captions import short_names
 
 UNEXPLAINED = "This has no value here."
 UNMEASURED = "This was not measured of it."

@@ -12,10 +12,10 @@ from app.figures import palette
 from app.figures.figure import Figure, Table, plot
 from app.numerals import number
 from app.results.captions import by_scripts, texts
-from app.results.layer_measures import level_of, slug_of, title_of
+from app.results.metrics import level_of, slug_of, title_of
 from app.results.points import how_many
-from app.results.rows import Row, by_place
 from app.results.setting import Setting
+from app.results.statistics.repeats import Row, by_place
 from app.results.sweep import Sweep
 from isotropy.catalog import MEASURES
 

@@ -13,8 +13,8 @@ from app.figures import legend, palette
 from app.figures.figure import Cell, Columns, Figure, Table, plot
 from app.results.captions import texts
 from app.results.points import how_many, named
-from app.results.rows import by_place
 from app.results.setting import Setting
+from app.results.statistics.repeats import by_place
 from app.results.sweep import Sweep
 
 MOST_BANDS = 1

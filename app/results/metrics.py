@@ -1,10 +1,11 @@
-"""How the metrics of tasks are called, and where they lie."""
+"""What metrics of tasks and measures of layers are called, and where metrics lie."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from app.db.task import Metric
-from app.numerals import short
+from app.numerals import short, starred
+from isotropy.catalog import MEASURES
 
 
 class MetricRange(NamedTuple):
@@ -30,3 +31,27 @@ SCALES: Mapping[str, MetricRange] = {
     Metric.WORD_F1: MetricRange("F1 of words", 0),
 }
 """By the metric's name in a configuration."""
+
+
+SHARES = tuple(f"anisotropy_{points}_{k}" for points in ("raw", "centred") for k in (1, 2, 3))
+WATCHED = ("isoscore_star", "isoscore_unbiased", "mean_cosine", *SHARES)
+"""Measured on a few validation rows while a run trains; the first is shown unless another is chosen."""
+OF_SENTENCES = ("twonn", "persistent_entropy", "silhouette")
+"""Measured at the end on the vectors of whole texts; all others on tokens."""
+
+
+def slug_of(measure: str) -> str:
+    """The measure of the catalogue that one by layer is; of a k-th anisotropy, that of all k."""
+    return measure.rsplit("_", 1)[0] if measure in SHARES else measure
+
+
+def title_of(measure: str) -> str:
+    """Its name, with its k: k-th anisotropy, raw, k = 1. One that the catalogue lacks keeps its slug."""
+    known = MEASURES.get(slug_of(measure))
+    name = starred(known.name) if known else measure
+    return f"{name}, k = {measure[-1]}" if measure in SHARES else name
+
+
+def level_of(measure: str) -> str:
+    """What is said of a measure while a run trains whose level the few tokens lower; empty of all others."""
+    return ", at ζ = 0: low for few tokens, so read the trend, not the level" if measure == "isoscore_star" else ""

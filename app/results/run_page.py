@@ -12,7 +12,7 @@ from app.figures.depth import by_depth
 from app.figures.figure import Figure
 from app.figures.probe import probe
 from app.figures.profiles import profiles
-from app.results.layer_measures import WATCHED, slug_of, title_of
+from app.results.metrics import WATCHED, slug_of, title_of
 from app.results.sweep import Sweep
 from app.services.run_data import ACTIVATION, find_run_figure
 

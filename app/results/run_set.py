@@ -42,16 +42,16 @@ def measured_by(run: Run) -> Measured:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class RunSet:
     """Runs, each with its experiment and data set at hand."""
 
     runs: Sequence[Run]
-    whole: "Gathered | None" = None
+    whole: "RunSet | None" = None
     """Of which these are a part: what was read of it is not read again."""
 
-    def part(self, runs: Sequence[Run]) -> "Gathered":
+    def part(self, runs: Sequence[Run]) -> "RunSet":
         """Some of the runs."""
-        return self if len(runs) == len(self.runs) else Gathered(runs, self)
+        return self if len(runs) == len(self.runs) else RunSet(runs, self)
 
     @cached_property
     def experiments(self) -> dict[str, str]:
@@ -70,7 +70,7 @@ class Gathered:
         counted.update(measured_by(run) for run in self.runs if run.status is RunStatus.FINISHED)
         return dict(counted.most_common())
 
-    def on(self, measured: Measured) -> "Gathered":
+    def on(self, measured: Measured) -> "RunSet":
         """The runs whose performance is measured on that."""
         return self.part([run for run in self.runs if measured_by(run) == measured])
 

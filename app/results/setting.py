@@ -1,6 +1,6 @@
 """What runs differ in: a setting is all but the seed, a family all but the seed and λ."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.db.models import Run
@@ -67,3 +67,14 @@ def cell(value: Any) -> Cell:
 def words(value: Cell) -> str:
     """A value of a setting as a label shows it."""
     return value if isinstance(value, str) else short(value)
+
+
+def told(fields: Sequence[str], runs: Iterable[Run]) -> dict[str, set[Cell]]:
+    """The values of each of these fields of configurations, as tables hold them."""
+    kinds = {setting_of(run, fields).values for run in runs}
+    return {field: {values[place] for values in kinds} - {None} for place, field in enumerate(fields)}
+
+
+def differing(fields: Sequence[str], runs: Iterable[Run]) -> list[str]:
+    """Those of the fields that have several values."""
+    return [field for field, values in told(fields, runs).items() if len(values) > 1]

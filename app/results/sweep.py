@@ -10,8 +10,7 @@ from app.db.penalty import Regularizer
 from app.figures.figure import Cell
 from app.numerals import short
 from app.regularizers import NAMES
-from app.results.differing import differing
-from app.results.setting import Family, Setting, cell, setting_of, words
+from app.results.setting import Family, Setting, cell, differing, setting_of, words
 
 
 @dataclass(frozen=True)

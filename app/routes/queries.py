@@ -13,7 +13,7 @@ from app.figures.logged import WINDOWS
 from app.figures.scatter import Look
 from app.playground.figures import SHIFTED, PlaygroundQuery, PlaygroundView
 from app.playground.grid import Position, nearest
-from app.results.layer_measures import WATCHED
+from app.results.metrics import WATCHED
 from app.results.statistics.estimate import Error
 from app.results.tables.printed import MOST_DECIMALS, Style
 from app.results.tables.summary import Shown

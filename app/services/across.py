@@ -9,7 +9,7 @@ from sqlalchemy import select
 from app.context import Context
 from app.db.models import Run
 from app.errors import InvalidError
-from app.results.run_set import Gathered
+from app.results.run_set import RunSet
 from app.results.tables.printed import Style
 from app.results.tables.summary import Metrics, Shown, Summary, summary
 from app.search.fields import ALIASES
@@ -19,7 +19,7 @@ from app.services.run_search import MOST, matching
 class Chosen(NamedTuple):
     """Runs that were searched for, those of the newest experiments where there are too many, and how many there are."""
 
-    gathered: Gathered
+    gathered: RunSet
     total: int
     named: list[str]
     """The fields that were named to make groups of; none where that is left to what varies."""
@@ -36,7 +36,7 @@ def choose_runs(context: Context, q: str, group: Sequence[str] = ()) -> Chosen:
     Raises InvalidError of ``q`` or ``group``.
     """
     found = matching(context, q, most=MOST)
-    gathered = Gathered(found.runs)
+    gathered = RunSet(found.runs)
     return Chosen(gathered, found.total, _fields(group, gathered.fields))
 
 

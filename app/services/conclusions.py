@@ -12,9 +12,8 @@ from app.db.models import Run, RunStatus, Split
 from app.db.predictions import Predictions, read_predictions
 from app.db.trivial import learned_nothing, trivial_score
 from app.results.conclusion.conclusion import Conclusion
-from app.results.conclusion.evidence import Evidence, evidence
+from app.results.conclusion.evidence import Evidence, Pooled, evidence, pooled
 from app.results.conclusion.facts import RowValues, RunFacts, row_values
-from app.results.conclusion.pooled import Pooled, pooled
 from app.results.sweep import Sweep
 
 MOST_BYTES = 128 * 2**20

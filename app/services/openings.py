@@ -14,8 +14,7 @@ from app.db.stated import Stated
 from app.db.types import utcnow
 from app.errors import ConflictError
 from app.numerals import plural
-from app.results.conclusion.choices import Choice, find_choice, runs_of, settings_of
-from app.results.conclusion.opened import OpenedScores, read_opened
+from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, runs_of, settings_of
 from app.results.sweep import Sweep
 from app.services.experiments import get_experiment
 from app.services.names import one_line

@@ -18,8 +18,7 @@ from app.db.task import Metric
 from app.db.types import new_id, utcnow
 from app.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from app.numerals import count
-from app.results.layer_measures import OF_SENTENCES, WATCHED
-from app.results.metrics import SCALES, MetricRange
+from app.results.metrics import OF_SENTENCES, SCALES, WATCHED, MetricRange
 from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
 from app.services.script_outcome import judge
 

@@ -22,7 +22,7 @@ from app.figures.profiles import profiles
 from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_performance
 from app.figures.search import history, pareto, plane
 from app.figures.training import late_anisotropy, while_training
-from app.results.layer_measures import SHARES, WATCHED, title_of
+from app.results.metrics import SHARES, WATCHED, title_of
 from app.results.statistics.estimate import Error
 from app.results.sweep import Sweep
 from app.services.conclusions import read_conclusion

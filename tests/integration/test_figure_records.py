@@ -18,7 +18,7 @@ def test_a_figure_is_added_by_its_record(client, context, monkeypatch, section):
     experiment = add_experiment(context, run_row(0.0), run_row(1.0))
     here = f"/experiments/{experiment}"
     assert "luck" in client.get(f"/api{here}/figures").json()
-    assert "There is no luck in 2 runs." in client.get(f"/api{here}/figures/luck").json()["caption"]
+    assert "There is no luck in 2 runs." in client.get(f"/api{here}/figures/luck").json()["empty"]
     page = client.get(f"{here}?measure=mean_cosine").text
     assert f"{here}/figures/luck.html?measure=mean_cosine" in page
     assert "Luck by Mean cosine" in page

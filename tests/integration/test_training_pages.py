@@ -10,7 +10,7 @@ from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
-from app.results.layer_measures import OF_SENTENCES, WATCHED
+from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.sweep_figures import with_what_they_need
 
 LAYERS = 2

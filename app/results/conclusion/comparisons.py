@@ -13,7 +13,7 @@ from app.db.models import Run
 from app.results.conclusion.facts import NOTHING_KNOWN, RunFacts
 from app.results.points import named
 from app.results.setting import Setting
-from app.results.statistics.holm import holm
+from app.results.statistics.estimate import quantile, two_sided_p
 from app.results.statistics.mean_difference import (
     FEWEST_SEEDS,
     MeanDifference,
@@ -22,7 +22,7 @@ from app.results.statistics.mean_difference import (
     over_seeds,
 )
 from app.results.statistics.paired import SignFlips, pairs_needed, sign_flips
-from app.results.statistics.student import quantile, two_sided_p
+from app.results.statistics.simultaneous import holm
 from app.results.statistics.verdict import LEVEL, Judged, judge
 from app.results.sweep import Sweep
 

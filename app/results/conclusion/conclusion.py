@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.results.conclusion import notes, verdict_words, words
-from app.results.conclusion.evidence import Evidence
-from app.results.conclusion.pooled import Pooled
+from app.results.conclusion import facts, verdict_words, words
+from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.sweep import Sweep
 
 
@@ -56,9 +55,9 @@ class Conclusion:
     @property
     def notes(self) -> list[str]:
         """What was left out or could not be compared."""
-        return [*notes.left_out(self.sweep, self.evidence), *self.evidence.unpaired]
+        return [*facts.left_out(self.sweep, self.evidence), *self.evidence.unpaired]
 
     @property
     def cautions(self) -> list[str]:
         """What speaks against reading more into the numbers."""
-        return notes.cautions(self.evidence, self.sweep)
+        return facts.cautions(self.evidence, self.sweep)

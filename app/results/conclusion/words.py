@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from app.db.models import Run
 from app.numerals import MISSING, count, number, plural, two_decimals
 from app.regularizers import NAMES
-from app.results.conclusion.evidence import Evidence
-from app.results.conclusion.pooled import Pooled
+from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.conclusion.relations import Curve
 from app.results.statistics.relation import LEVEL, Relation, lambdas_needed
 from app.results.statistics.setting_effect import SettingEffect

@@ -6,6 +6,7 @@ Here that variance is averaged over what it can be, given its mean square (a fid
 Behrens-Fisher problem), never below what rows leave of it.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import erfc, lgamma, log, sqrt
 
@@ -54,3 +55,12 @@ def _chi_square(degrees: int) -> tuple[Values, Values]:
     scale = degrees / 2 * log(2) + lgamma(degrees / 2)
     weights = np.exp(degrees / 2 * logarithms - np.exp(logarithms) / 2 - scale)
     return np.exp(logarithms), np.asarray(weights / weights.sum(), float)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The adjusted p-values in the order given: below a level, the family-wise error stays below it, too."""
+    p = np.asarray(p_values, float)
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return [float(one) for one in np.minimum(adjusted, 1)]

@@ -5,9 +5,9 @@ from enum import StrEnum
 from math import sqrt
 from typing import NamedTuple
 
+from app.results.statistics.estimate import quantile, two_sided_p
 from app.results.statistics.mean_difference import FEWEST_SEEDS, MeanDifference, Spread
 from app.results.statistics.simultaneous import half_width, tail
-from app.results.statistics.student import quantile, two_sided_p
 
 LEVEL = 0.05
 POWER = 0.8

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.db.models import Run
 from app.figures.figure import Cell
 from app.regularizers import coordinates
-from app.results.run_set import EXPERIMENT, Gathered, order
+from app.results.run_set import EXPERIMENT, RunSet, order
 from app.results.setting import words
 
 MOST_COLUMNS = 8
@@ -25,7 +25,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What was set, in the order of ``Gathered.fields``."""
+    """What was set, in the order of ``RunSet.fields``."""
 
     sides: list[Side]
     differing: dict[str, list[list[str]]]
@@ -37,7 +37,7 @@ class Settings:
     """Experiments that have no column."""
 
 
-def settings(gathered: Gathered) -> Settings:
+def settings(gathered: RunSet) -> Settings:
     """All settings of the runs, but for the experiment that they are of."""
     columns = _columns(gathered)
     shown = columns[:MOST_COLUMNS]
@@ -54,13 +54,13 @@ def settings(gathered: Gathered) -> Settings:
     return Settings([side for side, _ in shown], differing, equal, many, len(columns) - len(shown))
 
 
-def _first(gathered: Gathered, field: str) -> Cell:
+def _first(gathered: RunSet, field: str) -> Cell:
     """The value of the first run to which it means something."""
     values = (gathered.value(run, field) for run in gathered.runs)
     return next((value for value in values if value is not None), None)
 
 
-def _columns(gathered: Gathered) -> list[tuple[Side, Sequence[Run]]]:
+def _columns(gathered: RunSet) -> list[tuple[Side, Sequence[Run]]]:
     if len(gathered.runs) <= MOST_COLUMNS:
         return [(Side(_name(gathered, run), f"/runs/{run.id}", 1), [run]) for run in gathered.runs]
     by_experiment: dict[str, list[Run]] = {row_id: [] for row_id in gathered.experiments}
@@ -72,12 +72,12 @@ def _columns(gathered: Gathered) -> list[tuple[Side, Sequence[Run]]]:
     ]
 
 
-def _name(gathered: Gathered, run: Run) -> str:
+def _name(gathered: RunSet, run: Run) -> str:
     name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
     return f"{gathered.experiments[run.experiment_id]}: {name}" if len(gathered.experiments) > 1 else name
 
 
-def _values(gathered: Gathered, field: str, runs: Sequence[Run]) -> list[str]:
+def _values(gathered: RunSet, field: str, runs: Sequence[Run]) -> list[str]:
     """Each value once, from the least; that a setting means nothing is told only where it means nothing to all."""
     found = {gathered.value(run, field) for run in runs}
     values = [words(cell) for cell in sorted(found - {None}, key=lambda cell: order(field, cell))]

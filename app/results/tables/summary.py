@@ -12,7 +12,7 @@ from app.numerals import plural, short
 from app.results.column_labels import head
 from app.results.metrics import SCALES
 from app.results.points import cells, flattered, named
-from app.results.run_set import Gathered, order
+from app.results.run_set import RunSet, order
 from app.results.setting import words
 from app.results.statistics.estimate import Error, Estimate, estimate
 from app.results.statistics.repeats import by_seed
@@ -71,7 +71,7 @@ class Summary:
         return Table([*self.heads, "data set", "measure", "mean", "std", "n"], lines)
 
 
-def summary(gathered: Gathered, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
+def summary(gathered: RunSet, fields: Sequence[str], shown: Shown, metrics: Metrics) -> Summary:
     """The finished runs in groups by these fields. Different data sets and metrics are never in one mean."""
     finished = gathered.part([run for run in gathered.runs if run.status is RunStatus.FINISHED])
     values: dict[tuple[Cell, ...], dict[Column, list[tuple[int, float]]]] = {}
@@ -114,7 +114,7 @@ def _repeated(values: Mapping[tuple[Cell, ...], Mapping[Column, Sequence[tuple[i
     return [f"A seed of several runs counts once, by their mean: {named([*often])}."] if often else []
 
 
-def _given_up(gathered: Gathered, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
+def _given_up(gathered: RunSet, fields: Sequence[str]) -> defaultdict[tuple[Cell, ...], set[str]]:
     """The data sets on which a study gave up runs of a group."""
     found: defaultdict[tuple[Cell, ...], set[str]] = defaultdict(set)
     for run in gathered.runs:
@@ -128,7 +128,7 @@ def _estimate(measured: Sequence[tuple[int, float]]) -> Estimate | None:
     return estimate([*by_seed(measured).values()], Error.STD) if measured else None
 
 
-def _unmeasured(finished: Gathered, metrics: Metrics) -> list[str]:
+def _unmeasured(finished: RunSet, metrics: Metrics) -> list[str]:
     """How many runs have no value of a metric that others on their data set have."""
     found: dict[str, list[Run]] = {}
     for run in finished.runs:
@@ -148,7 +148,7 @@ def _unmeasured(finished: Gathered, metrics: Metrics) -> list[str]:
     return notes
 
 
-def _values(gathered: Gathered, run: Run, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
+def _values(gathered: RunSet, run: Run, shown: Shown, metrics: Metrics) -> Iterable[tuple[Column, float | None]]:
     dataset = gathered.datasets[run.experiment.dataset_id]
     if shown is Shown.METRICS:
         for name, value in metrics.get(run.id, {}).items():
@@ -168,7 +168,7 @@ def _place(column: Column) -> tuple[str, bool, str]:
     return column.dataset.casefold(), not column.greater_is_better, column.measure
 
 
-def _notes(gathered: Gathered, finished: Gathered, fields: Sequence[str], shown: Shown) -> list[str]:
+def _notes(gathered: RunSet, finished: RunSet, fields: Sequence[str], shown: Shown) -> list[str]:
     notes = []
     if others := finished.beside(fields):
         named = ", ".join(head(field).lower() for field in others)

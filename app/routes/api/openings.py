@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.db.models import ChoiceKind
 from app.dependencies import ContextDep
-from app.results.conclusion.choices import Choice
-from app.results.conclusion.opened import Opened
+from app.results.conclusion.choices import Choice, Opened
 from app.results.statistics.estimate import Estimate
 from app.routes.api.common import Row
 from app.services.experiments import get_experiment

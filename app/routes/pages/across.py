@@ -14,8 +14,7 @@ from app.figures.colouring import Colouring, choices
 from app.figures.logged import WINDOWS
 from app.problems import status_of
 from app.results.column_labels import head
-from app.results.layer_measures import WATCHED, title_of
-from app.results.metrics import SCALES
+from app.results.metrics import SCALES, WATCHED, title_of
 from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
 from app.results.run_table import encoded, read_table
 from app.results.statistics.estimate import Error

@@ -13,8 +13,7 @@ from app.figures.colouring import Colouring, choices
 from app.figures.logged import WINDOWS
 from app.problems import status_of
 from app.regularizers import NAMES
-from app.results.layer_measures import WATCHED, title_of
-from app.results.metrics import SCALES
+from app.results.metrics import SCALES, WATCHED, title_of
 from app.results.run_table import RunTable, address, read_listing, read_table
 from app.results.setting import cell, words
 from app.results.statistics.estimate import Error

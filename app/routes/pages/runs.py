@@ -11,9 +11,8 @@ from app.dependencies import ContextDep
 from app.figures import learning
 from app.figures.probe import probe
 from app.regularizers import NAMES
-from app.results.layer_measures import WATCHED, title_of
 from app.results.methods import weights
-from app.results.metrics import SCALES
+from app.results.metrics import SCALES, WATCHED, title_of
 from app.results.run_page import (
     details_of,
     layer_table,
