@@ -9,17 +9,15 @@ from app.embeddings.neighbours import read_neighbours, with_lookup
 from app.embeddings.readings import groups_of, headlines_of
 from app.embeddings.shrinkage import ShrinkageQuery, read_shrinkage
 from app.figures.figure import Figure
-from app.figures.projection import PROJECTION
-from app.figures.report import DRAWN, figures_of
+from app.figures.report import DRAWN, FIGURES, figures_of
 from app.figures.sample_size import SAMPLE_SIZE
 from app.figures.subject import Subject
 from app.postprocess.trial import fitted_note
 from app.services.figure_data import get_figure_data, get_figure_slugs
 from app.services.postprocess import made_by
 
-SHAPE = (PROJECTION, "activation", "spectrum", "cumulative", "anisotropy", "cosines", "rogue", "twonn", "barcode")
-"""The order of the figures of the cloud's shape; others follow."""
-LARGE = frozenset({PROJECTION, "activation"})
+LARGE = frozenset(one.slug for one in FIGURES if one.large)
+HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
 READ_AT_ONCE = (SAMPLE_SIZE, "neighbours")
 """What the page reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
 
@@ -36,7 +34,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     stored = get_figure_slugs(context, embedding.id)
     data = get_figure_data(context, embedding.id, *(stored if whole else stored.intersection(READ_AT_ONCE)))
     figures = figures_of([Subject.of(embedding, data)])
-    later = [] if whole else sorted(stored.intersection({PROJECTION}))
+    later = [] if whole else sorted(stored & HEAVY)
     shown = [figure for figure in figures if figure.slug not in later]
     return {
         "headline": headline_of(embedding),
@@ -45,7 +43,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
         "drawn": DRAWN,
         "later": later,
         "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
-        "shape": sorted((figure for figure in shown if figure.slug != SAMPLE_SIZE), key=_place),
+        "shape": [figure for figure in shown if figure.slug != SAMPLE_SIZE],
         "large": LARGE,
         "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
         "neighbours": with_lookup(read_neighbours(data.get("neighbours"), query.name), context, embedding),
@@ -61,7 +59,3 @@ def report_figures(context: Context, embedding: Embedding, slug: str, query: Shr
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
     return figures_of([Subject.of(embedding, get_figure_data(context, embedding.id, slug))])
-
-
-def _place(figure: Figure) -> int:
-    return SHAPE.index(figure.slug) if figure.slug in SHAPE else len(SHAPE)
