@@ -1,4 +1,4 @@
-"""A conclusion: the evidence of a sweep, and the sentences that go with it, with what speaks against reading more into it."""
+"""A conclusion: the evidence of a sweep, the sentences of it, and what speaks against reading more into them."""
 
 from dataclasses import dataclass
 from functools import cached_property

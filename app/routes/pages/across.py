@@ -131,7 +131,7 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         "measured": measured_in_words(gathered),
         "on": on_of(measured_on(gathered, query.on)) if offered else "",
         "figures": by_section(offered),
-        "sections": SECTIONS,
+        "figure_sections": SECTIONS,
         **figures,
         "groupable": {field: head(field) for field in gathered.fields if field in groupable},
         "settings": settings(gathered),

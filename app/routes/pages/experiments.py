@@ -111,7 +111,7 @@ def show_experiment(
         "methods": [NAMES[name] for name in sweep.compared],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
         "figures": by_section(offered(experiment)),
-        "sections": SECTIONS,
+        "figure_sections": SECTIONS,
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
