@@ -12,7 +12,7 @@ from isotropy.cloud import read_cloud
 from workers.failure import record
 from workers.points import open_embedding
 from workers.sessions import job_sessions
-from workers.zeta import zeta_lines
+from workers.zeta import covariance_in_units_of, zeta_lines
 
 
 def compute_curve(curve_id: str, settings: Settings, device: str) -> Sequence[Job]:
@@ -41,8 +41,6 @@ def _lines(points: Embedding, source: Embedding, settings: Settings, seed: int) 
             f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {points.name!r} has, got "
             f"{source.name!r} with {other.moments.d:,}. Choose an embedding of the same model."
         )
-    # In units of the cloud. Beyond the bounds one of the two is nothing beside the other, by however much.
-    ratio = min(max(other.unit / cloud.unit, 2.0**-200), 2.0**200)
-    S = other.moments.covariance() * ratio**2
+    S = covariance_in_units_of(cloud, other)
     (lines,) = zeta_lines(cloud, [lambda _: S])
     return lines

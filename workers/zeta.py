@@ -31,6 +31,13 @@ def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]
     return curves
 
 
+def covariance_in_units_of(cloud: Cloud, other: Cloud) -> Tensor:
+    """Return the covariance [d, d] of the other cloud's points in the units that the cloud is measured in."""
+    # Beyond the bounds one of the two is nothing beside the other, by however much.
+    ratio = min(max(other.unit / cloud.unit, 2.0**-200), 2.0**200)
+    return other.moments.covariance() * ratio**2
+
+
 def _covariances(cloud: Cloud) -> Iterator[tuple[int, Tensor]]:
     """Numbers of rows and the covariance [d, d] of that many."""
     moments = Moments(cloud.moments.d)

@@ -51,8 +51,12 @@ def headline_of(embedding: Embedding) -> Headline:
     n, d = embedding.n_measured, embedding.d or 0
     independent = (embedding.independent or {}).get("groups", n)
     outliers = [_outliers(one) for one in embedding.findings if one["severity"] != "note"]
-    title_of_all = _title(found, n, d, bool(outliers))
-    sentences = (title_of_all, _few_rows(found, n, independent, d), _mean(found), _locally(found))
+    sentences = (
+        _title(found, n, d, bool(outliers)),
+        _few_rows(found, n, independent, d),
+        _mean(found),
+        _locally(found),
+    )
     # What outliers make of the numbers comes before the numbers.
     title, *rest = [*outliers, *(one for one in sentences if one)]
     return Headline(title, rest)

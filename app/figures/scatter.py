@@ -111,7 +111,8 @@ def _draw_isotropy(
     across = marks.span([isotropy for _, isotropy in placed], _known(points, "isoscore_star") if look.seeds else ())
     ranges = Ranges(across, trivial.widened(_performance_span(points, scale, look)))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges)
-    line = trivial.line(ranges.y)
+    means = [(mark.x.mean, mark.y.mean) for mark in drawn]
+    line = trivial.line(ranges.y, across_range=ranges.x, places=means)
     return plot(
         [*traces, *trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in drawn])],
         showlegend=any(trace.showlegend for trace in traces),
@@ -139,7 +140,8 @@ def _draw_lambda(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look
     across = [places[lams[0]] - room, places[lams[-1]] + room]
     ranges = Ranges(across, trivial.widened(_performance_span(points, scale, look)))
     traces = marks.traces(Colouring(sweep, look.colour), drawn, ranges, named=False)
-    line = trivial.line(ranges.y)
+    means = [(mark.x.mean, mark.y.mean) for mark in drawn]
+    line = trivial.line(ranges.y, across_range=ranges.x, places=means)
     return plot(
         [*traces, *trivial.crosses([(mark.setting, mark.x.mean, mark.y.mean) for mark in drawn])],
         showlegend=any(trace.showlegend for trace in traces),

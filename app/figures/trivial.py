@@ -19,6 +19,9 @@ CROSS = 15
 FARTHEST = 2.0
 """Of the range of the points: a line that lies farther away is told at the edge, so that points keep their room."""
 
+WORDS_WIDE, WORDS_HIGH = 0.4, 0.1
+"""Shares of a plot that the words on the line take, at one of its ends."""
+
 
 class Trivial(NamedTuple):
     """The trivial predictor of the runs of a figure, and which of them learned nothing."""
@@ -77,8 +80,18 @@ class Trivial(NamedTuple):
         room = 0.08 * (high - low)
         return [min(low, self.score - room), max(high, self.score + room)]
 
-    def line(self, found: list[float], axis: str = "y") -> dict[str, Any]:
-        """The shapes and annotations that draw it across a plot whose axis of performance has this range."""
+    def line(
+        self,
+        found: list[float],
+        axis: str = "y",
+        *,
+        across_range: Sequence[float] = (0.0, 1.0),
+        places: Sequence[tuple[float, float]] = (),
+    ) -> dict[str, Any]:
+        """The shapes and annotations that draw it across a plot whose axis of performance has this range.
+
+        Its words stand at the end of the line where fewer of the places lie: x, in a range of its own, and performance.
+        """
         if self.score is None:
             return {"shapes": [], "annotations": []}
         low, high = found
@@ -89,8 +102,15 @@ class Trivial(NamedTuple):
         arrow = "" if inside else "↓ " if self.score < low else "↑ "
         if axis == "x":
             arrow = arrow.replace("↓", "←").replace("↑", "→")
+        side = _freer_side([x for x, y in places if abs(y - edge) <= WORDS_HIGH * (high - low)], across_range)
         place: dict[str, Any] = (
-            {"x": 1, "xref": "paper", "xanchor": "right", "y": edge, "yanchor": "top" if edge == high else "bottom"}
+            {
+                "x": float(side == "right"),
+                "xref": "paper",
+                "xanchor": side,
+                "y": edge,
+                "yanchor": "top" if edge == high else "bottom",
+            }
             if axis == "y"
             else {"y": 1, "yref": "paper", "yanchor": "bottom", "x": edge, "xanchor": "center"}
         )
@@ -119,3 +139,10 @@ class Trivial(NamedTuple):
     def _near(self, found: list[float]) -> bool:
         low, high = found
         return self.score is not None and low - FARTHEST * (high - low) <= self.score <= high + FARTHEST * (high - low)
+
+
+def _freer_side(near: Sequence[float], across_range: Sequence[float]) -> str:
+    """The side on which fewer of the x lie; the right one where both have as many."""
+    left, right = across_range
+    width = WORDS_WIDE * (right - left)
+    return "left" if sum(x > right - width for x in near) > sum(x < left + width for x in near) else "right"

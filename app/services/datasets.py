@@ -135,11 +135,13 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
 def _describe(
     context: Context, places: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
 ) -> DatasetDescription:
-    test = places.get("test")
+    train, validation, test = places["train"], places["validation"], places.get("test")
     return run_in_sandbox(
         describe_pair,
-        *places["train"],
-        *places["validation"],
+        train[0],
+        train[1],
+        validation[0],
+        validation[1],
         test[0] if test else None,
         test[1] if test else "",
         quoting,

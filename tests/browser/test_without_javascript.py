@@ -1,5 +1,6 @@
 """Everything but charts without a script: forms are sent, lists are links, and every page says what it has."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,9 +85,10 @@ def bring_in(page: Page, url: str, file: Path) -> None:
     page.goto(f"{url}/experiments/import")
     page.get_by_label("Zip file of an experiment").set_input_files(file)
     page.get_by_role("button", name="Import").click()
+    page.wait_for_url(re.compile(r"/(imports|experiments)/\w{32}$"))
 
     def has_ended() -> bool:
-        page.reload()
+        page.goto(page.url)
         return page.get_by_role("progressbar").count() == 0
 
     wait_for(has_ended, seconds=90)

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from app.db.models import Embedding, MeasurementStatus, Run, RunStatus
 from app.db.types import utcnow
 from isotropy.catalog import MEASURES
+from isotropy.score import OUT_OF_RANGE
 
 REASON = "The covariance is zero: all points are equal."
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(8))
@@ -42,7 +43,7 @@ HOLES[20] = np.inf
     [
         (EQUAL_ROWS, {"isoscore", "isoscore_star", "participation_ratio", "anisotropy_centred", "spectrum"}),
         (np.zeros((40, 3)), {"isoscore", "mean_cosine", "mean_share", "anisotropy_raw", "anisotropy_centred"}),
-        (np.random.default_rng(0).normal(size=(40, 3)) * 1e200, {"spectrum", "partition"}),
+        (np.full((40, 3), 1e200), {"isoscore", "partition"}),
         (np.full((40, 3), np.nan), {"isoscore", "mean_cosine"}),
         (np.ones((1, 3)), {"isoscore", "mean_cosine"}),
         (np.ones((40, 1)), {"isoscore"}),
@@ -68,6 +69,23 @@ def test_an_undefined_measure_is_null_with_a_reason_from_the_row_to_the_files(cl
     for line in strict(client.get(f"/api/embeddings/{embedding_id}/curves/zeta").text)["lines"]:
         assert all(value is None for value in line["values"])
         assert line["reason"]
+
+
+@pytest.mark.parametrize("power", [-660, 660])
+def test_points_of_extreme_size_score_as_any_others(client, work, power):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    ids = [uploaded(client, work, one) for one in (x, np.ldexp(x, power))]
+    plain, extreme = (
+        {one["measure"]: one for one in strict(client.get(f"/api/embeddings/{one}").text)["measurements"]}
+        for one in ids
+    )
+    own = {"spectrum", "barcode", "partition", "partition_log"}
+    for slug in plain.keys() - own:
+        assert (slug, extreme[slug]["value"], extreme[slug]["se"]) == (slug, plain[slug]["value"], plain[slug]["se"])
+    assert extreme["spectrum"]["reason"] == OUT_OF_RANGE
+    assert OUT_OF_RANGE in client.get(f"/embeddings/{ids[1]}").text
+    curves = [strict(client.get(f"/api/embeddings/{one}/curves/zeta").text)["lines"] for one in ids]
+    assert curves[0] == curves[1]
 
 
 def test_rows_with_nan_or_infinity_are_left_out_counted_and_shown(client, work):

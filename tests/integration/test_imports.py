@@ -17,8 +17,7 @@ from workers.reconcile import wanted
 
 ROWS = 19 + 38 + 57 + 17
 """Runs, attempts, steps and figures."""
-PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/queue", "/api/experiments", "/api/runs",
-         "/api/datasets", "/api/queue")  # fmt: skip
+PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/api/experiments", "/api/runs", "/api/datasets")
 
 
 class StoppedHere(BaseException):

@@ -73,8 +73,10 @@ def train_together(order: Order, progress: Progress, folder: RunFolder, settings
         end, failure = _end_of(ranks)
     finally:
         progress.leave_uncounted()
-        for connection, process in ranks.items():
+        # All before the first is waited for: who outlives the others logs their broken connection as a failure.
+        for process in ranks.values():
             process.kill()
+        for connection, process in ranks.items():
             process.join()
             connection.close()
         meeting.unlink(missing_ok=True)

@@ -83,7 +83,8 @@ def find_dataset(session: Session, told: DatasetRecord) -> Dataset | None:
 
 def _is_read_alike(dataset: Dataset, told: DatasetRecord) -> bool:
     """Whether quotes of the same files are read in the same way."""
-    return all(dataset.quoting_of(split) is (told.quoting or {}).get(split, Quoting.TEXT) for split in SPLITS)
+    readings = {str(split): quoting for split, quoting in (told.quoting or {}).items()}
+    return all(dataset.quoting_of(split) is readings.get(split, Quoting.TEXT) for split in SPLITS)
 
 
 def _imported(session: Session) -> Iterator[Experiment]:

@@ -131,6 +131,9 @@ def to_quote(found: Evidence) -> str:
     judged = [one for one in found.comparisons if one.judged.p is not None]
     if not judged:
         return f"Do not quote a difference yet: no verdict stands on fewer than {FEWEST_SEEDS} seeds."
+    # Nobody should quote by how much a setting fails, as long as there is another.
+    kept = {one.setting for one in found.without.comparisons} if found.without else set()
+    judged = [one for one in judged if one.setting in kept] or judged
     surest = min(judged, key=lambda one: (one.judged.p or 0.0, -abs(one.estimate)))
     return f"Quote the difference with its interval: {quote(surest)}. Not p of the exact test."
 

@@ -97,7 +97,9 @@ def without(found: Evidence) -> list[str]:
     if rest is None:
         return []
     left_out = len({one.run_id for one in (*found.learned_nothing, *found.diverged)})
-    said = [f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(rest)}"]
+    said = [
+        f"Without {plural(left_out, 'run')} that learned nothing or diverged: {headline(rest)} {effect(rest.effect)}"
+    ]
     before = {one.setting: (one.label, one.judged.verdict.value) for one in found.comparisons}
     after = {one.setting: one.judged.verdict.value for one in rest.comparisons}
     changed = [

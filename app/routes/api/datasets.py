@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
 
 from app.db.hub_tasks import HubName
 from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
@@ -62,7 +62,7 @@ class HubRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: HubName
-    test: bool | None = Field(
+    test: StrictBool | None = Field(
         None, description="Whether to score its test split; null: where that has labels. True is refused where not."
     )
 

@@ -6,6 +6,7 @@ import pytest
 
 from app.db.models import DryRun, Run, RunStatus, Worker
 from app.db.types import utcnow
+from tests.tiny import make_table
 
 
 @pytest.fixture
@@ -38,6 +39,15 @@ def test_the_form_asks_waits_and_shows(client, form, work):
     wrong = client.post("/experiments/dry-run", data=form | {"lambdas": "abc"})
     assert wrong.status_code == 422
     assert "got abc" in wrong.text
+
+
+@pytest.mark.one_database
+def test_the_form_says_that_test_rows_are_in_its_time(client, form, work):
+    files = {name: (f"{name}.tsv", make_table(40, 1)) for name in ("train", "validation", "test")}
+    dataset = client.post("/api/datasets", files=files).json()
+    answer = client.post("/experiments/dry-run", data=form | {"dataset_id": dataset["id"]})
+    work()
+    assert "Included: scoring 40 test rows in each run." in client.get(answer.headers["location"]).text
 
 
 def test_the_form_says_that_too_many_wait_where_it_was_asked(client, form):

@@ -148,8 +148,20 @@ def test_runs_that_learned_nothing_are_named_and_all_is_told_without_them():
     assert (with_them.relation.lambdas, without.relation.lambdas) == ((6,), (5,))
     said = " ".join(found.findings)
     assert "Without 3 runs that learned nothing or diverged: The more isotropic" in said
+    assert without.effect.settings == 5
+    assert f"5 settings, {without.effect.seeds} seeds." in said
     assert "λ = 2:" in said
     assert "becomes no runs left to compare" in said
+
+
+def test_the_number_to_quote_is_not_of_a_setting_that_learned_nothing():
+    gains = {0.0: (0.80, 0.81, 0.82), 1.0: (0.83, 0.87, 0.85)}
+    learned = [run(lam, seed, score) for lam, scores in gains.items() for seed, score in enumerate(scores)]
+    flat = [run(2.0, seed, 0.5) for seed in range(3)]
+    facts = {one.id: RunFacts(learned_nothing="It predicts “1” for every validation row.", judged=True) for one in flat}
+    assert "λ = 1: " in concluded(*learned, *flat, facts=facts).to_quote
+    known = {one.id: RunFacts(judged=True) for one in flat}
+    assert "λ = 2: " in concluded(*learned, *flat, facts=known).to_quote
 
 
 def test_constants_of_different_classes_are_found_though_their_scores_differ():

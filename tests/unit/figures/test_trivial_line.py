@@ -85,6 +85,16 @@ def test_a_line_far_below_leaves_the_points_their_room_and_is_told_at_the_edge()
     assert plot.layout.yaxis.range[0] > 0.85
 
 
+@pytest.mark.parametrize("figure_of", [isotropy_performance, lambda_performance])
+@pytest.mark.parametrize(("collapsed", "side"), [(5.0, "left"), (-5.0, "right")])
+def test_the_words_on_the_line_stand_away_from_a_run_that_lies_on_it(figure_of, collapsed, side):
+    nothing = judged(collapsed, performance=0.5, isoscore_star=0.5 + collapsed / 20)
+    others = [judged(0.0, performance=0.8, isoscore_star=0.5), judged(-collapsed, performance=0.9, isoscore_star=0.5)]
+    (note,) = [one for one in figure_of(sweep(*others, nothing), "accuracy").draw().layout.annotations
+               if "trivial" in one.text]  # fmt: skip
+    assert (note.xanchor, note.x) == (side, float(side == "right"))
+
+
 def test_of_a_correlation_the_line_is_at_zero():
     told = Trivial.of(sweep(*SWEEP), [judged(0.0, metric="matthews"), judged(0.0, 1, metric="matthews")])
     assert told.score == 0

@@ -13,7 +13,7 @@ from isotropy.rows import Rows
 from isotropy.sample_size import sample_size
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
-from workers.zeta import zeta_lines
+from workers.zeta import covariance_in_units_of, zeta_lines
 
 OF_SCALE = {"spectrum": 2, "barcode": 1, "activation_profile": 1}
 """Measures with units, and their power."""
@@ -75,6 +75,26 @@ def test_figures_and_findings_are_the_same_at_every_scale(power):
     drawn, expected = projection(extreme), projection(plain)
     assert (drawn["rows"], drawn["shares"]) == (expected["rows"], expected["shares"])
     np.testing.assert_allclose(drawn["x"], np.ldexp(expected["x"], power), rtol=2e-4)
+
+
+@pytest.mark.parametrize(("power", "source"), [(600, 600), (-600, -600), (600, 599), (140, 160), (-160, -140)])
+def test_a_curve_towards_other_points_keeps_the_proportion_of_both(power, source):
+    def lines(power, source):
+        cloud, other = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(np.ldexp(points() ** 3, source)))
+        S = covariance_in_units_of(cloud, other)
+        (found,) = zeta_lines(cloud, [lambda _: S])
+        return np.array([one["values"] for one in found])
+
+    np.testing.assert_allclose(lines(power, source), lines(0, source - power), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("power", "end"), [(-1000, -1), (1000, 0)])
+def test_beside_points_of_another_order_of_size_one_covariance_decides(power, end):
+    cloud, other = read_cloud(Rows(np.ldexp(points(), power))), read_cloud(Rows(points()[::2] ** 3))
+    S = covariance_in_units_of(cloud, other)
+    values = zeta_lines(cloud, [lambda _: S])[0][-1]["values"]
+    assert values[1:-1] == pytest.approx([values[end]] * 99, rel=1e-12)
+    assert values[0] != pytest.approx(values[-1], rel=1e-3)
 
 
 def test_coordinates_that_leave_float64_have_a_reason():
