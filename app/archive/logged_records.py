@@ -69,5 +69,7 @@ class LoggedResults(RunResults):
 class LoggedRunRecord(RunRecord):
     """A run that a user's script logged: no default stands in for what it did not say."""
 
+    NEEDED = ("metric_reasons", "by_layer", "by_layer_n", "further")
+
     config: LoggedRunConfig  # type: ignore[assignment]
     results: LoggedResults | None

@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -128,6 +128,9 @@ class AttemptRecord(Record):
 class RunRecord(Record):
     """A run, but for its steps, its figures and its model."""
 
+    NEEDED: ClassVar[tuple[str, ...]] = ("loss", "tokens", "zeta", "reference")
+    """What the results of a finished run say in any case."""
+
     id: Id
     position: Count
     status: RunStatus
@@ -162,6 +165,14 @@ class RunRecord(Record):
         if len({attempt.number for attempt in attempts}) < len(attempts):
             raise ValueError("expected each attempt of a run once")
         return attempts
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.results is not None and self.status is RunStatus.FINISHED:
+            for field in self.NEEDED:
+                if field not in self.results.model_fields_set:
+                    raise ValueError(f"expected the {field} of a finished run among its results, got none")
+        return self
 
     @model_validator(mode="after")
     def _as_configured(self) -> Self:

@@ -3,7 +3,15 @@
 from math import isfinite
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from app.bounded import Count, Number
 from app.db.models.states import Pooling
@@ -25,7 +33,9 @@ Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 
 
 class Part(BaseModel):
-    """Base of all parts of results: what was not said is left out again wherever they are written."""
+    """Base of all parts of results: nothing but what is named, and what was not said is left out again in writing."""
+
+    model_config = ConfigDict(extra="forbid")
 
     @model_serializer(mode="wrap")
     def _as_said(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def] # noqa: ANN202 - typed, the schema would be lost
@@ -67,6 +77,14 @@ class LayerValues(Part):
     values: Annotated[Values, Field(min_length=1)]
     reasons: Reasons = Field(description="Why a value is null, and null beside each other value.")
 
+    @model_validator(mode="after")
+    def _of_each_layer(self) -> Self:
+        if len(self.values) != len(self.reasons):
+            raise ValueError(
+                f"expected a reason or null for each of {len(self.values)} layers, got {len(self.reasons)}"
+            )
+        return self
+
 
 class Reference(Part):
     """IsoScore* of each layer's sentence vectors under the protocol of the I-STAR reference code."""
@@ -81,6 +99,8 @@ class Reference(Part):
 class LastLayerValue(Part):
     """A measure of the last layer's sentence vectors."""
 
+    model_config = ConfigDict(extra="allow")
+
     value: Value
     reason: Reason | None
     n: Count | None
@@ -88,6 +108,8 @@ class LastLayerValue(Part):
 
 class SentenceVectors(Part):
     """Measures of one vector for each text, of the last layer."""
+
+    model_config = ConfigDict(extra="allow")
 
     pooling: Pooling
     last_layer: dict[Measure, LastLayerValue]

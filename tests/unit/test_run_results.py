@@ -36,7 +36,9 @@ def test_what_was_not_said_is_left_out_again():
 
 
 @pytest.mark.parametrize("wrong", [{}, {"metrics": {"luck": 1}}, {"metrics": {}, "loss": "low"},
-                                   {"metrics": {}, "by_layer": {"a": {"values": [1]}}}])  # fmt: skip
+                                   {"metrics": {}, "by_layer": {"a": {"values": [1]}}},
+                                   {"metrics": {}, "by_layer": {"a": {"values": [1], "reasons": []}}},
+                                   {"metrics": {}, "divergence": {"start": 1, "loss": 2, "end": 3}}])  # fmt: skip
 def test_wrong_results_are_refused_where_they_are_made(rows, wrong):
     with pytest.raises(ValidationError):
         run_row(results=wrong)

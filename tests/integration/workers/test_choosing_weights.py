@@ -158,9 +158,9 @@ def test_a_model_that_diverges_is_never_the_best(settings, make_run, get_run, mo
     run = get_run(run_id)
     assert (run.status, run.error) == (RunStatus.FINISHED, None)
     chosen = run.results.selection
-    assert chosen["history"][-1] == [12, None]
-    assert chosen["best_step"] in (4, 8)
-    assert run.performance == chosen["best"]
+    assert chosen.history[-1] == (12, None)
+    assert chosen.best_step in (4, 8)
+    assert run.performance == chosen.best
 
 
 def test_a_history_knows_no_best_that_is_not_a_number():
