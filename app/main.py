@@ -16,7 +16,7 @@ from app.headers import SafeHeaders
 from app.parsers import Parsers, parser_slots
 from app.queue import JobQueue
 from app.routes import api, login, pages
-from app.routes.downloads import BINARY
+from app.routes.responses import BINARY
 from app.security import BodyLimit, Gate
 from app.session import SignedSessions
 from app.settings import Settings

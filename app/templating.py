@@ -12,11 +12,11 @@ from starlette.templating import Jinja2Templates
 from app.db.divergence import diverged
 from app.db.trivial import learned_nothing
 from app.db.types import utcnow
-from app.figures.headings import heading
 from app.figures.palette import of_lambda
 from app.help import ENCODING, UPLOADS
 from app.installation import FILES
 from app.regularizers import added_words, coordinates
+from app.results.column_labels import heading
 from app.services.names import file_name
 from app.services.positions import described
 from app.services.script_runs import is_silent

@@ -21,9 +21,9 @@ from app.db.migration import upgrade
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import new_id, utcnow
-from app.figures.layer_measures import OF_SENTENCES, WATCHED
 from app.main import create_context
 from app.queue import migrate
+from app.results.metrics import OF_SENTENCES, WATCHED
 from app.settings import Settings
 
 LAMBDAS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 8.0, 10.0, 20.0)

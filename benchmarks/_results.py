@@ -7,8 +7,8 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from app.db.penalty import Regularizer
-from app.figures.late import late_mean
 from app.regularizers import NAMES
+from app.results.statistics.repeats import tail_mean
 from benchmarks._tasks import CHECK
 
 DIRECTIONS = (1, 2, 3)
@@ -58,7 +58,7 @@ def result_of(task: str, part: str, run: Mapping[str, Any]) -> Result:
         isoscore_unbiased=_mean(run["results"]["by_layer"]["isoscore_unbiased"]["values"]),
         seconds=(ended - began).total_seconds(),
         steps=last_step,
-        anisotropy={measure: late_mean(_last_layer(run["steps"], measure), last_step) for measure in measures},
+        anisotropy={measure: tail_mean(_last_layer(run["steps"], measure), last_step) for measure in measures},
     )
 
 

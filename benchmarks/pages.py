@@ -23,7 +23,7 @@ from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
-from app.figures.layer_measures import OF_SENTENCES, WATCHED
+from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.embeddings import Incoming, commit_embedding, create_embedding
 from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked

@@ -9,8 +9,8 @@ from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Attempt, Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
-from app.figures.layer_measures import OF_SENTENCES, WATCHED
 from app.queue import IMPORT_KINDS
+from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.exports import export_experiment
 from app.wanted import wanted
 from workers.jobs import WORK

@@ -4,23 +4,16 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from app.archive.records import (
-    ByLayer,
-    DivergenceRecord,
-    ExperimentRecord,
-    Measure,
-    Name,
-    Reason,
-    Record,
-    RunRecord,
-    TrivialRecord,
-)
+from app.archive.records import ExperimentRecord, Name, RunRecord
 from app.db.config import Zeta
 from app.db.penalty import Regularizer
+from app.db.run_results import LayerValues, Learning, Measure, RunResults
 from app.numbers import Count, Number
 from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word
 from isoscope.core.task import Metric, TaskKind
 
+SAID = {*Learning.model_fields, "metrics", "metric_reasons", "n_validation", "by_layer", "by_layer_n", "further"}
+"""Of results, what a script says, or what is found out of what it logged."""
 SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
 
 
@@ -57,22 +50,26 @@ class LoggedRunConfig(LoggedConfig):
     seed: Count
 
 
-class LoggedResults(Record):
-    """What a user's script said of how its run ended."""
+class LoggedResults(RunResults):
+    """What a user's script said of how its run ended, and nothing that only a worker says."""
 
-    metrics: dict[Metric, Number | None]
-    metric_reasons: dict[Metric, Reason]
-    n_validation: Count | None = None
-    by_layer: dict[Measure, ByLayer]
+    model_config = ConfigDict(extra="forbid")
+
+    by_layer: dict[Measure, LayerValues]
     by_layer_n: dict[Measure, Count | None]
     further: dict[Word, Scalar] = Field(max_length=MAX_SETTINGS)
-    trivial: TrivialRecord | None = None
-    constant_prediction: Reason | None = None
-    divergence: DivergenceRecord | None = None
+
+    @model_validator(mode="after")
+    def _of_a_script(self) -> Self:
+        if unknown := self.model_fields_set - SAID:
+            raise ValueError(f"expected what a script says of its run, got {', '.join(sorted(unknown))}")
+        return self
 
 
 class LoggedRunRecord(RunRecord):
     """A run that a user's script logged: no default stands in for what it did not say."""
 
+    NEEDED = ("metric_reasons", "by_layer", "by_layer_n", "further")
+
     config: LoggedRunConfig  # type: ignore[assignment]
-    results: LoggedResults | None  # type: ignore[assignment]
+    results: LoggedResults | None

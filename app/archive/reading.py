@@ -43,7 +43,7 @@ from app.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_o
 from app.complaints import complaint_of
 from app.db.models import Run, Split
 from app.db.predictions import Predictions
-from app.figures.setting import cell, setting_of
+from app.results.setting import cell, setting_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 

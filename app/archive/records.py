@@ -1,7 +1,7 @@
 """What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,17 +17,16 @@ from pydantic import (
 
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
-from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
+from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, RunStatus, Split
 from app.db.penalty import Regularizer
+from app.db.run_results import MAX_LAYERS, Measure, Reason, RunResults
 from app.db.study import Search
 from app.numbers import Count, Number
 from app.services.grid import Grid
-from isoscope.core.task import Metric
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
 from isoscope.files.quoting import Quoting
 
-MAX_LAYERS = 1000
 PREDICTIONS_AT_ONCE = 5000
 """Rows in a line of an archive."""
 FIRST_YEAR, LAST_YEAR = 2000, 2200
@@ -50,14 +49,10 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 SplitName = Annotated[str, Field(pattern="^(train|validation|test)$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Filename = Annotated[str, Field(min_length=1, max_length=255)]
-Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
 Text = Annotated[str, Field(max_length=1_000_000)]
-Reason = Annotated[str, Field(max_length=10_000)]
 Answer = Annotated[str, Field(max_length=1_000_000)]
 Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
-Layers = Annotated[list[Number | None], Field(max_length=MAX_LAYERS)]
 EachLayer = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
-Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
 GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
 
 
@@ -116,76 +111,6 @@ class ExperimentRecord(Record):
     dataset: DatasetRecord
 
 
-class ByLayer(Record):
-    """A measure by layer."""
-
-    values: EachLayer
-    reasons: Reasons
-
-    @model_validator(mode="after")
-    def _of_each_layer(self) -> "ByLayer":
-        if len(self.values) != len(self.reasons):
-            raise ValueError(
-                f"expected a reason or null for each of {len(self.values)} layers, got {len(self.reasons)}"
-            )
-        return self
-
-
-class Reference(Record):
-    """IsoScore* by layer under the reference's protocol; the first versions told neither pooling nor n."""
-
-    zeta: Zeta
-    layers: Layers
-    layer_reasons: Reasons = []
-    pooling: Pooling = Pooling.FIRST
-    n: Count | None = None
-
-
-class TrivialRecord(Record):
-    """What the best constant predictor scores on the rows that a run was evaluated on."""
-
-    predictor: Reason
-    metrics: dict[Metric, Number | None]
-    reasons: dict[Metric, Reason] = {}
-
-
-class DivergenceRecord(Record):
-    """Where the task loss of a training that diverged ended, and where it started."""
-
-    loss: Number | None
-    start: Number
-
-
-class Results(BaseModel):
-    """What came out of a run: what pages read is checked, the rest is kept as it is."""
-
-    model_config = ConfigDict(extra="allow")
-
-    metrics: dict[Metric, Number | None]
-    metric_reasons: dict[Metric, Reason] = {}
-    loss: Number | None
-    tokens: Count | None
-    points: Count | None = None
-    n_validation: Count | None = None
-    zeta: Zeta
-    layers: Layers = []
-    layer_reasons: Reasons = []
-    by_layer: dict[Measure, ByLayer] = {}
-    by_layer_n: dict[Measure, Count | None] = {}
-    reference: Reference
-    f1_average: str | None = None
-    f1_positive: str | None = None
-    n_questions: Count = 0
-    n_windows: Count = 0
-    n_train_questions: Count = 0
-    n_train_windows: Count = 0
-    n_train_left_out: Count = 0
-    n_questions_cut: Count = 0
-    trivial: TrivialRecord | None = None
-    constant_prediction: Reason | None = None
-    divergence: DivergenceRecord | None = None
-
-
 class AttemptRecord(Record):
     """One process that worked on a run."""
 
@@ -202,6 +127,9 @@ class AttemptRecord(Record):
 
 class RunRecord(Record):
     """A run, but for its steps, its figures and its model."""
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("loss", "tokens", "zeta", "reference")
+    """What the results of a finished run say in any case."""
 
     id: Id
     position: Count
@@ -226,7 +154,7 @@ class RunRecord(Record):
     performance_reason: Reason | None
     isoscore_star: Number | None
     isoscore_star_reason: Reason | None
-    results: Results | None
+    results: RunResults | None
     notes: list[Reason] = Field(max_length=1000)
     log: Text | None
     environment: dict[str, Any] | None
@@ -237,6 +165,14 @@ class RunRecord(Record):
         if len({attempt.number for attempt in attempts}) < len(attempts):
             raise ValueError("expected each attempt of a run once")
         return attempts
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.results is not None and self.status is RunStatus.FINISHED:
+            for field in self.NEEDED:
+                if field not in self.results.model_fields_set:
+                    raise ValueError(f"expected the {field} of a finished run among its results, got none")
+        return self
 
     @model_validator(mode="after")
     def _as_configured(self) -> Self:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.archive.records import Id, Moment, Name, Reason, Record, Sha256
+from app.archive.records import Id, Moment, Name, Record, Sha256
 from app.db.models import ChoiceKind
+from app.db.run_results import Reason
 from app.numbers import Count, Number
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric

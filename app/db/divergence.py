@@ -5,27 +5,17 @@ started from, or where one of that tenth is not a number. Where it started from 
 nothing yet (the same probability for every class, 0 for every number, any token for an answer), or the mean of the
 first tenth of its logged losses where that is higher, but not three times as high: a training may begin from badly
 drawn weights, but one that explodes within its first logged steps must not set its own level.
-
-``run.results["divergence"]`` is ``{"loss", "start"}`` of a training that diverged, else null; ``loss`` is null where it
-is not a number. ``run.learning`` repeats it.
 """
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import NamedTuple
 
 from app.db.models import Run
+from app.db.run_results import Divergence
 
 PARTS = 10
 FACTOR = 2.0
 MOST_TIMES_UNTRAINED = 3.0
-
-
-class Divergence(NamedTuple):
-    """The task loss at the end of a training that diverged, None if not a number, and where it started from."""
-
-    loss: float | None
-    start: float
 
 
 def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
@@ -42,15 +32,15 @@ def find_divergence(losses: Sequence[float | None], untrained: float | None) -> 
         return None
     end = [loss for loss in losses[-part:] if loss is not None and isfinite(loss)]
     if len(end) < part:
-        return Divergence(None, start)
+        return Divergence(loss=None, start=start)
     loss = sum(end) / part
-    return Divergence(loss, start) if loss > FACTOR * start else None
+    return Divergence(loss=loss, start=start) if loss > FACTOR * start else None
 
 
 def diverged(run: Run) -> str | None:
     """Return how a run's training diverged, as a sentence; None where it did not, or where nothing tells."""
-    told = (run.learning or {}).get("divergence") if run.status.final else None
-    return None if told is None else divergence_words(Divergence(told["loss"], told["start"]))
+    told = run.learning.divergence if run.learning and run.status.final else None
+    return None if told is None else divergence_words(told)
 
 
 def divergence_words(found: Divergence) -> str:

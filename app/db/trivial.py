@@ -1,24 +1,15 @@
-"""The trivial predictor of a task, which gives every row the same answer, and whether a run got beyond it.
+"""The trivial predictor of a task, which gives every row the same answer, and whether a run got beyond it."""
 
-``run.results["trivial"]`` is ``{"predictor": words, "metrics": {name: value}, "reasons": {name: why there is none}}``:
-what the constant does on the rows that the run was evaluated on. ``run.results["constant_prediction"]`` is what the run
-gave every row, where it gave all of them the same, in words; else null. ``run.learning`` repeats both, and the
-divergence: pages with thousands of runs do not read results.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.db.models import Run, RunStatus
 from app.db.predictions import Predictions
+from app.db.run_results import Trivial
 from isoscope.core.task import Metric, TaskKind
 
-LEARNING = ("trivial", "constant_prediction", "divergence")
-"""Of a run's results, what says whether it learned anything."""
 CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
 """Of these 0 says that nothing is known, whether a constant has a value or not."""
 ROUNDING = 1e-9
@@ -26,21 +17,6 @@ MOST_CHARACTERS = 60
 NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
 
 Labels = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Trivial:
-    """A constant predictor, and what it scores."""
-
-    predictor: str
-    """In words: always "0", the most frequent class of the training rows."""
-    metrics: dict[str, float | None]
-    reasons: dict[str, str]
-    """Beside each null, why."""
-
-    def told(self) -> dict[str, Any]:
-        """Return it as a run's results hold it."""
-        return {"predictor": self.predictor, "metrics": self.metrics, "reasons": self.reasons}
 
 
 def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
@@ -59,25 +35,26 @@ def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metr
         Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
     }
     return Trivial(
-        f"always {_quoted(names[chosen])}, {why}",
-        {name.value: value for name, value in values.items()},
-        {name.value: reasons[name] for name, value in values.items() if value is None},
+        predictor=f"always {_quoted(names[chosen])}, {why}",
+        metrics=values,
+        reasons={name: reasons[name] for name, value in values.items() if value is None},
     )
 
 
 def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
     """Return the mean of ``train``, the constant of the least squared error: no constant correlates with anything."""
-    names = (Metric.PEARSON.value, Metric.SPEARMAN.value)
+    names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
-        f"always {train.mean():.4g}, the mean of the {rows} rows",
-        dict.fromkeys(names),
-        dict.fromkeys(names, NO_CORRELATION),
+        predictor=f"always {train.mean():.4g}, the mean of the {rows} rows",
+        metrics=dict.fromkeys(names),
+        reasons=dict.fromkeys(names, NO_CORRELATION),
     )
 
 
 def empty_answer(exact_match: float, f1: float) -> Trivial:
     """Return the predictor that never answers, with its means over questions."""
-    return Trivial("always an empty answer", {Metric.WORD_F1.value: f1, Metric.EXACT_MATCH.value: exact_match}, {})
+    metrics: dict[Metric, float | None] = {Metric.WORD_F1: f1, Metric.EXACT_MATCH: exact_match}
+    return Trivial(predictor="always an empty answer", metrics=metrics, reasons={})
 
 
 def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None:
@@ -93,24 +70,16 @@ def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None
 
 def trivial_score(run: Run) -> float | None:
     """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
-    told = (run.learning or {}).get("trivial")
-    if not told:
+    if run.learning is None or run.learning.trivial is None:
         return None
-    metric = run.config["metric"]
-    value: float | None = told["metrics"].get(metric)
+    metric = Metric(run.config["metric"])
+    value = run.learning.trivial.metrics.get(metric)
     return 0.0 if value is None and metric in CORRELATIONS else value
 
 
 def trivial_predictor(run: Run) -> str:
     """Return what the trivial predictor of a run is, in words; empty where there is none."""
-    told = (run.learning or {}).get("trivial")
-    return str(told["predictor"]) if told else ""
-
-
-def learning_of(results: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what a run's row repeats of its results; None where they say nothing of it."""
-    told = {name: results[name] for name in LEARNING if results.get(name) is not None} if results else {}
-    return told or None
+    return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
 
 
 def learned_nothing(run: Run) -> str | None:
@@ -121,8 +90,8 @@ def learned_nothing(run: Run) -> str | None:
     """
     if run.status is not RunStatus.FINISHED:
         return None
-    if (constant := (run.learning or {}).get("constant_prediction")) is not None:
-        return f"It predicts {constant} for every validation row."
+    if run.learning is not None and run.learning.constant_prediction is not None:
+        return f"It predicts {run.learning.constant_prediction} for every validation row."
     score = trivial_score(run)
     if score is None or run.performance is None or run.performance > score + ROUNDING:
         return None

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import uuid4
 
-from pydantic import AfterValidator
-from sqlalchemy import DateTime, Dialect, Enum, TypeDecorator
+from pydantic import AfterValidator, BaseModel
+from sqlalchemy import JSON, DateTime, Dialect, Enum, TypeDecorator
+from sqlalchemy.types import TypeEngine
 
 
 def new_id() -> str:
@@ -55,3 +56,44 @@ def stored_by_value(enum: type[StrEnum]) -> Enum:
         return [member.value for member in members]
 
     return Enum(enum, native_enum=False, create_constraint=False, length=16, values_callable=values)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Typed(TypeDecorator[M], Generic[M]):
+    """A pydantic model in a JSON column: checked as it is written, and as it is read from rows of any version.
+
+    What a query takes out of the column, such as ``Run.results["metrics"]``, is plain JSON.
+    """
+
+    impl = JSON
+    cache_ok = True
+
+    class Comparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
+        """Paths into the column, without its model."""
+
+        def _setup_getitem(self, index: Any) -> Any:
+            operator, place, _ = super()._setup_getitem(index)  # type: ignore[no-untyped-call]
+            return operator, place, JSON(none_as_null=True)
+
+    comparator_factory = Comparator
+
+    def __init__(self, model: type[M]) -> None:
+        super().__init__(none_as_null=True)
+        self.model = model
+
+    def coerce_compared_value(self, op: Any, value: Any) -> TypeEngine[Any]:
+        """Compare with what is compared, as a JSON column does."""
+        return self.impl_instance.coerce_compared_value(op, value)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Write what the model says; raises ValidationError at what it cannot hold."""
+        if value is None:
+            return None
+        found = value if isinstance(value, self.model) else self.model.model_validate(value)
+        return found.model_dump(mode="json")
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> M | None:
+        """Read the model."""
+        return None if value is None else self.model.model_validate(value)

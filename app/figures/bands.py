@@ -6,10 +6,10 @@ from itertools import chain, pairwise
 import plotly.graph_objects as go
 
 from app.figures import legend, palette
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.statistics.estimate import Estimate, estimate
-from app.statistics.repeats import by_seed
+from app.results.setting import Setting
+from app.results.statistics.estimate import Estimate, estimate
+from app.results.statistics.repeats import by_seed
+from app.results.sweep import Sweep
 
 Curve = Sequence[tuple[int, float]]
 """A value at every step at which it was logged."""

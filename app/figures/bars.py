@@ -10,12 +10,12 @@ from app.db.penalty import Regularizer
 from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar
-from app.figures.metrics import SCALES
-from app.figures.points import Point, averaged, cells, empty, given_up, points_of, scored, unscored
-from app.figures.sweep import Sweep
 from app.figures.trivial import Trivial
 from app.regularizers import NAMES
-from app.statistics.estimate import Estimate
+from app.results.metrics import SCALES
+from app.results.points import Point, averaged, cells, empty, given_up, points_of, scored, unscored
+from app.results.statistics.estimate import Estimate
+from app.results.sweep import Sweep
 from isoscope.core.formatting import count, number
 
 LONGEST_NAME = 40

@@ -10,12 +10,12 @@ from app.figures import marks
 from app.figures.colouring import Colouring
 from app.figures.figure import Figure, Table, plot
 from app.figures.marks import Mark, Ranges, interval
-from app.figures.points import averaged, cells
 from app.figures.scatter import USUAL, Look
-from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts, texts
-from app.statistics.estimate import Error, estimate
-from app.statistics.repeats import by_seed
+from app.results.captions import by_scripts, texts
+from app.results.points import averaged, cells
+from app.results.statistics.estimate import Error, estimate
+from app.results.statistics.repeats import by_seed
+from app.results.sweep import Sweep
 from isoscope.core.formatting import plural
 
 SILHOUETTE = "silhouette"

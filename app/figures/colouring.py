@@ -6,9 +6,9 @@ from functools import cached_property
 
 from app.figures import palette
 from app.figures.figure import Cell
-from app.figures.setting import Family, Setting, cell, words
-from app.figures.sweep import Sweep
 from app.regularizers import NAMES
+from app.results.setting import Family, Setting, cell, words
+from app.results.sweep import Sweep
 from isoscope.core.formatting import short
 
 LAMBDA, REGULARIZER, ZETA = "lambda", "regularizer", "zeta"

@@ -9,13 +9,13 @@ import plotly.graph_objects as go
 from app.db.models import Run
 from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plot
-from app.figures.layer_measures import slug_of, title_of
-from app.figures.points import averaged, cells
-from app.figures.rows import by_place
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts, texts
-from app.statistics.estimate import Estimate, estimate
+from app.results.captions import by_scripts, texts
+from app.results.metrics import slug_of, title_of
+from app.results.points import averaged, cells
+from app.results.setting import Setting
+from app.results.statistics.estimate import Estimate, estimate
+from app.results.statistics.repeats import by_place
+from app.results.sweep import Sweep
 from isoscope.core.formatting import count
 from isotropy.catalog import MEASURES
 

@@ -5,14 +5,14 @@ from functools import partial
 
 import plotly.graph_objects as go
 
-from app.conclusion.comparisons import Comparison
-from app.conclusion.verdict_words import interval, signed
 from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
-from app.figures.metrics import SCALES
-from app.figures.points import empty
-from app.figures.sweep import Sweep
-from app.statistics.verdict import Verdict
+from app.results.conclusion.comparisons import Comparison
+from app.results.conclusion.verdict_words import interval, signed
+from app.results.metrics import SCALES
+from app.results.points import empty
+from app.results.statistics.verdict import Verdict
+from app.results.sweep import Sweep
 from isoscope.core.formatting import count, plural
 
 LONGEST_NAME = 40

@@ -9,7 +9,7 @@ from app.db.stated import Stated
 from app.figures import palette
 from app.figures.axes import STEP_AXIS, linear_axis
 from app.figures.figure import Figure, Table, plot
-from app.figures.methods import penalty_words
+from app.results.methods import penalty_words
 from isoscope.core.task import TaskKind
 
 AT_STEP = "step %{x:,}: %{y:.4g}<extra></extra>"

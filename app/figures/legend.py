@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 from app.db.penalty import Regularizer
 from app.figures import palette
 from app.figures.figure import plain
-from app.figures.setting import Family, Setting
-from app.figures.short_names import short_names
-from app.figures.sweep import Sweep
 from app.regularizers import NAMES
+from app.results.captions import short_names
+from app.results.setting import Family, Setting
+from app.results.sweep import Sweep
 from isoscope.core.formatting import short
 
 Entry = TypeVar("Entry", Setting, Family)

@@ -12,9 +12,9 @@ from app.figures import bands, legend
 from app.figures.axes import STEP_AXIS, log_axis
 from app.figures.bands import Curve, Means
 from app.figures.figure import Figure, Table, plot
-from app.figures.points import averaged, cells
-from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts, to_come
+from app.results.captions import by_scripts, to_come
+from app.results.points import averaged, cells
+from app.results.sweep import Sweep
 from isoscope.core.formatting import count, plural
 
 WINDOWS = (1, 5, 21)

@@ -13,9 +13,9 @@ from app.figures import legend, palette
 from app.figures.colouring import LAMBDA, Colouring
 from app.figures.figure import plain, thinned
 from app.figures.naming import Named, positions
-from app.figures.setting import Family, Setting
-from app.figures.sweep import Sweep
-from app.statistics.estimate import Estimate
+from app.results.setting import Family, Setting
+from app.results.statistics.estimate import Estimate
+from app.results.sweep import Sweep
 from isoscope.core.formatting import short, with_error
 
 MOST_NAMED = 24

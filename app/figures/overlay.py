@@ -7,8 +7,8 @@ from typing import Any
 
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Table, plain
-from app.figures.short_names import short_names
 from app.figures.subject import Subject
+from app.results.captions import short_names
 from isoscope.core.formatting import count
 
 UNEXPLAINED = "This has no value here."

@@ -10,11 +10,11 @@ from app.db.config import TrainingOptions
 from app.db.models import Run
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
-from app.figures.metrics import SCALES
-from app.figures.points import empty, finished
-from app.figures.setting import words
-from app.figures.sweep import Sweep
 from app.regularizers import NAMES
+from app.results.metrics import SCALES
+from app.results.points import empty, finished
+from app.results.setting import words
+from app.results.sweep import Sweep
 from app.search.fields import FIELDS
 from isoscope.core.formatting import plural
 

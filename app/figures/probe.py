@@ -10,12 +10,12 @@ from app.db.models import Run
 from app.db.models.runs import Looks
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
-from app.figures.layer_measures import level_of, slug_of, title_of
-from app.figures.points import how_many
-from app.figures.rows import Row, by_place
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts, texts
+from app.results.captions import by_scripts, texts
+from app.results.metrics import level_of, slug_of, title_of
+from app.results.points import how_many
+from app.results.setting import Setting
+from app.results.statistics.repeats import Row, by_place
+from app.results.sweep import Sweep
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 

@@ -11,11 +11,11 @@ import plotly.graph_objects as go
 from app.db.models import Run
 from app.figures import legend, palette
 from app.figures.figure import Cell, Columns, Figure, Table, plot
-from app.figures.points import how_many, named
-from app.figures.rows import by_place
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.figures.texts import texts
+from app.results.captions import texts
+from app.results.points import how_many, named
+from app.results.setting import Setting
+from app.results.statistics.repeats import by_place
+from app.results.sweep import Sweep
 
 MOST_BANDS = 1
 """Of more settings the spread is in the numbers alone: bands would hide each other."""

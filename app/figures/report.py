@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from app.figures.activation import activation
 from app.figures.anisotropy import anisotropy
@@ -9,28 +10,43 @@ from app.figures.barcode import barcode
 from app.figures.cosines import cosines
 from app.figures.figure import Figure, undefined
 from app.figures.overlay import Overlay
-from app.figures.projection import projection
+from app.figures.projection import PROJECTION, projection
 from app.figures.rogue import rogue
-from app.figures.sample_size import sample_size
+from app.figures.sample_size import SAMPLE_SIZE, sample_size
 from app.figures.spectrum import cumulative, spectrum
 from app.figures.subject import Subject
 from app.figures.twonn import twonn
 
-# What a figure needs, a measure or the data of that slug; the figure's slug and title; and how it is made.
-FIGURES: tuple[tuple[str, str, str, Callable[[Overlay], Figure]], ...] = (
-    ("activation_profile", "activation", "Activation by dimension", activation),
-    ("projection", "projection", "First two principal components", projection),
-    ("spectrum", "spectrum", "Eigenvalue spectrum", spectrum),
-    ("spectrum", "cumulative", "Cumulative variance", cumulative),
-    ("anisotropy_raw", "anisotropy", "k-th anisotropy", anisotropy),
-    ("cosine_histogram", "cosines", "Cosines of pairs", cosines),
-    ("rogue_dimensions", "rogue", "Rogue dimensions", rogue),
-    ("sample_size", "sample_size", "How many rows it takes", sample_size),
-    ("twonn", "twonn", "TwoNN fit", twonn),
-    ("barcode", "barcode", "Barcode in dimension 0", barcode),
-)
 
-DRAWN = {needed: slug for needed, slug, _, _ in reversed(FIGURES)}
+class ReportFigure(NamedTuple):
+    """A figure of a report: what it is called, what it needs, and how it is drawn."""
+
+    needs: str
+    """A measure, or the data of that slug."""
+    slug: str
+    title: str
+    draw: Callable[[Overlay], Figure]
+    large: bool = False
+    """Whether it takes the width of the page."""
+    heavy: bool = False
+    """Whether its data are so large that a report leaves them to the figure's own page, which fills its place."""
+
+
+FIGURES = (
+    ReportFigure(PROJECTION, PROJECTION, "First two principal components", projection, large=True, heavy=True),
+    ReportFigure("activation_profile", "activation", "Activation by dimension", activation, large=True),
+    ReportFigure("spectrum", "spectrum", "Eigenvalue spectrum", spectrum),
+    ReportFigure("spectrum", "cumulative", "Cumulative variance", cumulative),
+    ReportFigure("anisotropy_raw", "anisotropy", "k-th anisotropy", anisotropy),
+    ReportFigure("cosine_histogram", "cosines", "Cosines of pairs", cosines),
+    ReportFigure("rogue_dimensions", "rogue", "Rogue dimensions", rogue),
+    ReportFigure("twonn", "twonn", "TwoNN fit", twonn),
+    ReportFigure("barcode", "barcode", "Barcode in dimension 0", barcode),
+    ReportFigure(SAMPLE_SIZE, SAMPLE_SIZE, "How many rows it takes", sample_size),
+)
+"""In the order of the page. One more is a record more: reports, comparisons, trials and the API loop over them."""
+
+DRAWN = {one.needs: one.slug for one in reversed(FIGURES)}
 """The figure that shows the whole of a measure."""
 
 
@@ -41,12 +57,12 @@ def figures_of(subjects: Sequence[Subject]) -> list[Figure]:
     Of a value alone there is nothing to draw and nothing to say.
     """
     everyone = Overlay.of(subjects)
-    return [_figure(everyone, *figure) for figure in FIGURES if any(one.tells(figure[0]) for one in everyone.series)]
+    return [_figure(everyone, one) for one in FIGURES if any(series.tells(one.needs) for series in everyone.series)]
 
 
-def _figure(everyone: Overlay, needed: str, slug: str, title: str, draw: Callable[[Overlay], Figure]) -> Figure:
-    drawable = everyone.having(needed)
+def _figure(everyone: Overlay, record: ReportFigure) -> Figure:
+    drawable = everyone.having(record.needs)
     if not drawable.series:
-        return undefined(slug, title, everyone.each(lambda one: one.reason(needed)))
-    figure = draw(drawable)
-    return replace(figure, caption=figure.caption + everyone.lacking(needed))
+        return undefined(record.slug, record.title, everyone.each(lambda one: one.reason(record.needs)))
+    figure = record.draw(drawable)
+    return replace(figure, caption=figure.caption + everyone.lacking(record.needs))

@@ -10,12 +10,12 @@ from app.figures import legend, marks, palette
 from app.figures.colouring import Colouring
 from app.figures.figure import Figure, plot, thinned
 from app.figures.marks import Mark, Ranges, interval
-from app.figures.metrics import SCALES, MetricRange
-from app.figures.points import Point, empty, finished, given_up, how_many, points_of, scored, table, unscored
-from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts
 from app.figures.trivial import Trivial
-from app.statistics.estimate import Error, Estimate
+from app.results.captions import by_scripts
+from app.results.metrics import SCALES, MetricRange
+from app.results.points import Point, empty, finished, given_up, how_many, points_of, scored, table, unscored
+from app.results.statistics.estimate import Error, Estimate
+from app.results.sweep import Sweep
 from isoscope.core.formatting import count, number, plural, short
 
 MAX_NAMED = 5

@@ -10,7 +10,7 @@ from app.db.study import Trial, front_of
 from app.figures import palette
 from app.figures.axes import linear_axis
 from app.figures.figure import Cell, Figure, Table, plot
-from app.figures.metrics import SCALES, MetricRange
+from app.results.metrics import SCALES, MetricRange
 from isoscope.core.formatting import number, plural, short
 
 MOST_TICKS = 12

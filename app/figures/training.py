@@ -12,14 +12,13 @@ from app.figures import bands, legend
 from app.figures.axes import STEP_AXIS
 from app.figures.bands import Means
 from app.figures.figure import Cell, Figure, Table, plot
-from app.figures.late import LAST_PART, late_mean
-from app.figures.layer_measures import SHARES, level_of, slug_of, title_of
-from app.figures.points import averaged, cells, finished
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
-from app.figures.texts import by_scripts, texts, to_come
-from app.statistics.estimate import Estimate, estimate
-from app.statistics.repeats import by_seed
+from app.results.captions import by_scripts, texts, to_come
+from app.results.metrics import SHARES, level_of, slug_of, title_of
+from app.results.points import averaged, cells, finished
+from app.results.setting import Setting
+from app.results.statistics.estimate import Estimate, estimate
+from app.results.statistics.repeats import LAST_PART, by_seed, tail_mean
+from app.results.sweep import Sweep
 from isotropy.catalog import MEASURES
 
 SHARES_OF = tuple(share.removeprefix("anisotropy_") for share in SHARES)
@@ -113,7 +112,7 @@ def _late(runs: Sequence[Run], looks: Mapping[str, Looks]) -> dict[str, Estimate
     means: dict[str, list[tuple[int, float]]] = {}
     for run, seen in ((run, looks[run.id]) for run in runs if looks.get(run.id)):
         for share in SHARES:
-            if (late := late_mean(_last(seen, share), seen[-1][0])) is not None:
+            if (late := tail_mean(_last(seen, share), seen[-1][0])) is not None:
                 means.setdefault(share, []).append((run.seed, late))
     return {share: estimate([*by_seed(values).values()]) for share, values in means.items()}
 

@@ -9,8 +9,8 @@ from app.db.models import Run
 from app.db.trivial import learned_nothing, trivial_predictor, trivial_score
 from app.figures import palette
 from app.figures.figure import Cell, plain
-from app.figures.setting import Setting
-from app.figures.sweep import Sweep
+from app.results.setting import Setting
+from app.results.sweep import Sweep
 from isoscope.core.formatting import count, number, plural
 
 MOST_NAMED = 3

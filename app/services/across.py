@@ -2,22 +2,24 @@
 
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from sqlalchemy import select
 
 from app.context import Context
 from app.db.models import Run
-from app.figures.gathered import Gathered
+from app.results.run_set import RunSet
+from app.results.tables.printed import Style
+from app.results.tables.summary import Metrics, Shown, Summary, summary
 from app.search.fields import ALIASES
 from app.services.run_search import MOST, matching
-from app.tables.summary import Metrics, Shown, Summary, summary
 from isoscope.core.errors import InvalidError
 
 
 class Chosen(NamedTuple):
     """Runs that were searched for, those of the newest experiments where there are too many, and how many there are."""
 
-    gathered: Gathered
+    gathered: RunSet
     total: int
     named: list[str]
     """The fields that were named to make groups of; none where that is left to what varies."""
@@ -34,7 +36,7 @@ def choose_runs(context: Context, q: str, group: Sequence[str] = ()) -> Chosen:
     Raises InvalidError of ``q`` or ``group``.
     """
     found = matching(context, q, most=MOST)
-    gathered = Gathered(found.runs)
+    gathered = RunSet(found.runs)
     return Chosen(gathered, found.total, _fields(group, gathered.fields))
 
 
@@ -70,3 +72,40 @@ def _fields(group: Sequence[str], known: Sequence[str]) -> list[str]:
             f"Expected fields to group runs by, got {unknown[0]!r}; known are {', '.join(sorted(known))}.", "group"
         )
     return list(named)
+
+
+class AcrossQuery(NamedTuple):
+    """What the URL says: the search, what groups are made of, and what figures are of."""
+
+    q: str = ""
+    group: tuple[str, ...] = ()
+    on: str = ""
+    """A data set and a metric."""
+
+    def encoded(self, **changed: str) -> str:
+        """The query string again, or one that differs; what is not said otherwise is left out."""
+        return urlencode([pair for pair in self.pairs(**changed) if pair[1]])
+
+    def pairs(self, **changed: str) -> list[tuple[str, str]]:
+        """The same as names with values."""
+        given = {"q": self.q, "on": self.on} | changed
+        return [*given.items(), *(("group", field) for field in self.group)]
+
+
+class TableQuery(NamedTuple):
+    """What the columns are, and how cells are printed."""
+
+    shown: Shown
+    style: Style
+
+    def encoded(self) -> str:
+        """The query string again; what is not said otherwise is left out."""
+        return urlencode({name: value for name, value in self.pairs() if value})
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The same as names with values."""
+        return [
+            ("columns", "" if self.shown is Shown.PERFORMANCE else self.shown.value),
+            ("decimals", "" if self.style.decimals is None else str(self.style.decimals)),
+            ("bold", "" if self.style.bold else "0"),
+        ]

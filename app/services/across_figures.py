@@ -1,16 +1,15 @@
 """The figures of runs of any experiments by their slugs."""
 
-from app.conclusion.conclusion import Conclusion
 from app.context import Context
-from app.figures.clusters import SILHOUETTE
 from app.figures.figure import Figure
-from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Measured
-from app.figures.headings import head
-from app.figures.metrics import SCALES
-from app.figures.sweep import Sweep
+from app.results.column_labels import head
+from app.results.conclusion.conclusion import Conclusion
+from app.results.metrics import SCALES
+from app.results.run_set import COMPARABLE, COORDINATES, Measured, RunSet
+from app.results.sweep import Sweep
 from app.services.across import Chosen
 from app.services.conclusions import read_conclusion
-from app.services.sweep_figures import FIGURES, OF_SEARCHES, Asked, SweepQuery
+from app.services.sweep_figures import FIGURES, Asked, SweepQuery, with_what_they_need
 from isoscope.core.errors import NotFoundError
 from isoscope.core.formatting import count, plural
 from isoscope.core.task import TaskKind
@@ -42,18 +41,18 @@ def conclude_across(context: Context, chosen: Chosen, on: str) -> Conclusion:
 
 def draw_across(context: Context, sweep: Sweep, slug: str, look: SweepQuery) -> Figure:
     """One figure of some runs at least, all of which have the metric of the first one's experiment."""
-    return FIGURES[slug](Asked(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs]))
+    return FIGURES[slug].draw(Asked(context, sweep.runs[0].experiment, sweep, look, [run.id for run in sweep.runs]))
 
 
-def offered_of(gathered: Gathered) -> list[str]:
+def offered_of(gathered: RunSet) -> list[str]:
     """The figures that they can have, besides those of a search for the best λ: see ``sweep_figures.offered``."""
     if not gathered.runs:
         return []
     classes = any(run.config.get("task") == TaskKind.CLASSIFICATION for run in gathered.runs)
-    return [slug for slug in FIGURES if slug not in OF_SEARCHES and (classes or slug != SILHOUETTE)]
+    return with_what_they_need({"classes": classes, "search": False})
 
 
-def measured_in_words(gathered: Gathered) -> dict[str, str]:
+def measured_in_words(gathered: RunSet) -> dict[str, str]:
     """What figures can be of, by what the URL says: the data set and the metric in words."""
     return {
         on_of(measured): f"{gathered.datasets[measured.dataset_id]}, {SCALES[measured.metric].title}"
@@ -66,7 +65,7 @@ def on_of(measured: Measured) -> str:
     return f"{measured.dataset_id}.{measured.metric}"
 
 
-def measured_on(gathered: Gathered, on: str) -> Measured:
+def measured_on(gathered: RunSet, on: str) -> Measured:
     """The data set and metric asked for, or where no run is on them those on which the most have finished."""
     return next((measured for measured in gathered.measured if on_of(measured) == on), next(iter(gathered.measured)))
 

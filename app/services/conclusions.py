@@ -6,16 +6,15 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
-from app.conclusion.conclusion import Conclusion
-from app.conclusion.evidence import Evidence, evidence
-from app.conclusion.facts import RowValues, RunFacts, row_values
-from app.conclusion.pooled import Pooled, pooled
 from app.context import Context
 from app.db.divergence import diverged
 from app.db.models import Run, RunStatus, Split
 from app.db.predictions import Predictions, read_predictions
 from app.db.trivial import learned_nothing, trivial_score
-from app.figures.sweep import Sweep
+from app.results.conclusion.conclusion import Conclusion
+from app.results.conclusion.evidence import Evidence, Pooled, evidence, pooled
+from app.results.conclusion.facts import RowValues, RunFacts, row_values
+from app.results.sweep import Sweep
 
 MOST_BYTES = 128 * 2**20
 """Of values by row that are kept: 500 runs of 60,000 rows each, or 3,000 of 10,000."""

@@ -4,8 +4,7 @@ from math import hypot
 from typing import Any, NamedTuple
 
 from app.db.models import Measurement
-from app.statistics.estimate import block_degrees
-from app.statistics.student import quantile
+from app.results.statistics.estimate import block_degrees, quantile
 from isotropy.catalog import MEASURES, Measure
 
 ROUNDING = 1e-7

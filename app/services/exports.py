@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from pydantic import BaseModel
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
@@ -132,4 +133,6 @@ def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _told(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
     return value.isoformat() if hasattr(value, "isoformat") else value

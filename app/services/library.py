@@ -134,3 +134,13 @@ def _order(sort: Sort) -> tuple[ColumnElement[Any], ...]:
     key = KEYS[sort.removeprefix("-")]
     ordered = key.desc() if sort.startswith("-") else key.asc()
     return ordered.nulls_last(), Embedding.created_at.desc(), Embedding.id.expression
+
+
+def offset_of(page: int) -> int:
+    """How many rows lie before a page, counted from 1."""
+    return (min(page, MAX_PAGE) - 1) * PAGE_ROWS
+
+
+def pages_of(total: int) -> int:
+    """How many pages so many rows take, one at least."""
+    return max(-(-total // PAGE_ROWS), 1)

@@ -7,14 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from app.conclusion.choices import Choice, find_choice, runs_of, settings_of
-from app.conclusion.opened import OpenedScores, read_opened
 from app.context import Context
 from app.db.models import Experiment, Opening, Run, SealedScore, Split
 from app.db.session import hold
 from app.db.stated import Stated
 from app.db.types import utcnow
-from app.figures.sweep import Sweep
+from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, runs_of, settings_of
+from app.results.sweep import Sweep
 from app.services.experiments import get_experiment
 from app.settings import Settings
 from isoscope.core.errors import ConflictError

@@ -11,8 +11,7 @@ from app.context import Context
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
-from app.figures.differing import told
-from app.figures.setting import setting_of
+from app.results.setting import setting_of, told
 from app.search.kinds import Condition
 from app.services.run_search import wanted_runs
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from app.db.config import Seed, TrainingOptions, Weight, Zeta
 from app.db.penalty import Regularizer
-from app.figures.setting import UNKNOWN, cell
+from app.results.setting import UNKNOWN, cell
 from app.services.names import MAX_NAME_CHARACTERS
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line

@@ -6,25 +6,26 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.db.divergence import Divergence, find_divergence
+from app.db.divergence import find_divergence
 from app.db.models import Run, Split, Step
 from app.db.predictions import Predictions, read_predictions
-from app.db.trivial import Trivial, best_class, best_number, constant_words
+from app.db.run_results import Divergence, Trivial
+from app.db.trivial import best_class, best_number, constant_words
 from isoscope.core.task import Metric, TaskKind
 
 
 def judge(session: Session, run: Run) -> dict[str, Any]:
-    """Return what a run's results tell of its predictions and of its losses: what of it is known."""
+    """Return the fields of a run's results that its predictions and its losses tell: what of it is known."""
     found = read_predictions(session, [run.id], Split.VALIDATION).get(run.id)
     divergence = _divergence(session, run, found)
-    told: dict[str, Any] = {} if divergence is None else {"divergence": divergence._asdict()}
+    told: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
     if found is None:
         return told
     trivial = _trivial(found, Metric(run.config["metric"]))
     return {
         **told,
         "constant_prediction": constant_words(found, []),
-        **({} if trivial is None else {"trivial": trivial.told()}),
+        **({} if trivial is None else {"trivial": trivial}),
         "n_validation": len(found),
     }
 

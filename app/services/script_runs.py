@@ -11,12 +11,11 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.divergence import diverged
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
+from app.db.run_results import LayerValues, RunResults
 from app.db.session import hold
-from app.db.trivial import learning_of
 from app.db.types import new_id, utcnow
-from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.figures.metrics import SCALES, MetricRange
 from app.numbers import Count, Number
+from app.results.metrics import OF_SENTENCES, SCALES, WATCHED, MetricRange
 from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
 from app.services.script_outcome import judge
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
@@ -219,8 +218,8 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
         if run.isoscore_star is None:
             run.isoscore_star_reason = told.isoscore_star_reason or "Its script gave no IsoScore★."
         run.status = RunStatus.FAILED if told.error else RunStatus.FINISHED
-        run.error, run.results = told.error, judge(session, run) | _results(told)
-        run.learning = learning_of(run.results)
+        run.error, run.results = told.error, RunResults(**judge(session, run) | _results(told))
+        run.learning = run.results.learning
         own = [note for note in (diverged(run),) if note]
         run.notes = _with([*own, *told.notes], run.notes)  # those of steps, of which there may be any number, give way
         run.finished_at = run.heard_at = utcnow()
@@ -229,13 +228,12 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
 
 def _results(told: Ending) -> dict[str, Any]:
     """What the row keeps, as a worker writes it, but for what the script did not say."""
-    rows = {"n_validation": told.n_validation} if told.n_validation is not None else {}
     return {
-        "metrics": told.model_dump(mode="json")["metrics"],
-        "metric_reasons": told.model_dump(mode="json")["metric_reasons"],
-        **rows,
+        "metrics": told.metrics,
+        "metric_reasons": told.metric_reasons,
+        **({} if told.n_validation is None else {"n_validation": told.n_validation}),
         "by_layer": {
-            measure: {"values": found.values, "reasons": _reasons(measure, found)}
+            measure: LayerValues(values=found.values, reasons=_reasons(measure, found))
             for measure, found in told.by_layer.items()
         },
         "by_layer_n": {measure: found.n for measure, found in told.by_layer.items()},

@@ -1,6 +1,6 @@
 """The figures of an experiment by their slugs, each with what it alone reads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
@@ -13,18 +13,18 @@ from app.figures.clusters import SILHOUETTE, isotropy_silhouette
 from app.figures.depth import by_depth
 from app.figures.differences import differences
 from app.figures.figure import Figure, undefined
-from app.figures.layer_measures import SHARES, WATCHED
 from app.figures.logged import PENALTY, TASK_LOSS, Quantity, Way, logged, part_shown
 from app.figures.parallel import parallel
 from app.figures.probe import setting_probe
 from app.figures.profiles import profiles
 from app.figures.scatter import USUAL, Look, isotropy_performance, lambda_performance
 from app.figures.search import history, pareto, plane
-from app.figures.sweep import Sweep
 from app.figures.training import late_anisotropy, while_training
+from app.results.metrics import SHARES, WATCHED, title_of
+from app.results.statistics.estimate import Error
+from app.results.sweep import Sweep
 from app.services.conclusions import read_conclusion
 from app.services.run_data import ACTIVATION, Logged, Of, list_by_layer, list_logged, list_looks, list_run_figures
-from app.statistics.estimate import Error
 from isoscope.core.errors import NotFoundError
 from isoscope.core.task import TaskKind
 
@@ -121,31 +121,102 @@ def _sample(found: Logged[Any], what: str) -> str:
     return part_shown(found.shown, found.total, found.apart, what)
 
 
-FIGURES: dict[str, Callable[[Asked], Figure]] = {
-    "isotropy": lambda asked: isotropy_performance(asked.sweep, asked.metric, asked.query.look),
-    "lambda": lambda asked: lambda_performance(asked.sweep, asked.metric, asked.query.look),
-    "differences": lambda asked: differences(
-        asked.sweep, read_conclusion(asked.context, asked.sweep).evidence.comparisons, asked.metric
-    ),
-    "parallel": lambda asked: parallel(asked.sweep, asked.metric),
-    "learning": lambda asked: _logged(asked, TASK_LOSS),
-    "penalties": lambda asked: _logged(asked, PENALTY),
-    "methods": lambda asked: method_bars(asked.sweep, asked.metric),
-    SILHOUETTE: lambda asked: isotropy_silhouette(
-        asked.sweep, list_by_layer(asked.context, asked.of, SILHOUETTE), asked.query.look
-    ),
-    "watched": _watched,
-    "layers": _layers,
-    "late-anisotropy": _late_anisotropy,
-    "twonn": lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.of, "twonn"), "twonn"),
-    "pareto": lambda asked: pareto(asked.trials, asked.metric),
-    "search-history": lambda asked: history(asked.trials, asked.metric),
-    "search-plane": lambda asked: plane(asked.trials, asked.metric),
-    "activation": lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.of, ACTIVATION)),
-}
+class SweepFigure(NamedTuple):
+    """A figure of a sweep: what it is called, where pages show it, what of their addresses it reads, how to draw it."""
+
+    slug: str
+    title: str
+    """Shown until it is drawn; ``{measure}`` in it is what is watched while runs train."""
+    section: str
+    """Of the page: one of ``SECTIONS``, or a place of its own."""
+    draw: Callable[[Asked], Figure]
+    reads: tuple[str, ...] = ()
+    """Names in the address that change it."""
+    wide: bool = True
+    """Whether it takes the width of the page, or stands beside others."""
+    unfolded: bool = False
+    """Whether its numbers are the point, and are shown where they are few."""
+    needs: Literal["", "classes", "search"] = ""
+    """What a sweep must have for it to mean anything."""
+
+    def heading(self, query: SweepQuery) -> str:
+        """Its title on a page."""
+        return self.title.replace("{measure}", title_of(query.measure))
+
+    def asked(self, query: SweepQuery) -> str:
+        """The part of the query string that it reads."""
+        return urlencode({name: value for name, value in query.given.items() if name in self.reads})
 
 
-OF_SEARCHES = ("pareto", "search-history", "search-plane")
+SECTIONS = {"methods": "Methods", "layers": "Layers", "directions": "Directions", "training": "Training"}
+"""Of a page, below what its runs say."""
+DRAWN_BY = ("seeds", "error", "colour")
+CURVES = ("seeds", "log", "smooth")
+
+
+def _by_layer(measure: str) -> Callable[[Asked], Figure]:
+    return lambda asked: by_depth(asked.sweep, list_by_layer(asked.context, asked.of, measure), measure)
+
+
+_ALL = (
+    SweepFigure(
+        "isotropy", "Performance by isotropy", "scatters",
+        lambda asked: isotropy_performance(asked.sweep, asked.metric, asked.query.look), DRAWN_BY,
+    ),
+    SweepFigure(
+        "lambda", "Performance by λ", "scatters",
+        lambda asked: lambda_performance(asked.sweep, asked.metric, asked.query.look), DRAWN_BY,
+    ),
+    SweepFigure(
+        "differences", "Difference from λ = 0", "conclusion",
+        lambda asked: differences(
+            asked.sweep, read_conclusion(asked.context, asked.sweep).evidence.comparisons, asked.metric
+        ),
+    ),
+    SweepFigure(
+        "parallel", "Runs by all that varies", "runs", lambda asked: parallel(asked.sweep, asked.metric)
+    ),
+    SweepFigure(
+        "learning", "Learning curves", "training", lambda asked: _logged(asked, TASK_LOSS), CURVES
+    ),
+    SweepFigure(
+        "penalties", "Penalty during training", "training", lambda asked: _logged(asked, PENALTY), CURVES
+    ),
+    SweepFigure(
+        "methods", "Performance by method", "methods", lambda asked: method_bars(asked.sweep, asked.metric), wide=False
+    ),
+    SweepFigure(
+        SILHOUETTE, "Silhouette by isotropy", "methods",
+        lambda asked: isotropy_silhouette(
+            asked.sweep, list_by_layer(asked.context, asked.of, SILHOUETTE), asked.query.look
+        ),
+        DRAWN_BY, wide=False, needs="classes",
+    ),
+    SweepFigure("watched", "{measure} during training", "training", _watched, ("measure",)),
+    SweepFigure("layers", "{measure} by layer and step", "layers", _layers, ("measure", "setting")),
+    SweepFigure(
+        "activation", "Activation by dimension", "directions",
+        lambda asked: profiles(asked.sweep, list_run_figures(asked.context, asked.of, ACTIVATION)),
+    ),
+    SweepFigure(
+        "late-anisotropy", "k-th anisotropy late in training", "directions", _late_anisotropy, unfolded=True
+    ),
+    SweepFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", _by_layer("twonn")),
+    SweepFigure(
+        "pareto", "Front of isotropy and performance", "search",
+        lambda asked: pareto(asked.trials, asked.metric), needs="search",
+    ),
+    SweepFigure(
+        "search-history", "History of the search", "search",
+        lambda asked: history(asked.trials, asked.metric), wide=False, needs="search",
+    ),
+    SweepFigure(
+        "search-plane", "λ and ζ by performance", "search",
+        lambda asked: plane(asked.trials, asked.metric), wide=False, needs="search",
+    ),
+)  # fmt: skip
+FIGURES = {one.slug: one for one in _ALL}
+"""Every figure of a sweep by its slug. One more is a record more: pages, API and exports loop over them."""
 
 
 def read_figure(
@@ -154,7 +225,7 @@ def read_figure(
     """One figure of an experiment; its sweep, where that is at hand, need not be gathered again."""
     if slug not in offered(experiment):
         raise NotFoundError(f"There is no figure {slug!r} of this experiment.")
-    return FIGURES[slug](Asked(context, experiment, sweep or Sweep.of(experiment), query, experiment.id))
+    return FIGURES[slug].draw(Asked(context, experiment, sweep or Sweep.of(experiment), query, experiment.id))
 
 
 def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> Iterator[Figure]:
@@ -165,5 +236,17 @@ def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> 
 def offered(experiment: Experiment) -> list[str]:
     """The figures that it can have: without classes there is nothing to tell apart, and without a search no trials."""
     classes = Stated.of(experiment).task is TaskKind.CLASSIFICATION
-    left_out = {*(() if classes else (SILHOUETTE,)), *(() if experiment.study else OF_SEARCHES)}
-    return [slug for slug in FIGURES if slug not in left_out]
+    return with_what_they_need({"classes": classes, "search": experiment.study is not None})
+
+
+def with_what_they_need(there: Mapping[str, bool]) -> list[str]:
+    """The figures that mean anything where this is there."""
+    return [slug for slug, one in FIGURES.items() if there.get(one.needs, True)]
+
+
+def by_section(slugs: Iterable[str]) -> dict[str, list[SweepFigure]]:
+    """These figures by the section of the page, every section with its list."""
+    found: dict[str, list[SweepFigure]] = {one.section: [] for one in FIGURES.values()}
+    for slug in slugs:
+        found[FIGURES[slug].section].append(FIGURES[slug])
+    return found

@@ -6,22 +6,24 @@ import html
 import io
 import json
 
+import jsonschema
 import pytest
 from sqlalchemy import func, select
 
 from app import VERSION
+from app.archive.schema import schema
 from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
 from app.services.exports import export_experiment
 from app.services.script_config import ScriptRun
 from app.services.script_runs import begin_run
-from app.services.sweep_figures import FIGURES, OF_SEARCHES
+from app.services.sweep_figures import with_what_they_need
 from app.wanted import wanted
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from workers.reconcile import advance_searches
 
-OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]
+OF_SWEEPS = with_what_they_need({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 
@@ -121,6 +123,26 @@ def test_the_file_says_what_it_is_and_its_manifest_has_the_hash_of_every_other_f
     assert next(csv.reader(io.StringIO(with_seeds)))[0] == "lambda"
     steps = [json.loads(line) for line in files["steps.jsonl"].splitlines()]
     assert (len(steps), steps[0]["task_loss"], steps[0]["layers"]["mean_cosine"]) == (57, 0.1, [None, 0.1 + 0.2])
+
+
+def test_every_file_of_an_export_is_of_the_published_format(client, experiment):
+    files, published = members(exported(client, experiment)), schema()
+    for name, of_it in published["properties"].items():
+        lines = files.get(name, b"").splitlines() if name.endswith(".jsonl") else [files[name]]
+        check = jsonschema.Draft202012Validator({**of_it, "$defs": published["$defs"]})
+        for line in lines[:50]:
+            check.validate(json.loads(line))
+
+
+def test_a_run_that_a_search_gave_up_comes_in_with_its_evaluations(client, context, experiment, elsewhere):
+    evaluated = {"metrics": {}, "selection": {"split": "held_out", "history": [[4, 0.5], [8, None]]}}
+    with context.sessions.begin() as session:
+        run = session.query(Run).filter_by(experiment_id=experiment, status=RunStatus.FINISHED).first()
+        run.status, run.results, run.performance = RunStatus.PRUNED, evaluated, None
+        run.performance_reason = "Given up."
+    there = sent(elsewhere, exported(client, experiment)).json()
+    (run,) = [one for one in there["runs"] if one["status"] == "pruned"]
+    assert elsewhere.get(f"/api/runs/{run['id']}").json()["results"] == evaluated
 
 
 def test_an_unfinished_run_comes_in_as_cancelled_and_says_why(client, experiment, elsewhere):

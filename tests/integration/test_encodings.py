@@ -10,8 +10,8 @@ from sqlalchemy import event, select
 
 from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
 from app.db.types import utcnow
+from app.encodings.layers import LayersQuery, read_layers
 from app.figures.layers import POOLING_TITLES
-from app.routes.pages.layers import LayersQuery, read_layers
 from app.services import encodings
 from app.services.embeddings import get_embedding
 from app.services.layers import get_place, list_measured

@@ -18,12 +18,12 @@ from app.archive.reading import check_archive, open_archive
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
 from app.main import create_app
-from app.services.sweep_figures import FIGURES, OF_SEARCHES
+from app.services.sweep_figures import with_what_they_need
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from tests.archives import add_experiment, exported, members, packed, sent
 from workers.importing import job, tables
 
-OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]
+OF_SWEEPS = with_what_they_need({"search": False})
 ADVICE = "Export the experiment again where it was made."
 CHOOSE = "Choose a file that an experiment's Export wrote."
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.db.models import Run, RunPredictions, RunStatus, Split, Step
 from app.db.predictions import Predictions, read_predictions, write_predictions
-from app.db.trivial import learning_of
+from app.db.run_results import RunResults
 from app.services.script_predictions import MAX_ROWS
 from isoscope.cli import main
 from isoscope.client import Isoscope
@@ -169,11 +169,11 @@ def archived(client, context):
         made = Predictions(np.arange(12_000) * 2, *draw.integers(0, 2, (2, 12_000)))
         write_predictions(session, run.id, Split.VALIDATION, made)
         write_predictions(session, run.id, Split.TEST, made)  # sealed: stays where it is
-        run.results = run.results | {
+        run.results = run.results.told() | {
             "trivial": {"predictor": "always “0”", "metrics": {"accuracy": 0.5, "f1": None}, "reasons": {"f1": "why"}},
             "constant_prediction": "“0”", "divergence": {"loss": None, "start": 0.7},
         }  # fmt: skip
-        run.learning = learning_of(run.results)
+        run.learning = run.results.learning
     return experiment, run.id
 
 
@@ -194,7 +194,7 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
         (row,) = session.query(RunPredictions)
         assert (row.split, row.n, row.data) == (Split.VALIDATION, 12_000, before)
         run = session.get_one(Run, row.run_id)
-        assert (run.results, run.learning) == (results, learning_of(results))
+        assert (run.results.told(), run.learning) == (results, RunResults(**results).learning)
 
 
 def test_an_export_of_an_earlier_version_has_no_predictions_and_is_taken(client, context, archived):

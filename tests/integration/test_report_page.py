@@ -20,7 +20,7 @@ from app.db.models import (
     StoredFile,
     ZetaCurve,
 )
-from app.routes.pages.readings import DIMENSION_ESTIMATES
+from app.embeddings.readings import DIMENSION_ESTIMATES
 from app.services import curves, embeddings
 
 HOSTILE = "</script><script>alert(1)</script>"

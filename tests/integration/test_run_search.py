@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
-from app.figures.gathered import Gathered
+from app.results.run_set import RunSet
 from app.search.fields import FIELDS
 from app.search.kinds import Choice, Day, Flag, Number, Text
 from app.services.run_columns import read_columns
@@ -261,7 +261,7 @@ class TestTable:
             grid = {name: [False, True] for name in config if name != "points"}
             rows = [run_row(0.5, config=config | dict.fromkeys(grid, value)) for value in (False, True)]
             experiment = add_experiment(context, *rows, grid=grid)
-            told = Gathered(matching(context, f"experiment={experiment}").runs).differing
+            told = RunSet(matching(context, f"experiment={experiment}").runs).differing
             assert told == read_columns(context, "", experiment_id=experiment).varying
             return told
 

@@ -61,11 +61,9 @@ def asked(client, context, experiment_id):
 
 def paths():
     """The path of every route that is read by GET."""
-    for prefix, package in (("", pages), ("/api", api)):
-        for module in package.MODULES:
-            for route in module.router.routes:
-                if "GET" in route.methods:
-                    yield prefix + route.path
+    for router in (*(one.router for one in pages.MODULES), *api.ROUTERS):
+        prefix = "/api" if router in api.ROUTERS else ""
+        yield from (prefix + route.path for route in router.routes if "GET" in route.methods)
 
 
 def queries(path, experiment_id):

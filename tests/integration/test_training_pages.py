@@ -10,12 +10,12 @@ from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.penalty import Regularizer
 from app.db.types import utcnow
-from app.figures.layer_measures import OF_SENTENCES, WATCHED
-from app.services.sweep_figures import FIGURES, OF_SEARCHES
+from app.results.metrics import OF_SENTENCES, WATCHED
+from app.services.sweep_figures import with_what_they_need
 
 LAYERS = 2
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
-OF_SWEEPS = [slug for slug in FIGURES if slug not in OF_SEARCHES]
+OF_SWEEPS = with_what_they_need({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
 """The experiment, its runs, what the figure reads; and the start of a transaction, where that is said."""
@@ -197,7 +197,7 @@ def test_the_address_says_how_training_is_drawn(client, launch):
     assert "mean of the 5 logged values" in words(client.get(f"{at}/figures/learning.html?smooth=5"))
     assert "no smoothing" in words(client.get(f"{at}/figures/learning.html?smooth=4"))
     page = words(client.get(f"{at}?seeds=1&log=1&smooth=21&measure=mean_cosine&setting=1"))
-    for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?seeds=1&measure=mean_cosine&setting=1"):
+    for kept in ("learning.html?seeds=1&log=1&smooth=21", "layers.html?measure=mean_cosine&setting=1"):
         assert f"/figures/{kept}" in page, kept
     assert '<input type="hidden" name="setting" value="1">' in page
     assert '<option value="1" selected>means and single runs</option>' in page
@@ -302,7 +302,7 @@ def test_every_figure_of_a_run_has_a_page_and_files(client, launch):
 
 def test_a_run_from_before_layers_were_measured_still_has_its_page(client, launch, context):
     run = make_run(1.0, 0)
-    run.results = {key: value for key, value in run.results.items() if not key.startswith("by_layer")}
+    run.results = {key: value for key, value in run.results.told().items() if not key.startswith("by_layer")}
     experiment = launch(run)
     page = words(client.get(f"/runs/{run.id}"))
     assert ("IsoScore★ by layer under two protocols" in page, "Measures by layer" in page) == (True, False)

@@ -5,9 +5,8 @@ from math import hypot
 import pytest
 
 from app.db.models import Measurement, MeasurementStatus
+from app.results.statistics.estimate import block_degrees, quantile
 from app.services.differences import MEASURE_AGAIN, difference
-from app.statistics.estimate import block_degrees
-from app.statistics.student import quantile
 from isotropy.catalog import MEASURES
 
 PARTS = [0.01, -0.02, 0.005, 0.01, -0.01, 0.02, -0.005, -0.01, 0.01, -0.01]

@@ -2,7 +2,8 @@ from math import inf, log, nan
 
 import pytest
 
-from app.db.divergence import Divergence, diverged, divergence_words, find_divergence
+from app.db.divergence import diverged, divergence_words, find_divergence
+from app.db.run_results import Divergence
 from tests.run_rows import run_row
 
 UNTRAINED = log(2)
@@ -30,13 +31,13 @@ def test_a_training_that_did_not_diverge(losses, untrained):
 @pytest.mark.parametrize(
     ("losses", "untrained", "found"),
     [
-        ([0.69, *[186.0] * 9], UNTRAINED, Divergence(186.0, UNTRAINED)),
-        ([186.0] * 10, UNTRAINED, Divergence(186.0, UNTRAINED)),  # within its first logged steps
-        ([1.0, 2.5], None, Divergence(2.5, 1.0)),
-        ([1.0, 2.5], UNTRAINED, Divergence(2.5, 1.0)),
-        ([0.7, 0.6, None], UNTRAINED, Divergence(None, UNTRAINED)),
-        ([0.7, 0.6, nan], UNTRAINED, Divergence(None, UNTRAINED)),
-        ([0.7, 0.6, inf], UNTRAINED, Divergence(None, UNTRAINED)),
+        ([0.69, *[186.0] * 9], UNTRAINED, Divergence(loss=186.0, start=UNTRAINED)),
+        ([186.0] * 10, UNTRAINED, Divergence(loss=186.0, start=UNTRAINED)),  # within its first logged steps
+        ([1.0, 2.5], None, Divergence(loss=2.5, start=1.0)),
+        ([1.0, 2.5], UNTRAINED, Divergence(loss=2.5, start=1.0)),
+        ([0.7, 0.6, None], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
+        ([0.7, 0.6, nan], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
+        ([0.7, 0.6, inf], UNTRAINED, Divergence(loss=None, start=UNTRAINED)),
     ],
 )
 def test_a_training_that_diverged(losses, untrained, found):
@@ -46,9 +47,9 @@ def test_a_training_that_diverged(losses, untrained, found):
 
 
 def test_it_is_told_in_a_sentence():
-    assert divergence_words(Divergence(186.0, 0.693)) == (
+    assert divergence_words(Divergence(loss=186.0, start=0.693)) == (
         "Training diverged: its task loss ended at 186, after starting at 0.693."
     )
-    assert "not a number" in divergence_words(Divergence(None, 0.693))
+    assert "not a number" in divergence_words(Divergence(loss=None, start=0.693))
     assert diverged(run_row(learning={"divergence": {"loss": 186.0, "start": 0.693}})).startswith("Training diverged")
     assert diverged(run_row(learning={"divergence": None})) is diverged(run_row(learning=None)) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.db.models import Embedding, FigureData, Measurement
-from app.routes.pages.headline import Headline, Sentence, headline_of
+from app.embeddings.headline import Headline, Sentence, headline_of
 from isoscope.core.formatting import number
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud

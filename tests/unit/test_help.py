@@ -9,12 +9,12 @@ from app.db.study import Search
 from app.help import ENCODING, REGULARIZERS, SEARCH, SWEEP, UPLOADS
 from app.help.help import Help
 from app.regularizers import METHODS
+from app.results.statistics.paired import smallest_p
+from app.results.statistics.verdict import LEVEL
 from app.routes.pages.encoding_form import EXPECTED
 from app.routes.pages.study_form import FIELDS
 from app.routes.pages.sweep_choices import LABELS
 from app.services.sweeps import SweepRequest
-from app.statistics.paired import smallest_p
-from app.statistics.verdict import LEVEL
 from app.templating import FRONTEND, templates
 from isotropy.catalog import MEASURES
 

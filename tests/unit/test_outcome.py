@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.routes.pages.outcome import outcome_of
-from app.routes.pages.trial import Comparison
+from app.postprocess.trial import Comparison, outcome_of
 from isotropy.catalog import MEASURES
 from tests.embedding_rows import measurement
 

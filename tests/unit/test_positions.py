@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from app.db.models import Embedding, Measurement
-from app.routes.pages.dials import dials_of, numbers_of
+from app.postprocess.sliders import dials_of, numbers_of
 from app.services.positions import DRAWN_ROWS, described, position_of, rows_of
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import METHODS

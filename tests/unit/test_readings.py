@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.models import Embedding, Measurement
-from app.routes.pages.readings import grouped, groups_of, headlines_of, readings_of, table_of
+from app.embeddings.readings import grouped, groups_of, headlines_of, readings_of, table_of
 from isotropy.catalog import MEASURES
 
 N, D = 50_000, 64

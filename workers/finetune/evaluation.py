@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from app.db.predictions import Predictions
+from app.db.run_results import LastLayerValue, LayerValues, Reference, RunResults, SentenceVectors
 from app.db.trivial import constant_words
-from isoscope.core.task import TaskKind
+from isoscope.core.task import Metric, TaskKind
 from isoscope.hidden_states import hidden_states_of, looking_at
 from isoscope.layer_measures import ByLayer, LayerMeasures, LayerMoments, isoscore_star, tokens_by_layer
 from isotropy.score import Score
@@ -32,7 +33,7 @@ class Evaluation:
 
     performance: Score
     isoscore_star: Score
-    results: dict[str, Any]
+    results: RunResults
     figures: dict[str, dict[str, Any]]
     """The data of a ``RunFigure`` by its slug."""
     predictions: Predictions | None
@@ -84,7 +85,7 @@ def evaluate(
         drawn = train.draw(config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
         towards = _tokens(model, train, drawn, task, progress)
     union, n = tokens.union(), tokens.layers[0].n
-    pairs, pooling = seen.sentences.pairs(), seen.sentences.pooling.value
+    pairs, pooling = seen.sentences.pairs(), seen.sentences.pooling
     by_layer = seen.layers.scores(zeta, towards) | pairs
     reference = [
         isoscore_star(vectors, REFERENCE_ZETA, layer)
@@ -93,28 +94,28 @@ def evaluate(
     metrics = seen.predictions.metrics()
     performance = metrics[config.metric]
     predictions, notes = _by_row(seen.predictions, np.arange(validation.examples) if numbers is None else numbers)
-    results = {
-        "metrics": {name: score.value for name, score in metrics.items()},
-        "metric_reasons": {name: score.reason for name, score in metrics.items() if score.reason is not None},
-        "trivial": task.trivial(train, validation).told(),
-        "constant_prediction": None if predictions is None else constant_words(predictions, config.label_names),
+    results = RunResults(
+        metrics={Metric(name): score.value for name, score in metrics.items()},
+        metric_reasons={Metric(name): score.reason for name, score in metrics.items() if score.reason is not None},
+        trivial=task.trivial(train, validation),
+        constant_prediction=None if predictions is None else constant_words(predictions, config.label_names),
         **task.details(train, validation),
-        "loss": seen.loss / len(validation),
-        "n_validation": validation.examples,
-        "tokens": n,
-        "points": union.n,
-        "zeta": zeta,
-        "by_layer": {measure: _values(found.scores) for measure, found in by_layer.items()},
-        "by_layer_n": {measure: found.n for measure, found in by_layer.items()},
-        "sentences": {"pooling": pooling, "last_layer": _last_layer(seen.sentences, pairs)},
-        "reference": {
-            "zeta": REFERENCE_ZETA,
-            "pooling": pooling,
-            "n": seen.vectors.layers[0].n,
-            "layers": [score.value for score in reference],
-            "layer_reasons": [score.reason for score in reference],
-        },
-    }
+        loss=seen.loss / len(validation),
+        n_validation=validation.examples,
+        tokens=n,
+        points=union.n,
+        zeta=zeta,
+        by_layer={measure: _values(found.scores) for measure, found in by_layer.items()},
+        by_layer_n={measure: found.n for measure, found in by_layer.items()},
+        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(seen.sentences, pairs)),
+        reference=Reference(
+            zeta=REFERENCE_ZETA,
+            pooling=pooling,
+            n=seen.vectors.layers[0].n,
+            layers=[score.value for score in reference],
+            layer_reasons=[score.reason for score in reference],
+        ),
+    )
     activation = seen.sentences.activation()
     figures = {} if activation is None else {"activation": activation}
     star = isoscore_star(union, zeta, towards.union())
@@ -166,13 +167,15 @@ def _tokens(
     return tokens
 
 
-def _values(scores: list[Score]) -> dict[str, list[Any]]:
+def _values(scores: list[Score]) -> LayerValues:
     """Values, null where undefined, and why."""
-    return {"values": [score.value for score in scores], "reasons": [score.reason for score in scores]}
+    return LayerValues(values=[score.value for score in scores], reasons=[score.reason for score in scores])
 
 
-def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, dict[str, Any]]:
-    """Measures of the last layer's sentence vectors: value, reason and rows behind it."""
+def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
+    """Measures of the last layer's sentence vectors."""
     found = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
     found |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
-    return {measure: {"value": score.value, "reason": score.reason, "n": n} for measure, (score, n) in found.items()}
+    return {
+        measure: LastLayerValue(value=score.value, reason=score.reason, n=n) for measure, (score, n) in found.items()
+    }

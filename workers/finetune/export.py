@@ -51,8 +51,8 @@ def model_card(order: Order, environment: dict[str, object], evaluation: Evaluat
         f"- {NAMES[name]} with lambda = {lam:g}" + (f" and zeta = {config.zeta:g}" if name is Regularizer.ISTAR else "")
         for name, lam in config.weights.items()
     ]
-    reasons = results["metric_reasons"]
-    scores = [f"| {name} | {reasons.get(name, value)} |" for name, value in results["metrics"].items()]
+    reasons = results.metric_reasons
+    scores = [f"| {name} | {reasons.get(name, value)} |" for name, value in results.metrics.items()]
     star = evaluation.isoscore_star
     score = star.reason if star.value is None else star.value
     scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")
@@ -71,7 +71,7 @@ def model_card(order: Order, environment: dict[str, object], evaluation: Evaluat
             "",
             *added,
             "",
-            f"Scores of the {_weights(order, evaluation)} weights on {results['n_validation']} validation rows:",
+            f"Scores of the {_weights(order, evaluation)} weights on {results.n_validation} validation rows:",
             "",
             "| Score | Value |",
             "|---|---|",
@@ -99,11 +99,11 @@ def model_card(order: Order, environment: dict[str, object], evaluation: Evaluat
 
 
 def _weights(order: Order, evaluation: Evaluation) -> str:
-    chosen = evaluation.results.get("selection") or {}
-    if order.config.checkpoint is Checkpoint.LAST or chosen.get("best_step") is None:
+    chosen = evaluation.results.selection
+    if order.config.checkpoint is Checkpoint.LAST or chosen is None or chosen.best_step is None:
         return "last"
-    split = "validation rows" if chosen["split"] == "validation" else "held-out training rows"
-    return f"best (step {chosen['best_step']}, by {chosen['metric']} on {chosen['n']} {split})"
+    split = "validation rows" if chosen.split == "validation" else "held-out training rows"
+    return f"best (step {chosen.best_step}, by {chosen.metric} on {chosen.n} {split})"
 
 
 def _plain(name: str) -> str:

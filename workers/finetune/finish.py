@@ -10,7 +10,6 @@ from app.db.config import RunConfig
 from app.db.divergence import divergence_words, find_divergence
 from app.db.models import Run, RunFigure, RunStatus, Split
 from app.db.predictions import write_predictions
-from app.db.trivial import learning_of
 from app.db.types import utcnow
 from app.settings import Settings
 from app.storage import open_storage
@@ -60,7 +59,7 @@ def _write(
         None if divergence is None else divergence_words(divergence),
         *evaluation.notes,
     ]
-    results = evaluation.results | {"divergence": None if divergence is None else divergence._asdict()}
+    results = evaluation.results.with_divergence(divergence)
     progress.write(
         session,
         status=RunStatus.FINISHED,
@@ -74,7 +73,7 @@ def _write(
         isoscore_star=evaluation.isoscore_star.value,
         isoscore_star_reason=evaluation.isoscore_star.reason,
         results=results,
-        learning=learning_of(results),
+        learning=results.learning,
         notes=[*run.notes, *(note for note in told if note)],
         log=folder.log.tail(),
         **values,

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import HELD_OUT_PART, Checkpoint, RunConfig, Selection
 from app.db.models import Phase
+from app.db.run_results import Selected
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import looking_at
 from workers.finetune.columns import Columns, n_rows, rows_of
@@ -124,7 +125,7 @@ class SelectionCallback(TrainerCallback):
         """Let go of all weights but the best, and but those that an earlier checkpoint needs."""
         self.folder.forget_best(but=self.kept)
 
-    def choose(self) -> dict[str, Any]:
+    def choose(self) -> Selected:
         """Give the model its chosen weights, and return what has to be known of the choice for a run's results."""
         if self.kept is not None:
             if not self.folder.best_is_sound(self.kept):
@@ -132,18 +133,18 @@ class SelectionCallback(TrainerCallback):
             load_weights(self.model, str(self.folder.best(self.kept)))
         return self.told()
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Selected:
         """Return what has to be known of the evaluations so far."""
         config, best = self.task.config, self.history.best()
-        return {
-            "split": config.selection.value,
-            "n": self.rows.examples,
-            "metric": config.metric.value,
-            "best_step": None if best is None else best[0],
-            "best": None if best is None else best[1],
-            "history": [list(one) for one in self.history.values],
-            "stopped_early": self.history.stopped_early,
-        }
+        return Selected(
+            split=config.selection.value,
+            n=self.rows.examples,
+            metric=config.metric,
+            best_step=None if best is None else best[0],
+            best=None if best is None else best[1],
+            history=list(self.history.values),
+            stopped_early=self.history.stopped_early,
+        )
 
     def _metric(self) -> float | None:
         order = self.rows.longest_first(np.arange(len(self.rows)))

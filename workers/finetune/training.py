@@ -126,10 +126,11 @@ def train(
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
         if not place.first:
             return
-        chosen = {} if selection is None else {"selection": selection.choose()}
+        chosen = None if selection is None else selection.choose()
         evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
         sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
-    evaluation.results.update(chosen)
+    if chosen is not None:
+        evaluation.results.selection = chosen
     kept = None
     if config.export:
         kept = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)

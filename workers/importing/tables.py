@@ -26,7 +26,6 @@ from app.db.models import (
     Step,
 )
 from app.db.predictions import Predictions
-from app.db.trivial import learning_of
 
 MAX_BATCH_BYTES = 2**21
 """Of lines: as objects and as rows they take some twenty times as much memory."""
@@ -78,8 +77,7 @@ def run_columns(run: RunRecord, target: Target) -> dict[str, Any]:
     columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
     columns["config"] = stated(run.config)
     columns["model"] = run.config.model
-    columns["results"] = run.results.model_dump(mode="json", exclude_unset=True) if run.results else None
-    columns["learning"] = learning_of(columns["results"])
+    columns["learning"] = run.results.learning if run.results else None
     if not run.status.final:
         columns["status"] = RunStatus.CANCELLED
         columns["notes"] = [*run.notes, f"It was {run.status} when it was exported, and does not go on here."]

@@ -131,8 +131,8 @@ def _why_over(search: Search, trials: Sequence[Trial]) -> str | None:
 
 
 def _history(run: Run) -> list[tuple[int, float | None]]:
-    told = (run.results or {}).get("selection", {}).get("history", [])
-    return [(int(step), value) for step, value in told]
+    selection = run.results.selection if run.results else None
+    return selection.history if selection else []
 
 
 def _runs(session: Session, experiment_id: str) -> list[Run]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 import optuna
 from optuna.trial import TrialState, create_trial
@@ -10,6 +9,7 @@ from sqlalchemy import select
 
 from app.db.models import Experiment, Run, RunStatus
 from app.db.penalty import Regularizer
+from app.db.run_results import RunResults, Selected
 from app.db.session import Sessions
 from app.db.study import Search
 from app.db.types import utcnow
@@ -38,7 +38,7 @@ def median_says_stop(others: Sequence[History], own: History) -> bool:
     return trial.should_prune()
 
 
-def prune(progress: Progress, history: History, told: dict[str, Any]) -> None:
+def prune(progress: Progress, history: History, told: Selected) -> None:
     """Give a run of a search up, and those of the same lambda and zeta that wait, if the median of others says so.
 
     ``told`` is what is kept of its evaluations. Raises RunStoppedError where it is given up.
@@ -49,7 +49,7 @@ def prune(progress: Progress, history: History, told: dict[str, Any]) -> None:
     step, own = [(step, value) for step, value in history if value is not None][-1]
     seen = [value for other in others if (value := dict(other).get(step)) is not None]
     note = (
-        f"Given up at step {step:,}: {told['metric']} on the selection rows was {own:.4g}, and what it had come to "
+        f"Given up at step {step:,}: {told.metric} on the selection rows was {own:.4g}, and what it had come to "
         f"at best was below {median(seen):.4g}, the median of {len(seen)} finished runs of this search at that step."
     )
     with progress.sessions.begin() as session:
@@ -60,7 +60,7 @@ def prune(progress: Progress, history: History, told: dict[str, Any]) -> None:
             phase=None,
             finished_at=utcnow(),
             notes=[*run.notes, note],
-            results={"metrics": {}, "selection": told},
+            results=RunResults(metrics={}, selection=told),
         )
         alike = (Run.experiment_id == run.experiment_id) & (Run.lam == run.lam) & (Run.zeta == run.zeta)
         waiting = select(Run).where(alike, Run.regularizer == run.regularizer, Run.status == RunStatus.QUEUED)

@@ -17,8 +17,7 @@ from app.db.models.states import (
     ResultStatus,
 )
 from app.db.types import new_id, utcnow
-from app.statistics.estimate import block_degrees
-from app.statistics.student import quantile
+from app.results.statistics.estimate import block_degrees, quantile
 from isotropy.catalog import MEASURES
 
 

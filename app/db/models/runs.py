@@ -6,14 +6,15 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, mapped_column, relationship, validates
 
 from app.db.models.attempts import Attempt
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
 from app.db.models.states import FailureCause, Phase, RunStatus, Split
 from app.db.penalty import Regularizer
-from app.db.types import new_id, utcnow
+from app.db.run_results import Learning, RunResults
+from app.db.types import Typed, new_id, utcnow
 
 DEFAULT_PRIORITY = 100
 
@@ -74,19 +75,9 @@ class Run(Base):
     performance_reason: Mapped[str | None] = mapped_column(Text)
     isoscore_star: Mapped[float | None]
     isoscore_star_reason: Mapped[str | None] = mapped_column(Text)
-    results: Mapped[dict[str, Any] | None]
-    """Further metrics, measures by layer, the reference's own protocol, numbers of rows and tokens.
-
-    ``trivial`` and ``constant_prediction`` are told in ``app.db.trivial``, ``divergence`` in ``app.db.divergence``.
-
-    ``by_layer`` is ``{measure: {"values": [first layer first], "reasons": [null where there is a value]}}``, with the
-    points behind each in ``by_layer_n``: tokens, texts (``isoscore_unbiased``), or sentence vectors of texts (the last
-    three). ``sentences`` tells how these are pooled, and of those of the last layer the value, reason and n of each
-    measure. ``reference`` is IsoScore★ of such vectors by layer under the reference's own protocol, with zeta, pooling
-    and n.
-    """
-    learning: Mapped[dict[str, Any] | None]
-    """Of ``results`` what ``app.db.trivial.LEARNING`` names: lists and figures of many runs do not read the rest."""
+    results: Mapped[RunResults | None] = mapped_column(Typed(RunResults))
+    learning: Mapped[Learning | None] = mapped_column(Typed(Learning))
+    """What ``results`` say of it: lists and figures of many runs do not read the rest."""
     notes: Mapped[list[str]] = mapped_column(default=list)
     """What happened on the way and has to be known, such as a batch that had to be halved."""
     log: Mapped[str | None] = mapped_column(Text)
@@ -102,6 +93,11 @@ class Run(Base):
         cascade="all, delete-orphan", passive_deletes=True, order_by=Attempt.number
     )
     """Its attempts, the first one first."""
+
+    @validates("results", "learning")
+    def _as_typed(self, column: str, told: Any) -> RunResults | Learning | None:
+        """Take also what JSON holds."""
+        return None if told is None else (RunResults if column == "results" else Learning).model_validate(told)
 
     @property
     def experiment_name(self) -> str:

@@ -6,28 +6,19 @@ from fastapi import APIRouter
 
 from app.problems import Problem
 from app.routes.api import (
-    across,
     archives,
     comparison,
     datasets,
-    dry_runs,
     embeddings,
     encodings,
     experiments,
     figures,
-    health,
     measures,
     openings,
-    playground,
     postprocess,
-    presets,
     queue,
-    run_list,
     runs,
     space,
-    studies,
-    tags,
-    trash,
     views,
 )
 
@@ -50,32 +41,31 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": description} for status, description in PROBLEMS.items()
 }
 
-MODULES = (
-    embeddings,
-    encodings,
-    tags,
-    comparison,
-    across,
-    trash,
-    postprocess,
-    datasets,
-    dry_runs,
-    archives,
-    experiments,
-    openings,
-    presets,
-    studies,
-    run_list,
-    runs,
-    queue,
-    figures,
-    measures,
-    playground,
-    views,
-    space,
-    health,
+ROUTERS = (
+    embeddings.router,
+    encodings.router,
+    embeddings.tags_router,
+    comparison.router,
+    comparison.runs_router,
+    space.trash_router,
+    postprocess.router,
+    datasets.router,
+    datasets.dry_runs_router,
+    archives.router,
+    experiments.router,
+    openings.router,
+    experiments.presets_router,
+    experiments.studies_router,
+    runs.router,
+    queue.router,
+    figures.router,
+    measures.router,
+    measures.playground_router,
+    views.router,
+    space.router,
+    queue.health_router,
 )
 
 router = APIRouter(prefix="/api", responses=RESPONSES)
-for module in MODULES:
-    router.include_router(module.router)
+for one in ROUTERS:
+    router.include_router(one)

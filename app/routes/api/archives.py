@@ -1,19 +1,38 @@
 """Experiments as files over the API."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, File, Response, UploadFile
 from fastapi.responses import StreamingResponse
+from pydantic import Field
 
-from app.db.models import Import
+from app.db.models import Import, ImportStatus
 from app.dependencies import ContextDep
-from app.routes.api.schemas.imports import ImportOut
-from app.routes.downloads import DOCUMENTED, export_of
-from app.routes.sweep_query import SweepDep
+from app.routes.api.common import Row
+from app.routes.queries import SweepDep
+from app.routes.responses import DOCUMENTED, export_of
 from app.services import imports
 from app.services.exports import export_experiment
 from app.services.sweep_figures import all_figures
+
+
+class ImportOut(Row):
+    """An exported experiment on its way in."""
+
+    id: str
+    filename: str
+    status: Annotated[ImportStatus, Field(description="The experiment is visible once this is `finished`.")]
+    done: Annotated[int, Field(description="Rows written so far: runs, steps and data of figures.")]
+    total: Annotated[int | None, Field(description="Rows to write; null until the file has been checked.")]
+    error: str | None
+    page: Annotated[str | None, Field(description="Path of the page that `error` refers to.")]
+    experiment_id: Annotated[str | None, Field(description="Null once the experiment has been deleted.")]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
 
 router = APIRouter(tags=["experiments"])
 

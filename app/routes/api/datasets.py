@@ -1,18 +1,109 @@
-"""Data sets over the API."""
+"""Data sets, and dry runs of what would be trained on them."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
 
-from app.db.models import Dataset
+from app.db.hub_tasks import HubName
+from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
 from app.dependencies import ContextDep
 from app.parsers import parsing
-from app.routes.api.schemas.datasets import DatasetOut, HubRequest, QuotingRequest
-from app.services import datasets
+from app.routes.api.common import Row
+from app.services import datasets, dry_runs
+from app.services.estimates import estimate
+from app.services.proposal import TaskProposal, propose_for
 from app.services.splits import read_division
+from app.services.sweeps import SweepRequest, plan_sweep
 from isoscope.files.quoting import Quoting
 from isoscope.files.upload_formats import listed_rows
+
+
+class DatasetOut(Row):
+    """A data set and its columns."""
+
+    id: str
+    name: str
+    origin: DatasetOrigin
+    hub_name: HubName | None = Field(description="The task of the Hub; null for an upload.")
+    train_filename: str | None
+    validation_filename: str | None
+    test_filename: str | None
+    n_train: int | None
+    n_validation: int | None
+    n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
+    division: dict[str, Any] | None = Field(description="How the rows of one file were divided; null where not.")
+    columns: list[Any]
+    quoting: dict[str, Quoting] | None = Field(
+        description="How the quotes of .tsv files are read, by split, of those that hold any. Null of data sets stored "
+        "before quotes were detected: as text."
+    )
+    created_at: datetime
+
+    @computed_field(description="What it looks like: the task that a sweep would train; null where nothing fits.")  # type: ignore[prop-decorator]
+    @property
+    def proposal(self) -> TaskProposal | None:
+        """The likeliest task."""
+        return propose_for(self.hub_name, self.columns)
+
+
+class QuotingRequest(BaseModel):
+    """How quotes are to be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    quoting: Quoting
+
+
+class HubRequest(BaseModel):
+    """A task of the Hub by its name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: HubName
+    test: StrictBool | None = Field(
+        None, description="Whether to score its test split; null: where that has labels. True is refused where not."
+    )
+
+
+class EstimateOut(BaseModel):
+    """What a sweep would take on the device that was timed, one run at a time: the mean, and from low to high."""
+
+    seconds: float
+    low_seconds: float
+    high_seconds: float
+    longest_seconds: float
+    longest_low_seconds: float
+    longest_high_seconds: float
+    steps: int
+    kept_bytes: int
+    passing_bytes: int
+    kinds_untimed: int
+
+
+class DryRunOut(Row):
+    """A dry run; its results are null until there are any."""
+
+    id: str
+    dataset_id: str
+    status: ResultStatus
+    error: str | None
+    results: dict[str, Any] | None
+    created_at: datetime
+
+
+class DryRunAnswer(BaseModel):
+    """A dry run, and what it tells of the sweep that was asked about, null until there are results."""
+
+    dry_run: DryRunOut
+    runs: int
+    words: str
+    """The count with its factors."""
+    notes: list[str]
+    estimate: EstimateOut | None
+
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
 
@@ -89,3 +180,33 @@ def read_dataset(request: Request, context: ContextDep, dataset_id: str, given: 
 def delete_dataset(context: ContextDep, dataset_id: str) -> None:
     """Delete a data set that no experiment uses."""
     datasets.delete_dataset(context, dataset_id)
+
+
+dry_runs_router = APIRouter(prefix="/dry-runs", tags=["experiments"])
+
+
+@dry_runs_router.post("", status_code=202, response_model=DryRunAnswer)
+def request_dry_run(context: ContextDep, request: SweepRequest) -> DryRunAnswer:
+    """Try eight rows and a few steps of a sweep that is not launched. Ask again for the estimate, until it is there."""
+    plan = plan_sweep(context, request)
+    asked = dry_runs.request_dry_run(context, plan)
+    told = estimate(plan, asked)
+    return DryRunAnswer(
+        dry_run=DryRunOut.model_validate(asked),
+        runs=len(plan.runs),
+        words=plan.words,
+        notes=plan.notes,
+        estimate=None if told is None else EstimateOut(**told._asdict()),
+    )
+
+
+@dry_runs_router.delete("/{dry_run_id}", status_code=204)
+def delete_dry_run(context: ContextDep, dry_run_id: str) -> None:
+    """Delete a dry run, so that the next request tries anew; one that waits or is at work is stopped."""
+    dry_runs.delete_dry_run(context, dry_run_id)
+
+
+@dry_runs_router.get("/{dry_run_id}", response_model=DryRunOut)
+def show_dry_run(context: ContextDep, dry_run_id: str) -> DryRun:
+    """A dry run with the rows as the model reads them, its first loss and the times of its steps."""
+    return dry_runs.get_dry_run(context, dry_run_id)

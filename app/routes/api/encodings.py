@@ -1,21 +1,71 @@
 """Encodings over the API."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import Field
 
 from app.db.encoding import EncodingConfig
-from app.db.models import Embedding, Encoding
+from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, Pooling
 from app.db.types import RowId
 from app.dependencies import ContextDep
 from app.parsers import parsing
-from app.routes.api.schemas.encodings import EncodingOut, EncodingPlanOut, LayerOut
+from app.routes.api.common import Row
+from app.routes.api.measures import MeasurementSummary
 from app.services import encoding_plan, encodings, layers
 from app.services.encoding_plan import EncodingPlan
 from app.services.encodings import Split
 from isoscope.core.errors import InvalidError
+from isoscope.files.quoting import Quoting
 from isoscope.files.upload_formats import Role, listed
+
+
+class EncodingOut(Row):
+    """Texts, the model they go through, and how far they are."""
+
+    id: str
+    name: str
+    filename: str
+    n_texts: int
+    columns: list[Any]
+    quoting: Annotated[
+        Quoting | None, Field(description="How the quotes of a .tsv file are read; null where there are none.")
+    ]
+    config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
+    status: EncodingStatus
+    done: Annotated[int, Field(description="Texts encoded so far.")]
+    total: Annotated[int | None, Field(description="Texts to be encoded; null until they have been read.")]
+    error: str | None
+    environment: dict[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class EncodingPlanOut(Row):
+    """What a configuration would make; null where it is known only when a model of the Hub has been fetched."""
+
+    rows: Annotated[int, Field(description="Texts at most; those that are empty are left out.")]
+    layers: int | None
+    embeddings: int | None
+    dimensions: int | None
+    size_bytes: Annotated[int | None, Field(description="Of all vectors, on the disk.")]
+    model_layers: int | None
+
+
+class LayerOut(Row):
+    """A layer of an encoding under a pooling."""
+
+    layer: Annotated[int, Field(description="0 is the embedding layer.")]
+    pooling: Pooling
+    embedding_id: Annotated[str, Field(validation_alias="id")]
+    status: EmbeddingStatus
+    n: int | None
+    d: int | None
+    measurements: list[MeasurementSummary]
+
 
 router = APIRouter(prefix="/encodings", tags=["encodings"])
 

@@ -1,24 +1,70 @@
-"""Experiments over the API."""
+"""Experiments, searches, and presets to launch them from."""
+
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
+from pydantic import Field
 
-from app.db.models import Experiment
+from app.db.models import Experiment, ExperimentOrigin, RunStatus
 from app.dependencies import ContextDep
-from app.figures.sweep import Sweep
-from app.routes.api.paging import TOTAL, Limit, Offset
-from app.routes.api.run_list import RunsQ, RunsSort, answer
-from app.routes.api.schemas.conclusion import ConclusionOut
-from app.routes.api.schemas.experiments import ExperimentHead, ExperimentOut, ExperimentSummary, RunFound
-from app.routes.api.schemas.queue import MoveToEnd, PriorityIn
-from app.services import experiments, pausing, run_search, turns
+from app.results.sweep import Sweep
+from app.routes.api.common import TOTAL, Limit, Offset, Row
+from app.routes.api.conclusion import ConclusionOut
+from app.routes.api.queue import MoveToEnd, PriorityIn
+from app.routes.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
+from app.services import experiments, pausing, run_search, studies, turns
 from app.services.conclusions import read_conclusion
 from app.services.experiment_list import Listed, list_summaries
 from app.services.library import PAGE_ROWS
+from app.services.presets import PRESETS, Stage
 from app.services.relaunch import request_of
 from app.services.run_search import RunQuery
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 from app.services.turns import Place
+
+
+class PresetOut(Row):
+    """The settings of a stage of a paper."""
+
+    slug: Stage
+    title: str
+    paper: str
+    what: str
+    settings: Annotated[dict[str, Any], Field(description="Fields for the body of `POST /api/experiments`.")]
+    models: Annotated[list[str], Field(description="Those of the paper, by their names on the Hub.")]
+    differs: Annotated[list[str], Field(description="Where text and code disagree, and which is followed.")]
+
+
+class ExperimentHead(Row):
+    """An experiment without its runs."""
+
+    id: str
+    name: str
+    dataset_id: str
+    config: dict[str, Any]
+    grid: dict[str, list[Any]]
+    origin: ExperimentOrigin
+    study: dict[str, Any] | None = Field(description="Of a search: what it searches, and whether that is over.")
+    created_at: datetime
+    status: RunStatus
+
+
+class ExperimentOut(ExperimentHead):
+    """An experiment and its runs."""
+
+    runs: list[RunOfExperiment]
+
+
+class ExperimentSummary(ExperimentHead):
+    """An experiment in a list of them, its runs in numbers."""
+
+    dataset: str = Field(description="Name of its data set.")
+    total: int = Field(description="Runs it has.")
+    counts: dict[RunStatus, int] = Field(description="Runs in each state.")
+    performance: ExtentOut = Field(description="By the metric of the configuration.")
+
 
 router = APIRouter(prefix="/experiments", tags=["experiments"])
 
@@ -124,3 +170,21 @@ def set_priority(context: ContextDep, experiment_id: str, priority: PriorityIn) 
 def delete_experiment(context: ContextDep, experiment_id: str) -> None:
     """Delete an experiment whose runs have all ended."""
     experiments.delete_experiment(context, experiment_id)
+
+
+studies_router = APIRouter(prefix="/studies", tags=["experiments"])
+
+
+@studies_router.post("", status_code=201, response_model=ExperimentOut)
+def create_study(context: ContextDep, request: StudyRequest) -> Experiment:
+    """Launch a search: the baseline of every seed, then trials of lambda and zeta that a worker asks Optuna for."""
+    return studies.create_study(context, request)
+
+
+presets_router = APIRouter(prefix="/presets", tags=["experiments"])
+
+
+@presets_router.get("")
+def list_presets() -> list[PresetOut]:
+    """The settings of both papers by stage. Name, data set, columns, task and model are to be added."""
+    return [PresetOut.model_validate({"slug": slug} | preset._asdict()) for slug, preset in PRESETS.items()]

@@ -1,20 +1,21 @@
 """Every figure of every page over the API, made by the same functions."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
 
 from app.dependencies import ContextDep
-from app.routes.api.schemas.figures import FigureOut
-from app.routes.pages.answers import find_figure
-from app.routes.pages.comparison import compared_figures
-from app.routes.pages.layers import LayersDep, read_layers
-from app.routes.pages.playground import PlaygroundDep, playground_figures
-from app.routes.pages.report import report_figures
-from app.routes.pages.runs import MeasureQuery, read_run_figure
-from app.routes.pages.shrinkage import ShrinkageDep
-from app.routes.pages.trial import trial_figures
-from app.routes.sweep_query import SweepDep
+from app.embeddings.comparison import compared_figures
+from app.embeddings.report import report_figures
+from app.encodings.layers import read_layers
+from app.figures.figure import Figure
+from app.playground.figures import playground_figures
+from app.postprocess.trial import trial_figures
+from app.results.run_page import read_run_figure
+from app.routes.queries import LayersDep, MeasureQuery, PlaygroundDep, ShrinkageDep, SweepDep
+from app.routes.responses import find_figure
 from app.services.comparison import get_compared
 from app.services.embeddings import get_embedding
 from app.services.encodings import get_encoding
@@ -22,6 +23,32 @@ from app.services.experiments import get_experiment
 from app.services.postprocess import get_postprocessing
 from app.services.runs import get_run
 from app.services.sweep_figures import offered, read_figure
+
+
+class FigureOut(BaseModel):
+    """A figure as its page shows it."""
+
+    slug: str
+    title: str
+    caption: str
+    empty: str | None = Field(description="What will appear, where there is nothing to draw yet; null where there is.")
+    columns: list[str]
+    rows: list[list[str | float | None]] = Field(description="The numbers, unrounded, as in its CSV file.")
+    plot: dict[str, Any] | None = Field(description="`data` and `layout` as plotly takes them.")
+
+    @classmethod
+    def of(cls, figure: Figure) -> "FigureOut":
+        """The figure, drawn unless it is empty."""
+        return cls(
+            slug=figure.slug,
+            title=figure.title,
+            caption=figure.caption,
+            empty=figure.empty,
+            columns=figure.table.columns,
+            rows=list(figure.table.rows),
+            plot=None if figure.empty else json.loads(figure.draw().to_json()),
+        )
+
 
 router = APIRouter(tags=["figures"])
 

@@ -1,9 +1,139 @@
-"""The catalogue of measures over the API."""
+"""The catalogue of measures, what was measured, and the playground's clouds."""
 
-from fastapi import APIRouter
+from typing import Annotated, Any, Literal
 
-from app.routes.api.schemas.measures import MeasureOut
-from isotropy.catalog import MEASURES, Measure
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field, WithJsonSchema
+
+from app.db.models import MeasurementStatus
+from app.playground import grid
+from app.playground.clouds import SHAPES
+from app.routes.api.common import Row
+from isotropy.catalog import MEASURES, Compared, Error, Group, Measure
+
+
+class EffectOut(BaseModel):
+    """What a measure is, and what it would be if the finding were mended; null where undefined or unknown."""
+
+    measure: str
+    before: float | None
+    before_se: float | None
+    after: float | None
+    after_se: float | None
+
+
+class FindingOut(BaseModel):
+    """Something wrong with an embedding."""
+
+    slug: str
+    severity: Annotated[
+        Literal["note", "warning", "error"], Field(description="A warning changes the scores; a note does not.")
+    ]
+    title: str
+    evidence: str
+    rows: Annotated[list[int], Field(description="Rows of the file, from 0; the first 100.")]
+    row_count: Annotated[int, Field(description="How many rows there are in all.")]
+    names: Annotated[list[str] | None, Field(description="The names of `rows`; null where rows have none.")]
+    effect: EffectOut
+    advice: str
+
+
+class MeasureOut(Row):
+    """A measure of the catalogue, in its words."""
+
+    slug: str
+    group: Group
+    name: str
+    symbol: str
+    value: Annotated[
+        str,
+        Field(
+            description="Which number it is in a report, where a measure is more than one or has settings; else empty."
+        ),
+    ]
+    whole: Annotated[bool, Field(description="Whether that number counts something.")]
+    range: str
+    formula: str
+    meaning: str
+    pitfall: str
+    citation: str
+    higher_means: Literal["more isotropic", "less isotropic", "neither"]
+    error: Annotated[
+        Error,
+        Field(
+            description="What the standard error is of: an estimate of the population's value; the spread between "
+            "samples of as many rows, which does not cover the bias; or there is none."
+        ),
+    ]
+    bias: Annotated[str, Field(description="How the number of rows moves the value; else empty.")]
+    corrected: Annotated[str, Field(description="Slug of the form to read wherever the rows are a sample; else empty.")]
+    compared: Annotated[Compared, Field(description="Between which embeddings a difference has an interval.")]
+
+
+Slug = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "description": "A slug of `/api/measures`; an embedding that another version measured may have others.",
+            "anyOf": [{"type": "string", "enum": list(MEASURES)}, {"type": "string"}],
+        }
+    ),
+]
+
+
+class MeasurementValue(Row):
+    """A value, or why there is none."""
+
+    status: MeasurementStatus
+    value: float | None
+    se: Annotated[float | None, Field(description="Standard error of the value, where one is known.")]
+    low: Annotated[
+        float | None,
+        Field(description="Lower end of the 95% interval of the population's value, where the measure estimates that."),
+    ]
+    high: Annotated[float | None, Field(description="Upper end of that interval.")]
+    reason: str | None
+    n: int
+
+
+class MeasurementSummary(MeasurementValue):
+    """One measure of an embedding, as a number."""
+
+    measure: Slug
+
+
+class MeasurementOut(MeasurementSummary):
+    """One measure of an embedding."""
+
+    detail: dict[str, Any] | None
+
+
+class PlaygroundOut(BaseModel):
+    """A cloud of the playground and what was measured of it, by slug of `/api/measures`."""
+
+    shape: str
+    spread: float
+    shift: float
+    n: int
+    measures: dict[str, float]
+
+
+class PlaygroundShape(BaseModel):
+    """A shape of the playground."""
+
+    slug: str
+    name: str
+    spread: Annotated[str, Field(description="What its spread, from 0 to 1, is.")]
+
+
+class PlaygroundGrid(BaseModel):
+    """The values that each coordinate of a position may have."""
+
+    shapes: list[PlaygroundShape]
+    spread: list[float]
+    shift: Annotated[list[float], Field(description="Distance of the mean from the origin.")]
+    n: list[int]
+
 
 router = APIRouter(prefix="/measures", tags=["measures"])
 
@@ -12,3 +142,25 @@ router = APIRouter(prefix="/measures", tags=["measures"])
 def list_measures() -> list[Measure]:
     """Every measure with its formula, range, pitfall and source, in the order in which reports show them."""
     return list(MEASURES.values())
+
+
+playground_router = APIRouter(prefix="/playground", tags=["playground"])
+
+
+@playground_router.get("", response_model=PlaygroundOut)
+def show_position(
+    shape: Annotated[str, Query(description="A slug of the grid’s shapes.", json_schema_extra={"enum": list(SHAPES)})],
+    spread: Annotated[float, Query(allow_inf_nan=False, description="Of the grid’s spreads.")],
+    shift: Annotated[float, Query(allow_inf_nan=False, description="Of the grid’s shifts.")],
+    n: Annotated[int, Query(description="Of the grid’s sizes.")],
+) -> PlaygroundOut:
+    """What was measured of one cloud, to five digits."""
+    position = grid.require(grid.Position(shape, spread, shift, n))
+    return PlaygroundOut(**position._asdict(), measures=grid.numbers_at(position))
+
+
+@playground_router.get("/grid", response_model=PlaygroundGrid)
+def show_grid() -> PlaygroundGrid:
+    """The positions at which clouds were measured: every combination of these."""
+    shapes = [PlaygroundShape(slug=slug, name=one.name, spread=one.spread) for slug, one in SHAPES.items()]
+    return PlaygroundGrid(shapes=shapes, spread=list(grid.SPREADS), shift=list(grid.SHIFTS), n=list(grid.SIZES))

@@ -1,12 +1,120 @@
-"""The queue over the API."""
+"""What waits for workers, which workers there are, and whether the server is well."""
 
-from fastapi import APIRouter
+from datetime import datetime
+from typing import Annotated, Literal
 
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from app.db.models import ImportStatus, Phase, RunStatus
+from app.db.penalty import Regularizer
 from app.dependencies import ContextDep
-from app.routes.api.paging import Limit, Offset
-from app.routes.api.schemas.queue import Changed, ExperimentQueued, ImportQueued, QueuedRun, QueueOut, WorkerOut
+from app.routes.api.common import Limit, Offset, Row
 from app.services import pausing, waiting
+from app.services.turns import FIRST_PRIORITY, LAST_PRIORITY, Place
 from app.services.workers import list_workers
+from app.vitals import Vitals
+
+
+class Move(BaseModel):
+    """Where a queued run goes among those that wait."""
+
+    to: Place
+
+
+class MoveToEnd(BaseModel):
+    """Where the queued runs of an experiment go among those that wait."""
+
+    to: Literal["first", "last"]
+
+
+class PriorityIn(BaseModel):
+    """The number by which waiting runs are ordered."""
+
+    priority: Annotated[int, Field(ge=FIRST_PRIORITY, le=LAST_PRIORITY)]
+
+
+class JobOut(Row):
+    """What a worker works on, with the memory that its processes hold now and at most so far, where it is known."""
+
+    kind: str
+    row_id: str
+    since: datetime
+    memory_bytes: int | None
+    peak_bytes: int | None
+
+
+class WorkerOut(Row):
+    """A worker that beats every ten seconds, and counts as lost when it has not for a minute."""
+
+    slot: str
+    device: str
+    alive: bool
+    heartbeat_at: datetime
+    started_at: datetime
+    memory_bytes: int | None
+    jobs: list[JobOut]
+
+
+class QueuedRun(Row):
+    """A run that works or waits."""
+
+    id: str
+    experiment_id: str
+    experiment_name: str
+    model: str
+    regularizer: Regularizer
+    lam: float
+    zeta: float
+    seed: int
+    status: RunStatus
+    phase: Phase | None
+    phase_done: int
+    phase_total: int | None
+    worker: str | None
+    priority: int
+    queued_at: datetime
+    started_at: datetime | None
+
+
+class ExperimentQueued(Row):
+    """How many runs of an experiment work, wait or are paused."""
+
+    id: str
+    name: str
+    running: int
+    queued: int
+    paused: int
+
+
+class ImportQueued(Row):
+    """An import that waits, is written, or is removed again, and how many of its rows are written."""
+
+    id: str
+    filename: str
+    status: ImportStatus
+    done: int
+    total: int | None
+    created_at: datetime
+
+
+class QueueOut(BaseModel):
+    """The workers, what runs work or wait, the next one first, and imports that have not ended."""
+
+    workers: list[WorkerOut]
+    running: list[QueuedRun]
+    waiting: list[QueuedRun]
+    """So many of them as were asked for."""
+    waiting_total: int
+    experiments: list[ExperimentQueued]
+    imports: list[ImportQueued]
+
+
+class Changed(BaseModel):
+    """How many runs it made a difference to."""
+
+    runs: int
+
 
 router = APIRouter(prefix="/queue", tags=["queue"])
 
@@ -35,3 +143,20 @@ def pause_all(context: ContextDep) -> Changed:
 def resume_all(context: ContextDep) -> Changed:
     """Have every paused run go on, when its turn comes."""
     return Changed(runs=pausing.resume_all(context))
+
+
+health_router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """The database answers, and so many workers are alive."""
+
+    status: str
+    workers_alive: int
+
+
+@health_router.get("/health")
+async def show_health(request: Request) -> Health:
+    """Answer once the database has, or with 503 within two seconds."""
+    vitals: Vitals = request.app.state.vitals
+    return Health(status="ok", workers_alive=await vitals.workers_alive())

@@ -1,28 +1,207 @@
-"""Runs over the API."""
+"""Runs: of all experiments, one by one, and those that scripts log."""
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import FileResponse
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
-from app.db.models import Run, Split
+from app.db.divergence import diverged
+from app.db.models import AttemptOutcome, FailureCause, Phase, Run, RunStatus, Split
+from app.db.penalty import Regularizer
+from app.db.run_results import RunResults
+from app.db.trivial import learned_nothing
 from app.dependencies import ContextDep
-from app.routes.api.paging import TOTAL, Limit, Offset
-from app.routes.api.schemas.experiments import ActivationOut, PredictionOut, RunOut, ScriptRunOut
-from app.routes.api.schemas.queue import Move, PriorityIn
-from app.routes.downloads import DOCUMENTED, csv_of, file_of
-from app.services import pausing, runs, script_predictions, script_runs, turns
+from app.routes.api.common import TOTAL, Limit, Offset, Row
+from app.routes.api.queue import Move, PriorityIn
+from app.routes.responses import DOCUMENTED, csv_of, file_of
+from app.services import pausing, run_search, runs, script_predictions, script_runs, turns
 from app.services.files import get_model
 from app.services.library import PAGE_ROWS
 from app.services.predictions import get_predictions
 from app.services.relaunch import request_of_run
 from app.services.run_data import get_activation
+from app.services.run_search import Page, RunQuery
 from app.services.script_config import ScriptRun
 from app.services.script_predictions import LoggedPredictions
 from app.services.script_runs import Ending, LoggedSteps
 from app.services.sweeps import SweepRequest
 
+
+class RunSummary(Row):
+    """A run in a list of experiments."""
+
+    id: str
+    regularizer: Regularizer
+    lam: float
+    zeta: float
+    seed: int
+    status: RunStatus
+    phase: Phase | None
+    phase_done: int
+    phase_total: int | None
+    worker: str | None
+    priority: int
+    error: str | None
+    cause: FailureCause | None
+    performance: float | None
+    performance_reason: str | None
+    isoscore_star: float | None
+    isoscore_star_reason: str | None
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None = Field(description="When work on it came to rest: at its end, or at a pause.")
+    seconds: float | None = Field(description="How long it was worked on since it last began at step 0.")
+
+
+class RunOfExperiment(RunSummary):
+    """A run in its experiment."""
+
+    setting: dict[str, Any] = Field(description="Its value of every field of the experiment's grid.")
+    learned_nothing: str | None = Field(
+        None,
+        description="Why the run learned nothing: it is not better than the trivial predictor, or predicts the same "
+        "for every row. Null otherwise, and where nothing is known.",
+    )
+    diverged: str | None = Field(None, description="How training diverged. Null otherwise, and where nothing is known.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _judged(cls, row: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        found = read(row)
+        if isinstance(row, Run):
+            found.learned_nothing, found.diverged = learned_nothing(row), diverged(row)
+        return found
+
+
+class StepOut(Row):
+    """What was logged at one optimizer step."""
+
+    step: int
+    task_loss: float | None
+    penalty: float | None
+    layers: dict[str, list[float | None]] | None
+
+
+class AttemptOut(Row):
+    """One process that worked on a run, and how it ended."""
+
+    number: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None = Field(description="Null while it is at work. Of a lost worker: its last heartbeat.")
+    seconds: float = Field(description="How long it worked, whatever was done to the machine's clock.")
+    outcome: AttemptOutcome | None
+    detail: str | None = Field(description="The signal, exit code or error it ended with.")
+    first_step: int | None = Field(description="Step it resumed from, 0 from the start; null if it never trained.")
+    last_step: int | None = Field(description="Last step it logged.")
+
+
+class RunOut(RunOfExperiment):
+    """A run with all that is needed to repeat it and all that was logged."""
+
+    experiment_id: str
+    config: dict[str, Any]
+    results: RunResults | None
+    notes: list[str]
+    log: str | None
+    error_field: str | None
+    model_sha256: str | None
+    environment: dict[str, Any] | None
+    attempts: list[AttemptOut] = Field(validation_alias="timeline", description="Oldest first.")
+    steps: list[StepOut]
+
+
+class ScriptRunOut(Row):
+    """How far a run is that a user's own script writes."""
+
+    id: str
+    experiment_id: str
+    status: RunStatus
+    phase_done: int = Field(description="The last step that was logged.")
+    phase_total: int | None = Field(description="Steps in all, where the script has said it.")
+
+
+class PredictionOut(BaseModel):
+    """What a run predicted for one validation row."""
+
+    row: int = Field(description="Position in the validation rows, from 0.")
+    reference: int | float | str | None = Field(description="Right class or number; null for answers.")
+    predicted: int | float | str = Field(description="Predicted class, number or answer.")
+    exact_match: float | None = Field(description="Of an answer: 1 if it is exactly right, else 0.")
+    f1: float | None = Field(description="Of an answer: F1 of its words.")
+
+
+class ActivationOut(BaseModel):
+    """Sentence vectors of a trained model's last layer, dimension by dimension."""
+
+    n: int
+    mean: list[float]
+    std: list[float]
+
+
+class RunFound(RunOfExperiment):
+    """A run among those of all experiments."""
+
+    experiment_id: str
+    experiment: str = Field(description="Name of its experiment.")
+    dataset_id: str
+    dataset: str = Field(description="Name of its data set.")
+    model: str
+    metric: str = Field(description="What its performance is measured by.")
+
+
+class ExtentOut(Row):
+    """How many runs have a performance, and between which two all lie."""
+
+    n: int
+    lowest: float | None
+    highest: float | None
+
+
 router = APIRouter(prefix="/runs", tags=["runs"])
+
+RunsQ = Annotated[
+    str,
+    Query(
+        description="Words that are part of the experiment, data set or model, and conditions, all of which must hold: "
+        "`task:cola lam<0 iso>0.2 seed:0,1 -status:failed`. A field that is none is answered with those that are."
+    ),
+]
+RunsSort = Annotated[str, Query(description="A field, with a minus before it the greatest or newest first.")]
+
+
+@router.get("", responses=TOTAL)
+def list_runs(
+    context: ContextDep,
+    response: Response,
+    q: RunsQ = "",
+    sort: RunsSort = "",
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
+) -> list[RunFound]:
+    """Runs of all experiments, of the newest first unless sorted otherwise; how many is in `X-Total-Count`."""
+    return answer(run_search.list_runs(context, RunQuery.of(q, sort), limit=limit, offset=offset), response)
+
+
+def answer(found: Page, response: Response) -> list[RunFound]:
+    """The runs of a page, with how many there are on all in the response's header."""
+    response.headers["X-Total-Count"] = str(found.total)
+    return [
+        RunFound(
+            **RunOfExperiment.model_validate(run).model_dump(),
+            experiment_id=run.experiment_id,
+            experiment=run.experiment.name,
+            dataset_id=run.experiment.dataset_id,
+            dataset=run.experiment.dataset.name,
+            model=run.model,
+            metric=run.config["metric"],
+        )
+        for run in found.runs
+    ]
+
+
 TOTAL_OR_CSV: dict[int | str, dict[str, Any]] = {
     200: {**TOTAL[200], "content": {"text/csv": {"schema": {"type": "string"}}}}
 }

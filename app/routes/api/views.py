@@ -1,12 +1,43 @@
 """Saved views over the API."""
 
+from datetime import datetime
+from typing import Annotated
+
 from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.models import View
 from app.dependencies import ContextDep
-from app.routes.api.paging import Limit, Offset
-from app.routes.api.schemas.views import ViewOut, ViewRequest
+from app.routes.api.common import Limit, Offset, Row
 from app.services import views
+
+
+class ViewRequest(BaseModel):
+    """A page to keep."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(description="What it shows; at most 200 characters.")]
+    path: Annotated[
+        str,
+        Field(
+            description="Of a page whose state is in its address: /experiments, /experiments/{id}, /runs/{id}, "
+            "/compare, /compare/runs, /compare/runs/list, /measures, /playground, /embeddings, /embeddings/{id} "
+            "or /encodings/{id}."
+        ),
+    ]
+    query: Annotated[str, Field(description="What follows the question mark; at most 64,000 characters.")] = ""
+
+
+class ViewOut(Row):
+    """A page that was kept."""
+
+    id: Annotated[str, Field(description="/v/{id} answers with the way to the page.")]
+    name: str
+    path: str
+    query: str
+    created_at: datetime
+
 
 router = APIRouter(prefix="/views", tags=["views"])
 

@@ -2,25 +2,29 @@
 
 import re
 from hashlib import blake2b
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from app.context import Context
 from app.dependencies import ContextDep
 from app.figures.colouring import Colouring, choices
-from app.figures.gathered import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
-from app.figures.headings import head
-from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
-from app.figures.metrics import SCALES
 from app.problems import status_of
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.run_table import RunQueryDep, encoded, read_table
-from app.routes.pages.tabulated import TableDep, TableFile, TableQuery, table_file
-from app.routes.sweep_query import SweepDep
-from app.services.across import Chosen, choose_runs, shown_of, summarise
+from app.results.column_labels import head
+from app.results.metrics import SCALES, WATCHED, title_of
+from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by
+from app.results.run_table import encoded, read_table
+from app.results.statistics.estimate import Error
+from app.results.tables.latex import latex
+from app.results.tables.markdown import markdown
+from app.results.tables.printed import MOST_DECIMALS, printed
+from app.results.tables.settings import settings
+from app.results.tables.summary import Shown
+from app.routes.queries import AcrossDep, RunQueryDep, SweepDep, TableDep
+from app.routes.responses import FileKind, TableFile, figure_file, see, table_file
+from app.services.across import AcrossQuery, Chosen, TableQuery, choose_runs, shown_of, summarise
 from app.services.across_figures import (
     cautions,
     conclude_across,
@@ -35,13 +39,7 @@ from app.services.across_figures import (
 from app.services.experiments import list_names
 from app.services.library import OFFERED
 from app.services.run_search import RunQuery
-from app.services.sweep_figures import SweepQuery
-from app.statistics.estimate import Error
-from app.tables.latex import latex
-from app.tables.markdown import markdown
-from app.tables.printed import MOST_DECIMALS, printed
-from app.tables.settings import settings
-from app.tables.summary import Shown
+from app.services.sweep_figures import SECTIONS, SweepQuery, by_section
 from app.templating import templates
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
@@ -55,35 +53,6 @@ COLUMNS = {
     Shown.BOTH: "performance and IsoScore★",
     Shown.METRICS: "all metrics",
 }
-
-
-class AcrossQuery(NamedTuple):
-    """What the URL says: the search, what groups are made of, and what figures are of."""
-
-    q: str = ""
-    group: tuple[str, ...] = ()
-    on: str = ""
-    """A data set and a metric."""
-
-    def encoded(self, **changed: str) -> str:
-        """The query string again, or one that differs; what is not said otherwise is left out."""
-        return urlencode([pair for pair in self.pairs(**changed) if pair[1]])
-
-    def pairs(self, **changed: str) -> list[tuple[str, str]]:
-        """The same as names with values."""
-        given = {"q": self.q, "on": self.on} | changed
-        return [*given.items(), *(("group", field) for field in self.group)]
-
-
-def _query(
-    q: str = "",
-    group: Annotated[list[str] | None, Query()] = None,
-    on: str = "",
-) -> AcrossQuery:
-    return AcrossQuery(q.strip(), tuple(group or ()), on)
-
-
-AcrossDep = Annotated[AcrossQuery, Depends(_query)]
 
 
 @router.get("")
@@ -161,7 +130,8 @@ def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuer
         "cautions": cautions(chosen, query.on),
         "measured": measured_in_words(gathered),
         "on": on_of(measured_on(gathered, query.on)) if offered else "",
-        "offered": offered,
+        "figures": by_section(offered),
+        "figure_sections": SECTIONS,
         **figures,
         "groupable": {field: head(field) for field in gathered.fields if field in groupable},
         "settings": settings(gathered),

@@ -8,9 +8,8 @@ from app.context import Context
 from app.db.models import ImportStatus
 from app.dependencies import ContextDep
 from app.problems import status_of
-from app.routes.downloads import export_of
-from app.routes.pages.answers import see
-from app.routes.sweep_query import SweepDep
+from app.routes.queries import SweepDep
+from app.routes.responses import export_of, see
 from app.services.exports import export_experiment
 from app.services.imports import cancel_import, create_import, get_import, list_imports
 from app.services.sweep_figures import all_figures

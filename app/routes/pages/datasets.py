@@ -10,7 +10,7 @@ from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
 from app.parsers import parsing
 from app.problems import status_of
-from app.routes.pages.answers import see
+from app.routes.responses import see
 from app.services.datasets import (
     Upload,
     create_dataset,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Form, Request, Response
 from app.context import Context
 from app.dependencies import ContextDep
 from app.problems import status_of
-from app.routes.pages.answers import see
+from app.routes.responses import see
 from app.services.description import describe_embedding, split_tags
 from app.services.embeddings import get_embedding
 from app.services.library import known_tags

@@ -7,11 +7,12 @@ from fastapi import APIRouter, Depends, Form, Request, Response
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus
 from app.dependencies import ContextDep
+from app.embeddings.report import ReportQuery, report_of
 from app.problems import status_of
-from app.routes.pages.answers import see
-from app.routes.pages.report import ReportDep, ReportQuery, report_of
+from app.routes.queries import ReportDep
+from app.routes.responses import file_of, safetensors_of, see
 from app.services.embeddings import commit_embedding, get_embedding, select_embedding
-from app.services.files import is_npy
+from app.services.files import get_file, get_npy, get_safetensors, is_npy
 from app.services.layers import get_place
 from app.services.library import known_tags
 from app.templating import templates
@@ -118,3 +119,21 @@ def _page(
         shown |= report_of(context, embedding, query)
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "embedding.html", shown, status_code=status)
+
+
+@router.get("/{embedding_id}/files/{position}")
+def show_file(context: ContextDep, embedding_id: str, position: int) -> Response:
+    """A file as it was uploaded or made."""
+    return file_of(get_file(context, embedding_id, position))
+
+
+@router.get("/{embedding_id}/vectors.npy")
+def show_npy(context: ContextDep, embedding_id: str) -> Response:
+    """The vectors, where they lie in one .npy file."""
+    return file_of(get_npy(context, embedding_id))
+
+
+@router.get("/{embedding_id}/vectors.safetensors")
+def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
+    """The same vectors as safetensors."""
+    return safetensors_of(get_safetensors(context, embedding_id))

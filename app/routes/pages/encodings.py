@@ -8,13 +8,13 @@ from fastapi.concurrency import run_in_threadpool
 from app.context import Context
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
+from app.encodings.layers import LayersQuery, read_layers
 from app.figures.layers import POOLING_TITLES
 from app.parsers import parsing
 from app.problems import status_of
-from app.routes.pages.answers import FileKind, figure_file, see
 from app.routes.pages.encoding_form import Values, defaults, parse, read_values
-from app.routes.pages.layers import LayersDep, LayersQuery, read_layers
-from app.routes.pages.ways import Server, Way, ways_of_encoding, ways_of_texts
+from app.routes.queries import LayersDep
+from app.routes.responses import FileKind, figure_file, see
 from app.services.datasets import list_datasets
 from app.services.encoding_plan import EncodingPlan, plan_encoding
 from app.services.encodings import (
@@ -31,6 +31,7 @@ from app.services.encodings import (
 from app.services.models import list_models
 from app.services.workers import list_workers
 from app.templating import templates
+from app.training.equivalent_commands import Server, Way, ways_of_encoding, ways_of_texts
 from isoscope.core.errors import InvalidError, IsoscopeError
 from isoscope.files.upload_formats import Role, suffixes
 

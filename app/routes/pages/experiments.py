@@ -10,18 +10,16 @@ from app.context import Context
 from app.db.stated import Stated
 from app.dependencies import ContextDep
 from app.figures.colouring import Colouring, choices
-from app.figures.layer_measures import WATCHED, title_of
 from app.figures.logged import WINDOWS
-from app.figures.metrics import SCALES
-from app.figures.setting import cell, words
-from app.figures.sweep import Sweep
 from app.problems import status_of
 from app.regularizers import NAMES
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.experiment_listing import read_listing
-from app.routes.pages.run_table import RunQueryDep, RunTable, address, read_table
-from app.routes.pages.studies import outcome_of
-from app.routes.sweep_query import SweepDep
+from app.results.metrics import SCALES, WATCHED, title_of
+from app.results.run_table import RunTable, address, read_listing, read_table
+from app.results.setting import cell, words
+from app.results.statistics.estimate import Error
+from app.results.sweep import Sweep
+from app.routes.queries import RunQueryDep, SweepDep
+from app.routes.responses import FileKind, figure_file, see
 from app.services.conclusions import read_conclusion
 from app.services.experiments import (
     delete_experiment,
@@ -30,16 +28,15 @@ from app.services.experiments import (
 )
 from app.services.openings import read_test_split
 from app.services.run_search import RunQuery
-from app.services.sweep_figures import offered, read_figure
+from app.services.sweep_figures import FIGURES, SECTIONS, by_section, offered, read_figure
 from app.services.workers import list_workers
-from app.statistics.estimate import Error
 from app.templating import templates
+from app.training.search_outcome import outcome_of
 
 router = APIRouter(prefix="/experiments")
 
-UNFOLDED = ("late-anisotropy",)
-"""Figures whose numbers are the point, and are shown where they are few."""
 MOST_UNFOLDED = 12
+"""Rows of the numbers that are shown beside a figure."""
 
 
 @router.get("")
@@ -113,7 +110,8 @@ def show_experiment(
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.compared],
         "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
-        "offered": offered(experiment),
+        "figures": by_section(offered(experiment)),
+        "figure_sections": SECTIONS,
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,
         "counts": Counter(run.status for run in experiment.runs),
@@ -153,7 +151,7 @@ def show_figure_page(request: Request, context: ContextDep, experiment_id: str, 
         "here": f"/experiments/{experiment_id}",
         "figure": figure,
         "query": query.encoded(),
-        "folded": slug not in UNFOLDED or len(figure.table.rows) > MOST_UNFOLDED,
+        "folded": not FIGURES[slug].unfolded or len(figure.table.rows) > MOST_UNFOLDED,
         "live": not experiment.ended,
     }
     return templates.TemplateResponse(request, "training_figure.html", shown)

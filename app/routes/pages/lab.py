@@ -10,12 +10,10 @@ from app.context import Context
 from app.db.models import Embedding, PostProcessing, ResultStatus
 from app.db.types import RowId
 from app.dependencies import ContextDep
+from app.postprocess.sliders import dials_of, mean_variance, numbers_of
+from app.postprocess.trial import comparisons_of, outcome_of, trial_figures, trial_neighbours
 from app.problems import status_of
-from app.routes.downloads import file_of
-from app.routes.pages.answers import FileKind, figure_file, see
-from app.routes.pages.dials import dials_of, mean_variance, numbers_of
-from app.routes.pages.outcome import outcome_of
-from app.routes.pages.trial import comparisons_of, trial_figures, trial_neighbours
+from app.routes.responses import FileKind, figure_file, file_of, see
 from app.services.embeddings import get_embedding, require_ready
 from app.services.files import get_map
 from app.services.positions import Position, position_of, rows_of

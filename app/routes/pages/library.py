@@ -10,9 +10,7 @@ from app.context import Context
 from app.db.models import EmbeddingOrigin
 from app.dependencies import ContextDep
 from app.problems import status_of
-from app.routes.pages.answers import see
-from app.routes.pages.paging import offset_of, pages_of
-from app.routes.pages.ways import Server, ways_of_upload
+from app.routes.responses import see
 from app.services.embeddings import Incoming, create_embedding, get_embedding
 from app.services.library import (
     MAX_QUERY_CHARACTERS,
@@ -22,8 +20,11 @@ from app.services.library import (
     Sort,
     find_embeddings,
     known_tags,
+    offset_of,
+    pages_of,
 )
 from app.templating import templates
+from app.training.equivalent_commands import Server, ways_of_upload
 from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
 from isoscope.files.upload_formats import Role, suffixes, titles
 

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Form, Request, Response
 
 from app.context import Context
 from app.dependencies import ContextDep
-from app.figures.metrics import SCALES
 from app.problems import status_of
-from app.routes.pages.answers import see
+from app.results.metrics import SCALES
+from app.routes.responses import see
 from app.services.experiments import get_experiment
 from app.services.openings import OpeningRequest, name_of_user, open_test, read_test_split
 from app.templating import templates

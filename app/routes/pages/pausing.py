@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Form, Response
 from app.context import Context
 from app.db.models import Experiment, Run
 from app.dependencies import ContextDep
-from app.routes.pages.answers import see
-from app.routes.pages.run_table import encoded
+from app.results.run_table import encoded
+from app.routes.responses import see
 from app.services.dry_runs import delete_dry_run
 from app.services.experiments import cancel_experiment
 from app.services.pausing import (

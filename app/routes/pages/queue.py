@@ -8,8 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app.db.models import Run
 from app.dependencies import ContextDep
 from app.queue import IMPORT_KINDS, JobKind
-from app.routes.pages.paging import offset_of, pages_of
-from app.services.library import MAX_PAGE, PAGE_ROWS
+from app.services.library import MAX_PAGE, PAGE_ROWS, offset_of, pages_of
 from app.services.waiting import (
     list_embeddings_at_work,
     list_encodings_at_work,

@@ -1,77 +1,28 @@
 """The report of a measured embedding: on its page, as files, and as one file that stands alone."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Form, Request, Response
 
 from app.context import Context
 from app.db.models import Embedding, EmbeddingStatus
+from app.db.types import RowId
 from app.dependencies import ContextDep
+from app.embeddings.readings import table_of
+from app.embeddings.report import report_figures, report_of
 from app.figures.figure import Figure
-from app.figures.projection import PROJECTION
-from app.figures.report import DRAWN, figures_of
-from app.figures.sample_size import SAMPLE_SIZE
-from app.figures.subject import Subject
 from app.inlined import data_url, inlined
-from app.routes.downloads import attachment
-from app.routes.pages.answers import FileKind, csv_file, figure_file, find_figure
-from app.routes.pages.fitted import fitted_note
-from app.routes.pages.headline import headline_of
-from app.routes.pages.neighbours import read_neighbours, with_lookup
-from app.routes.pages.readings import groups_of, headlines_of, table_of
-from app.routes.pages.shrinkage import ShrinkageDep, ShrinkageQuery, read_shrinkage
+from app.routes.queries import ReportDep, ShrinkageDep
+from app.routes.responses import FileKind, attachment, csv_file, figure_file, find_figure, see
+from app.services.curves import request_zeta_curve
 from app.services.embeddings import get_embedding
-from app.services.figure_data import get_figure_data, get_figure_slugs
+from app.services.lookups import request_lookup
 from app.services.names import file_name
-from app.services.postprocess import made_by
 from app.templating import templates
 from isoscope.core.errors import NotFoundError
 
 router = APIRouter(prefix="/embeddings/{embedding_id}")
-
-SHAPE = (PROJECTION, "activation", "spectrum", "cumulative", "anisotropy", "cosines", "rogue", "twonn", "barcode")
-"""The order of the figures of the cloud's shape; others follow."""
-LARGE = frozenset({PROJECTION, "activation"})
-READ_AT_ONCE = (SAMPLE_SIZE, "neighbours")
-"""What the page reads of ``FigureData``. The projection is a megabyte: its own page has it, and fills its place."""
-
-
-class ReportQuery(NamedTuple):
-    """What the URL says of a report: how the shrinkage is read, and whose neighbours are shown."""
-
-    shrinkage: ShrinkageQuery
-    name: str | None
-
-
-def _query(shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None) -> ReportQuery:
-    return ReportQuery(shrinkage, name)
-
-
-ReportDep = Annotated[ReportQuery, Depends(_query)]
-
-
-def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, whole: bool = False) -> dict[str, Any]:
-    """What the template of the report shows; the projection only with ``whole``, else whether there is one."""
-    stored = get_figure_slugs(context, embedding.id)
-    data = get_figure_data(context, embedding.id, *(stored if whole else stored.intersection(READ_AT_ONCE)))
-    figures = figures_of([Subject.of(embedding, data)])
-    later = [] if whole else sorted(stored.intersection({PROJECTION}))
-    shown = [figure for figure in figures if figure.slug not in later]
-    return {
-        "headline": headline_of(embedding),
-        "headlines": headlines_of(embedding),
-        "groups": groups_of(embedding),
-        "drawn": DRAWN,
-        "later": later,
-        "sample_size": next((figure for figure in shown if figure.slug == SAMPLE_SIZE), None),
-        "shape": sorted((figure for figure in shown if figure.slug != SAMPLE_SIZE), key=_place),
-        "large": LARGE,
-        "shrinkage": read_shrinkage(context, embedding, query.shrinkage),
-        "neighbours": with_lookup(read_neighbours(data.get("neighbours"), query.name), context, embedding),
-        "fitted": fitted_note(embedding, made_by(context, embedding)),
-        "standalone": False,
-        "files": None,
-    }
 
 
 @router.get("/report.html")
@@ -124,14 +75,6 @@ def show_measurements(context: ContextDep, embedding_id: str) -> Response:
     return csv_file(table_of(_measured(context, embedding_id)), "measurements")
 
 
-def report_figures(context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery) -> list[Figure]:
-    """The figures of which one is wanted; of the data that no measure holds, only its own is read."""
-    if slug == "zeta":
-        curve = read_shrinkage(context, embedding, query).figure
-        return [curve] if curve else []
-    return figures_of([Subject.of(embedding, get_figure_data(context, embedding.id, slug))])
-
-
 def _measured(context: Context, embedding_id: str) -> Embedding:
     embedding = get_embedding(context, embedding_id)
     if embedding.status is not EmbeddingStatus.READY:
@@ -140,5 +83,15 @@ def _measured(context: Context, embedding_id: str) -> Embedding:
     return embedding
 
 
-def _place(figure: Figure) -> int:
-    return SHAPE.index(figure.slug) if figure.slug in SHAPE else len(SHAPE)
+@router.post("/curves")
+def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[RowId, Form()]) -> Response:
+    """Have the curve against another embedding computed."""
+    request_zeta_curve(context, embedding_id, source_id)
+    return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
+
+
+@router.post("/neighbors")
+def look_up(context: ContextDep, embedding_id: str, name: Annotated[str, Form()]) -> Response:
+    """Have a row looked up by its name among all rows, and go to where its neighbours appear."""
+    request_lookup(context, embedding_id, name)
+    return see(f"/embeddings/{embedding_id}?{urlencode({'name': name})}#neighbours")

@@ -19,16 +19,16 @@ from app.dependencies import ContextDep
 from app.help import SEARCH, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
-from app.routes.pages.answers import see
 from app.routes.pages.sweep import starting_values
 from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import Values, defaults, pairs_of, query_of, read_values, text_of
 from app.routes.pages.sweep_request import parse
-from app.routes.pages.ways import ways_of_form
+from app.routes.responses import see
 from app.services.datasets import list_trainable
 from app.services.relaunch import FOUND_OUT
 from app.services.studies import StudyRequest, create_study
 from app.templating import templates
+from app.training.equivalent_commands import ways_of_form
 from isoscope.core.errors import InvalidError, IsoscopeError
 
 router = APIRouter(prefix="/experiments/search")

@@ -12,7 +12,6 @@ from app.dependencies import ContextDep
 from app.help import REGULARIZERS, SWEEP
 from app.problems import status_of
 from app.regularizers import METHODS
-from app.routes.pages.answers import see
 from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, options_of
 from app.routes.pages.sweep_form import (
@@ -27,7 +26,7 @@ from app.routes.pages.sweep_form import (
     texts_of,
 )
 from app.routes.pages.sweep_request import parse
-from app.routes.pages.ways import ways_of_form
+from app.routes.responses import see
 from app.services.datasets import list_trainable
 from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
 from app.services.estimates import Estimate, estimate
@@ -39,6 +38,7 @@ from app.services.sweeps import plan_sweep
 from app.services.waiting import obstacle
 from app.services.workers import has_gpu, list_workers
 from app.templating import templates
+from app.training.equivalent_commands import ways_of_form
 from isoscope.core.errors import IsoscopeError
 
 router = APIRouter(prefix="/experiments")

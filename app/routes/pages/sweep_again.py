@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, RunStatus
-from app.routes.pages.failing import changed_for, problem_of
 from app.routes.pages.sweep_form import Values, texts_of_settings
 from app.services.experiments import get_experiment
 from app.services.relaunch import Request, request_of, request_of_run
 from app.services.runs import get_run
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
+from app.training.failure_advice import changed_for, problem_of
 from isoscope.core.errors import InvalidError
 
 

@@ -11,11 +11,10 @@ from app.complaints import UNKNOWN, complaint_of
 from app.context import Context
 from app.db.study import Search
 from app.dependencies import ContextDep
-from app.routes.downloads import attachment
-from app.routes.pages.answers import see
 from app.routes.pages.study_form import address_of, study_page, texts_of_search
 from app.routes.pages.sweep import form_page
 from app.routes.pages.sweep_form import defaults, query_of, texts_of_settings
+from app.routes.responses import attachment, see
 from app.services.datasets import list_trainable
 from app.services.experiments import get_experiment
 from app.services.names import file_name

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Form, Query, Request, Response
 
 from app.dependencies import ContextDep
-from app.routes.pages.answers import see
-from app.routes.pages.paging import offset_of, pages_of
+from app.routes.responses import see
+from app.services.library import offset_of, pages_of
 from app.services.trash import (
     empty_trash,
     get_trashed,

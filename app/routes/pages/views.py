@@ -5,9 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 
 from app.dependencies import ContextDep
-from app.routes.pages.answers import see
-from app.routes.pages.paging import offset_of, pages_of
-from app.services.library import PAGE_ROWS
+from app.routes.responses import see
+from app.services.library import PAGE_ROWS, offset_of, pages_of
 from app.services.views import address_of, count_views, create_view, delete_view, get_view, list_views
 from app.templating import templates
 

@@ -40,12 +40,12 @@ def test_the_best_weights_are_evaluated_and_the_choice_is_told(settings, make_ru
     fine_tune(chosen, settings, "cpu")
     told(0.5, 0.4)  # stopped behind the second epoch, where the other's best weights are
     fine_tune(stopped, settings, "cpu")
-    assert get_run(chosen).results.pop("selection") == {
+    assert get_run(chosen).results.selection.told() == {
         "split": "held_out", "n": 6, "metric": "accuracy", "best_step": 8, "best": 0.9,
         "history": [[4, 0.5], [8, 0.9], [12, 0.7]], "stopped_early": False,
     }  # fmt: skip
-    assert get_run(stopped).results["selection"]["stopped_early"]
-    assert get_run(chosen).results["loss"] == get_run(stopped).results["loss"]
+    assert get_run(stopped).results.selection.stopped_early
+    assert get_run(chosen).results.loss == get_run(stopped).results.loss
     assert list(settings.runs.iterdir()) == []
 
 
@@ -53,8 +53,8 @@ def test_of_equals_the_first_is_the_best_and_what_is_undefined_is_none(settings,
     told(None, None, 0.5, 0.5, 0.5, 0.5)
     run_id = make_run(**BEST | {"evaluate_every": 2})
     fine_tune(run_id, settings, "cpu")
-    found = get_run(run_id).results["selection"]
-    assert (found["best_step"], found["history"][:3]) == (6, [[2, None], [4, None], [6, 0.5]])
+    found = get_run(run_id).results.selection
+    assert (found.best_step, found.history[:3]) == (6, [(2, None), (4, None), (6, 0.5)])
 
 
 def test_where_the_metric_is_never_defined_the_last_weights_stay(settings, make_run, get_run, told):
@@ -63,8 +63,8 @@ def test_where_the_metric_is_never_defined_the_last_weights_stay(settings, make_
     fine_tune(run_id, settings, "cpu")
     told(1.0, 0.0, 0.0)
     fine_tune(plain, settings, "cpu")
-    assert (get_run(run_id).results["selection"]["best_step"], get_run(run_id).status) == (None, RunStatus.FINISHED)
-    assert get_run(run_id).results["loss"] == get_run(plain).results["loss"]
+    assert (get_run(run_id).results.selection.best_step, get_run(run_id).status) == (None, RunStatus.FINISHED)
+    assert get_run(run_id).results.loss == get_run(plain).results.loss
 
 
 def test_a_run_stops_when_it_gets_no_better(settings, make_run, get_run, told):
@@ -72,8 +72,8 @@ def test_a_run_stops_when_it_gets_no_better(settings, make_run, get_run, told):
     run_id = make_run(checkpoint="best", patience=2, evaluate_every=1, epochs=3)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
-    assert run.results["selection"]["stopped_early"]
-    assert run.results["selection"]["best_step"] == 2
+    assert run.results.selection.stopped_early
+    assert run.results.selection.best_step == 2
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
     assert run.steps[-1].layers is not None
 
@@ -82,9 +82,9 @@ def test_evaluating_changes_nothing_of_the_training(settings, make_run, get_run)
     plain, watched = make_run(), make_run(selection="validation", patience=1000, evaluate_every=1)
     for run_id in (plain, watched):
         fine_tune(run_id, settings, "cpu")
-    found = get_run(watched).results
+    found = get_run(watched).results.told()
     assert len(found.pop("selection")["history"]) == 8
-    assert found == get_run(plain).results
+    assert found == get_run(plain).results.told()
     assert losses(get_run(watched)) == losses(get_run(plain))
 
 
@@ -121,8 +121,8 @@ def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came_before_the_ki
     }
     told(0.1, 0.1, 0.1)
     fine_tune(run_id, settings, "cpu")
-    assert get_run(run_id).results["selection"]["history"] == [[1, 0.8], [2, 0.1], [3, 0.1], [4, 0.1]]
-    assert get_run(run_id).results["selection"]["best_step"] == 1
+    assert get_run(run_id).results.selection.history == [(1, 0.8), (2, 0.1), (3, 0.1), (4, 0.1)]
+    assert get_run(run_id).results.selection.best_step == 1
 
 
 def test_a_tenth_is_held_out_the_same_in_every_run():
@@ -157,10 +157,10 @@ def test_a_model_that_diverges_is_never_the_best(settings, make_run, get_run, mo
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
     assert (run.status, run.error) == (RunStatus.FINISHED, None)
-    chosen = run.results["selection"]
-    assert chosen["history"][-1] == [12, None]
-    assert chosen["best_step"] in (4, 8)
-    assert run.performance == chosen["best"]
+    chosen = run.results.selection
+    assert chosen.history[-1] == (12, None)
+    assert chosen.best_step in (4, 8)
+    assert run.performance == chosen.best
 
 
 def test_a_history_knows_no_best_that_is_not_a_number():

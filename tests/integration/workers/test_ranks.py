@@ -72,7 +72,7 @@ def test_two_processes_take_the_steps_of_one(settings, make_run, get_run, option
     for ours, theirs in zip(together.steps[1:], alone.steps[1:], strict=True):
         assert ours.task_loss == pytest.approx(theirs.task_loss, rel=rel)
         assert ours.penalty == pytest.approx(theirs.penalty, rel=rel)
-    assert together.results["loss"] == pytest.approx(alone.results["loss"], rel=rel)
+    assert together.results.loss == pytest.approx(alone.results.loss, rel=rel)
     if options is ENTROPY:
         return
     weights, expected = (weights_of(run, settings) for run in (together, alone))
@@ -139,7 +139,7 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on_from_its_checkpoin
     resumed = get_run(run_id)
     assert resumed.status is RunStatus.FINISHED
     assert [step.step for step in resumed.steps] == [step.step for step in whole.steps]
-    assert resumed.results["selection"] == whole.results["selection"]
+    assert resumed.results.selection == whole.results.selection
     for ours, theirs in zip(resumed.steps[1:], whole.steps[1:], strict=True):
         assert (ours.task_loss, ours.penalty, ours.layers) == (theirs.task_loss, theirs.penalty, theirs.layers)
     assert list(settings.runs.iterdir()) == []
@@ -167,7 +167,7 @@ def test_a_run_of_a_search_that_is_given_up_ends_in_all_its_processes(settings, 
     assert fine_tune(run_id, settings, "cpu") == []
     run = get_run(run_id)
     assert (run.status, run.error) == (RunStatus.PRUNED, None)
-    assert [step for step, _ in run.results["selection"]["history"]] == [4]
+    assert [step for step, _ in run.results.selection.history] == [4]
     assert run.notes[0].startswith("Given up at step 4: accuracy on the selection rows was")
     assert max(step.step for step in run.steps) <= 4
     assert "step 3 of 40" in run.log

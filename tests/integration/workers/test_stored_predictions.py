@@ -68,11 +68,11 @@ def texts(n, words=8):
 @pytest.mark.parametrize("rows", [None, 17])
 def test_metrics_of_classes_are_those_of_the_stored_rows(make_run, finished, rows):
     run, found = finished(make_run(validation_rows=rows, **STEPS))
-    assert len(found) == run.results["n_validation"] == (rows or 40)
+    assert len(found) == run.results.n_validation == (rows or 40)
     # Whatever subset was drawn, rows are told by their place in the file.
     labels = file_labels()
     assert found.reference.tolist() == [labels[row] for row in found.rows]
-    assert run.results["metrics"] == pytest.approx(
+    assert run.results.metrics == pytest.approx(
         {
             "accuracy": accuracy_score(found.reference, found.predicted),
             "f1": f1_score(found.reference, found.predicted),
@@ -90,11 +90,11 @@ def test_correlations_are_those_of_the_stored_rows(make_run, finished, use_rows)
     assert found.reference == pytest.approx([row["label"] for row in rows])
     of_rows = {"pearson": pearsonr, "spearman": spearmanr}
     expected = {name: of(found.reference, found.predicted).statistic for name, of in of_rows.items()}
-    assert run.results["metrics"] == pytest.approx(expected, rel=1e-12)
-    told = re.fullmatch("always (.*), the mean of the training rows", run.results["trivial"]["predictor"])
+    assert run.results.metrics == pytest.approx(expected, rel=1e-12)
+    told = re.fullmatch("always (.*), the mean of the training rows", run.results.trivial.predictor)
     assert float(told[1]) == pytest.approx(sum(scores[:-20]) / 40, abs=1e-3)
-    assert run.results["trivial"]["metrics"] == {"pearson": None, "spearman": None}
-    assert "correlates with nothing" in run.results["trivial"]["reasons"]["spearman"]
+    assert run.results.trivial.metrics == {"pearson": None, "spearman": None}
+    assert "correlates with nothing" in run.results.trivial.reasons["spearman"]
 
 
 def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(make_run, finished, use_rows):
@@ -106,39 +106,37 @@ def test_scores_of_answers_are_those_of_the_stored_rows_in_windows_too(make_run,
     columns = {"text_columns": ["question", "context"], "label_column": "answers", "label_names": []}
     options = {"task": "span", "metric": "word_f1", "max_length": 32, "stride": 8, "validation_rows": 9}
     run, found = finished(make_run(**options, **columns, **STEPS))
-    assert run.results["n_windows"] > run.results["n_questions"] == len(found) == 9
+    assert run.results.n_windows > run.results.n_questions == len(found) == 9
     references = [json.loads(rows[row]["answers"])["text"] for row in found.rows]
     for stored, score in ((found.exact_match, exact_match), (found.f1, word_f1)):
         again = [score(*pair) for pair in zip(found.predicted, references, strict=True)]
         assert stored.tolist() == again
-    assert run.results["metrics"] == pytest.approx(
-        {"exact_match": found.exact_match.mean(), "word_f1": found.f1.mean()}
-    )
+    assert run.results.metrics == pytest.approx({"exact_match": found.exact_match.mean(), "word_f1": found.f1.mean()})
     assert all(text in rows[row]["context"] for text, row in zip(found.predicted, found.rows, strict=True))
     # An empty answer is right where articles are all of the reference.
     empty = sum(exact_match("", texts_) for texts_ in references) / 9
-    assert run.results["trivial"]["metrics"] == pytest.approx({"exact_match": empty, "word_f1": empty})
+    assert run.results.trivial.metrics == pytest.approx({"exact_match": empty, "word_f1": empty})
 
 
 def test_the_best_constant_class_is_scored_on_the_same_rows(make_run, finished):
     run, found = finished(make_run(metric="f1", validation_rows=17, **STEPS))
     ones = [1] * len(found)
-    assert run.results["trivial"]["metrics"] == pytest.approx(
+    assert run.results.trivial.metrics == pytest.approx(
         {"accuracy": accuracy_score(found.reference, ones), "f1": f1_score(found.reference, ones), "matthews": 0}
     )
-    assert run.results["trivial"]["predictor"].startswith("always “1”, ")
+    assert run.results.trivial.predictor.startswith("always “1”, ")
 
 
 def test_several_processes_store_what_one_would(make_run, finished):
     run, found = finished(make_run(processes=2, batch_size=8, **STEPS))
     assert found.reference.tolist() == file_labels()
-    assert run.results["metrics"]["accuracy"] == accuracy_score(found.reference, found.predicted)
+    assert run.results.metrics["accuracy"] == accuracy_score(found.reference, found.predicted)
 
 
 def test_a_training_that_diverges_is_told_and_learned_nothing(make_run, finished):
     """A learning rate of 1 with a lambda of a million: it ends as any other."""
     run, found = finished(make_run(learning_rate=1, lam=1e6, epochs=3))
-    assert run.results["divergence"]["loss"] > 2 * run.results["divergence"]["start"]
+    assert run.results.divergence.loss > 2 * run.results.divergence.start
     assert diverged(run).startswith("Training diverged: its task loss ended at ")
     assert diverged(run) in run.notes
     assert found.constant is not None
@@ -149,7 +147,7 @@ def test_a_training_that_learns_is_left_in_peace(make_run, finished):
     run, found = finished(make_run(lam=0, epochs=12, learning_rate=1e-2))
     assert run.performance > 0.9
     assert (diverged(run), learned_nothing(run), run.notes) == (None, None, [])
-    assert (run.results["divergence"], run.results["constant_prediction"], found.constant) == (None, None, None)
+    assert (run.results.divergence, run.results.constant_prediction, found.constant) == (None, None, None)
 
 
 def test_a_run_that_was_killed_stores_what_one_that_was_not_does(settings, make_run, finished, monkeypatch):

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from app.conclusion.facts import RowValues, RunFacts
-from app.conclusion.verdict_words import interval
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
+from app.results.conclusion.facts import RowValues, RunFacts
+from app.results.conclusion.verdict_words import interval
 from tests.unit.conclusion.concluding import answered, concluded, run, trend
 
 

@@ -3,7 +3,7 @@
 from app.db.config import RunConfig
 from app.db.models import Experiment, Run, RunStatus, Step
 from app.db.penalty import Regularizer
-from app.figures.sweep import Sweep
+from app.results.sweep import Sweep
 
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 

@@ -1,6 +1,6 @@
 import pytest
 
-from app.figures.headings import heading
+from app.results.column_labels import heading
 
 
 @pytest.mark.parametrize(

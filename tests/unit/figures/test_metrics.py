@@ -1,6 +1,6 @@
 from app.db.penalty import Regularizer
-from app.figures.metrics import SCALES
 from app.regularizers import METHODS, NAMES
+from app.results.metrics import SCALES
 from isoscope.core.task import METRICS, Metric
 
 

@@ -45,16 +45,16 @@ DATA = {
     },
 }
 EVERY = [
-    "activation",
     "projection",
+    "activation",
     "spectrum",
     "cumulative",
     "anisotropy",
     "cosines",
     "rogue",
-    "sample_size",
     "twonn",
     "barcode",
+    "sample_size",
 ]
 
 CLOUD, WIDE = cache(lambda: cloud_of(200, 6)), cache(lambda: cloud_of(80, 9, seed=1))

@@ -9,7 +9,7 @@ from app.db.penalty import Regularizer
 from app.figures.marks import RING, RUN
 from app.figures.palette import METHODS, SERIES, of_lambda
 from app.figures.scatter import Look, isotropy_performance, lambda_performance
-from app.statistics.estimate import Error
+from app.results.statistics.estimate import Error
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = [

@@ -1,5 +1,5 @@
 from app.db.penalty import Regularizer
-from app.figures.setting import Setting
+from app.results.setting import Setting
 from tests.unit.figures.rows import run, sweep
 
 ISTAR, COSREG, ENTROPY = Regularizer.ISTAR, Regularizer.COSREG, Regularizer.ENTROPY

@@ -1,8 +1,8 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.layer_measures import SHARES
 from app.figures.training import late_anisotropy, while_training
+from app.results.metrics import SHARES
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = sweep(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1)))

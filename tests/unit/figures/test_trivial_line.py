@@ -14,7 +14,7 @@ def judged(lam, seed=0, *, trivial=0.5, constant=None, **columns):
     metrics = {"accuracy": trivial, "f1": None, "matthews": 0.0}
     row.learning = {"trivial": {"predictor": PREDICTOR, "metrics": metrics, "reasons": {"f1": "why"}}}
     if constant is not None:
-        row.learning["constant_prediction"] = constant
+        row.learning.constant_prediction = constant
     return row
 
 

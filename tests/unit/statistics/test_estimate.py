@@ -1,7 +1,7 @@
 import pytest
 from scipy import stats
 
-from app.statistics.estimate import BLOCK_KURTOSIS, Error, block_degrees, estimate
+from app.results.statistics.estimate import BLOCK_KURTOSIS, Error, block_degrees, estimate
 
 
 def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():

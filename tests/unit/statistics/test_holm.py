@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from app.statistics.holm import holm
+from app.results.statistics.simultaneous import holm
 
 
 @settings(deadline=None, max_examples=25)

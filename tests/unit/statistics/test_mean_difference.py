@@ -5,7 +5,7 @@ import statsmodels.formula.api as smf
 from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
-from app.statistics.mean_difference import Spread, over_rows, over_rows_and_seeds, over_seeds
+from app.results.statistics.mean_difference import Spread, over_rows, over_rows_and_seeds, over_seeds
 
 
 def differences(rows=12, seeds=4):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.statistics.relation import Measured, adjusted, lambdas_needed, relation
+from app.results.statistics.relation import Measured, adjusted, lambdas_needed, relation
 
 
 def runs(x, y, seeds=1, block="a", stratum=0):

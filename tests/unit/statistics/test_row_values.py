@@ -3,7 +3,13 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from app.statistics.row_values import accuracy_values, f1_values, matthews_values, pearson_values, spearman_values
+from app.results.statistics.row_values import (
+    accuracy_values,
+    f1_values,
+    matthews_values,
+    pearson_values,
+    spearman_values,
+)
 
 
 def by_leaving_out(metric, right, given):

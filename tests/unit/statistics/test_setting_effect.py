@@ -6,7 +6,7 @@ import pytest
 import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 
-from app.statistics.setting_effect import Scored, setting_effect
+from app.results.statistics.setting_effect import Scored, setting_effect
 
 
 def layout(values, missing=(), block="a"):

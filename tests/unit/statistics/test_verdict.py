@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.statistics.mean_difference import Spread, over_rows_and_seeds, over_seeds
-from app.statistics.student import quantile
-from app.statistics.verdict import Verdict, judge
+from app.results.statistics.estimate import quantile
+from app.results.statistics.mean_difference import Spread, over_rows_and_seeds, over_seeds
+from app.results.statistics.verdict import Verdict, judge
 
 
 def seeds(*values):

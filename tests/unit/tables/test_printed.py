@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.statistics.estimate import Estimate
-from app.tables import latex, markdown
-from app.tables.printed import Style, decimals_of, fixed, printed
-from app.tables.summary import Column, Row, Summary
+from app.results.statistics.estimate import Estimate
+from app.results.tables import latex, markdown
+from app.results.tables.printed import Style, decimals_of, fixed, printed
+from app.results.tables.summary import Column, Row, Summary
 
 ACCURACY = Column("CoLA", "Accuracy")
 ISOTROPY = Column("CoLA", "IsoScore★", greater_is_better=False)

@@ -2,14 +2,14 @@ import pytest
 
 from app.db.models import RunStatus
 from app.db.penalty import Regularizer
-from app.figures.gathered import Gathered
-from app.statistics.estimate import Estimate
-from app.tables.summary import Column, Row, Shown, summary
+from app.results.run_set import RunSet
+from app.results.statistics.estimate import Estimate
+from app.results.tables.summary import Column, Row, Shown, summary
 from tests.unit.tables.rows import experiment, run
 
 
 def of(*runs, fields=("lam",), shown=Shown.PERFORMANCE, metrics=None):
-    return summary(Gathered(list(runs)), list(fields), shown, metrics or {})
+    return summary(RunSet(list(runs)), list(fields), shown, metrics or {})
 
 
 def test_mean_and_sample_standard_deviation_by_hand():

@@ -13,7 +13,8 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.predictions import Predictions
-from app.db.trivial import Trivial, best_class
+from app.db.run_results import Trivial
+from app.db.trivial import best_class
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 from isoscope.files.columns import label_text

@@ -11,7 +11,8 @@ from transformers import AutoModelForSequenceClassification, PreTrainedTokenizer
 from transformers.utils.generic import ModelOutput
 
 from app.db.predictions import Predictions
-from app.db.trivial import Trivial, best_number
+from app.db.run_results import Trivial
+from app.db.trivial import best_number
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 from isoscope.files.columns import NUMBER

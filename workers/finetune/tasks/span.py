@@ -13,7 +13,8 @@ from transformers import AutoModelForQuestionAnswering, PreTrainedTokenizerBase
 from transformers.utils.generic import ModelOutput
 
 from app.db.predictions import Predictions
-from app.db.trivial import Trivial, empty_answer
+from app.db.run_results import Trivial
+from app.db.trivial import empty_answer
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import Metric
 from isotropy.score import Score

@@ -12,7 +12,7 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.predictions import Predictions
-from app.db.trivial import Trivial
+from app.db.run_results import Trivial
 from isotropy.score import Score
 from workers.finetune.columns import Columns
 from workers.finetune.rows import Rows

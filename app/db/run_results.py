@@ -1,0 +1,172 @@
+"""What came out of a run: written by workers and scripts, stored, shown, exported and imported as it is."""
+
+from math import isfinite
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from app.db.models.states import Pooling
+from app.numbers import Count, Number
+from isoscope.core.task import Metric
+
+MAX_LAYERS = 1000
+
+
+def _null_for_nan(value: Any) -> Any:
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+Value = Annotated[Number | None, BeforeValidator(_null_for_nan)]
+"""A number, null where it is undefined. Rows of early versions may hold NaN instead."""
+Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
+Reason = Annotated[str, Field(max_length=10_000)]
+Values = Annotated[list[Value], Field(max_length=MAX_LAYERS)]
+Reasons = Annotated[list[Reason | None], Field(max_length=MAX_LAYERS)]
+
+
+class Part(BaseModel):
+    """Base of all parts of results: nothing but what is named, and what was not said is left out again in writing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_serializer(mode="wrap")
+    def _as_said(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def] # noqa: ANN202 - typed, the schema would be lost
+        return {name: value for name, value in write(self).items() if name in self.model_fields_set}
+
+    def told(self) -> dict[str, Any]:
+        """Return it as rows, archives and the API hold it."""
+        return self.model_dump(mode="json")
+
+
+class Trivial(Part):
+    """The best constant predictor, and what it scores on the rows that a run was evaluated on."""
+
+    predictor: Reason = Field(description="In words: always “0”, the most frequent class of the training rows.")
+    metrics: dict[Metric, Value]
+    reasons: dict[Metric, Reason] = Field({}, description="Beside each null, why.")
+
+
+class Divergence(Part):
+    """Where the task loss of a training that diverged ended, and where it started."""
+
+    loss: Value = Field(description="Null where it was not a number.")
+    start: Number
+
+
+class Learning(Part):
+    """What says whether a run learned anything. Lists and figures of many runs read this part of results alone."""
+
+    trivial: Trivial | None = None
+    constant_prediction: Reason | None = Field(
+        None, description="What every row was given, in words; null where predictions differ."
+    )
+    divergence: Divergence | None = Field(None, description="Null where the training did not diverge.")
+
+
+class LayerValues(Part):
+    """A measure by layer, first transformer layer first."""
+
+    values: Annotated[Values, Field(min_length=1)]
+    reasons: Reasons = Field(description="Why a value is null, and null beside each other value.")
+
+    @model_validator(mode="after")
+    def _of_each_layer(self) -> Self:
+        if len(self.values) != len(self.reasons):
+            raise ValueError(
+                f"expected a reason or null for each of {len(self.values)} layers, got {len(self.reasons)}"
+            )
+        return self
+
+
+class Reference(Part):
+    """IsoScore* of each layer's sentence vectors under the protocol of the I-STAR reference code."""
+
+    zeta: float = Field(ge=0, le=1)
+    layers: Values
+    layer_reasons: Reasons = []
+    pooling: Pooling = Field(Pooling.FIRST, description="What stands for a text; the first versions did not say.")
+    n: Count | None = None
+
+
+class LastLayerValue(Part):
+    """A measure of the last layer's sentence vectors."""
+
+    model_config = ConfigDict(extra="allow")
+
+    value: Value
+    reason: Reason | None
+    n: Count | None
+
+
+class SentenceVectors(Part):
+    """Measures of one vector for each text, of the last layer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pooling: Pooling
+    last_layer: dict[Measure, LastLayerValue]
+
+
+class Selected(Part):
+    """Evaluations while training, by which weights were chosen or the run was stopped early."""
+
+    model_config = ConfigDict(extra="allow")
+
+    split: str = Field("", description="The rows that chose: `validation` or `held_out`.")
+    n: Count | None = None
+    metric: Metric | None = None
+    best_step: Count | None = None
+    best: Value = None
+    history: list[tuple[Count, Value]] = Field(description="Step and metric of each evaluation.")
+    stopped_early: bool = False
+
+
+class RunResults(Learning):
+    """Results of a run on its validation rows. What a field leaves out was not measured, or its script did not say."""
+
+    model_config = ConfigDict(extra="allow")
+
+    metrics: dict[Metric, Value]
+    metric_reasons: dict[Metric, Reason] = Field({}, description="Why a metric is null.")
+    loss: Value = None
+    n_validation: Count | None = Field(None, description="Rows evaluated on.")
+    tokens: Count | None = Field(None, description="Tokens of one layer, padding left out.")
+    points: Count | None = Field(None, description="Points of all layers, of which IsoScore* is.")
+    zeta: float | None = Field(None, ge=0, le=1, description="Of the IsoScore* that is reported.")
+    by_layer: dict[Measure, LayerValues] = {}
+    by_layer_n: dict[Measure, Count | None] = Field(
+        {}, description="Points behind each measure: tokens, texts, or sentence vectors."
+    )
+    sentences: SentenceVectors | None = None
+    reference: Reference | None = None
+    layers: Values = Field([], description="IsoScore* by layer, as the first versions kept it.")
+    layer_reasons: Reasons = []
+    f1_average: str | None = Field(None, description="`binary`: of one label. `macro`: the mean over labels.")
+    f1_positive: str | None = Field(None, description="The label that binary F1 is of.")
+    n_questions: Count = 0
+    n_windows: Count = 0
+    n_train_questions: Count = 0
+    n_train_windows: Count = 0
+    n_train_left_out: Count = 0
+    n_questions_cut: Count = 0
+    selection: Selected | None = None
+    further: dict[str, bool | int | float | str] = Field({}, description="What a script reported besides.")
+
+    @property
+    def learning(self) -> Learning | None:
+        """Return what rows repeat of it; None where it says nothing of that."""
+        told = {name: getattr(self, name) for name in Learning.model_fields}
+        known = {name: value for name, value in told.items() if value is not None}
+        return Learning(**known) if known else None
+
+    def with_divergence(self, divergence: Divergence | None) -> Self:
+        """Return the same results of a training that did or did not diverge."""
+        return self.model_copy(update={"divergence": divergence})

@@ -1,0 +1,1 @@
+"""Embeddings: their reports, and several side by side."""

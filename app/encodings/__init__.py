@@ -1,0 +1,1 @@
+"""Encodings: their reports by layer."""

@@ -1,0 +1,1 @@
+"""What runs say: in sets and sweeps, as statistics, conclusions and tables."""

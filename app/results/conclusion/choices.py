@@ -1,0 +1,192 @@
+"""What can be chosen before test scores are opened, a setting or one run, and what they say of it afterwards."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import fmean
+
+from app.db.models import ChoiceKind, Opening, Run, RunStatus, SealedScore
+from app.results.setting import Setting
+from app.results.statistics.estimate import Estimate, estimate
+from app.results.statistics.repeats import by_seed
+from app.results.sweep import Sweep
+from isoscope.core.errors import InvalidError
+
+MOST_LISTED = 20
+SPELLINGS = ((r"\s", ""), (r"−", "-"), (r"λ|\blam(?=[=≤≥<>])", "lambda"), (r"ζ", "zeta"), (r"(?<=\d)\.0+(?!\d)", ""))
+"""What counts as the same in a choice that is typed."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting or a run, and what it is called."""
+
+    kind: ChoiceKind
+    label: str
+    runs: Sequence[Run]
+    """Of a setting all seeds, of a run that one."""
+
+    @property
+    def position(self) -> int:
+        """What names it in its experiment, also where that is imported under other ids."""
+        return min(run.position for run in self.runs)
+
+    @property
+    def validation(self) -> float | None:
+        """The mean of its performance on validation rows, each seed counted once."""
+        scored = by_seed((run.seed, run.performance) for run in self.runs if run.performance is not None)
+        return fmean(scored.values()) if scored else None
+
+
+def settings_of(sweep: Sweep) -> list[Choice]:
+    """Return every setting of which a run has finished, by lambda."""
+    return [
+        Choice(ChoiceKind.SETTING, sweep.label(setting), runs)
+        for setting, runs in sweep.by_setting(sweep.runs).items()
+        if any(run.status is RunStatus.FINISHED for run in runs)
+    ]
+
+
+def runs_of(sweep: Sweep) -> list[Choice]:
+    """Return every finished run, by lambda and seed."""
+    return [
+        Choice(ChoiceKind.RUN, f"{sweep.label(setting)}, seed {run.seed}", [run])
+        for setting, runs in sweep.by_setting(sweep.runs).items()
+        for run in sorted(runs, key=lambda run: (run.seed, run.position))
+        if run.status is RunStatus.FINISHED
+    ]
+
+
+def find_choice(sweep: Sweep, text: str) -> Choice:
+    """Return the choice that is meant by a label or by the id of a run.
+
+    Raises:
+        InvalidError: with what can be chosen.
+
+    """
+    if by_id := next((one for one in runs_of(sweep) if one.runs[0].id == text.strip()), None):
+        return by_id
+    wanted = _spelled(text)
+    if found := next((one for one in _all(sweep) if _spelled(one.label) == wanted), None):
+        return found
+    labels = [one.label for one in settings_of(sweep)]
+    more = f"; and {len(labels) - MOST_LISTED} more" if len(labels) > MOST_LISTED else ""
+    raise InvalidError(
+        f"No setting or run {text.strip()[:80]!r}. Settings are: {'; '.join(labels[:MOST_LISTED])}{more}. "
+        "A run is chosen by its id, or by its setting and seed.",
+        "choose",
+    )
+
+
+def choice_at(sweep: Sweep, kind: ChoiceKind, position: int) -> Choice:
+    """Return the choice that was recorded by its position; runs go only with their experiment, so it is there."""
+    run = next(run for run in sweep.runs if run.position == position)
+    setting = sweep.setting(run)
+    label = sweep.label(setting)
+    if kind is ChoiceKind.RUN:
+        return Choice(kind, f"{label}, seed {run.seed}", [run])
+    return Choice(kind, label, [one for one in sweep.runs if sweep.setting(one) == setting])
+
+
+def _all(sweep: Sweep) -> Iterator[Choice]:
+    yield from settings_of(sweep)
+    yield from runs_of(sweep)
+
+
+def _spelled(text: str) -> str:
+    spelled = text.casefold()
+    for pattern, same in SPELLINGS:
+        spelled = re.sub(pattern, same, spelled)
+    return spelled
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A setting or a run on the test rows: means over seeds, with 95% intervals by Student's t from two seeds on."""
+
+    label: str
+    test: Estimate | None
+    reason: str | None
+    """Why there is no score."""
+    validation: Estimate | None
+    difference: Estimate | None
+    """To the baseline on the test rows, paired by seed; None of the baseline itself, and without one."""
+    baseline: str | None
+    """What the baseline is called; None of the baseline itself, and without one."""
+    chosen: int | None
+    """Which choice it is: the first, or a later one that was changed afterwards; None where it was not chosen."""
+
+
+@dataclass(frozen=True)
+class OpenedScores:
+    """All of an experiment: the choices in their order, of which the first counts, and every setting by lambda."""
+
+    choices: list[Opened]
+    settings: list[Opened]
+
+    @property
+    def first(self) -> Opened:
+        """What was chosen before anybody saw a test score."""
+        return self.choices[0]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one metric of sealed scores, by the ids of runs."""
+
+    sweep: Sweep
+    scores: Mapping[str, SealedScore]
+    metric: str
+
+    def read(self, setting: Setting, runs: Sequence[Run], label: str, chosen: int | None) -> Opened:
+        """Return runs of a setting beside the baseline of the same seeds."""
+        values = self._by_seed(runs)
+        plain = None if setting.baseline else self._baseline(setting)
+        beside = self._by_seed(self.sweep.by_setting(self.sweep.runs)[plain]) if plain else {}
+        pairs = [values[seed] - beside[seed] for seed in values if seed in beside]
+        on_validation = by_seed((run.seed, run.performance) for run in runs if run.performance is not None)
+        return Opened(
+            label=label,
+            test=estimate([*values.values()]) if values else None,
+            reason=None if values else self._reason(runs),
+            validation=estimate([*on_validation.values()]) if on_validation else None,
+            difference=estimate(pairs) if pairs else None,
+            baseline=self.sweep.label(plain) if plain else None,
+            chosen=chosen,
+        )
+
+    def _by_seed(self, runs: Sequence[Run]) -> Mapping[int, float]:
+        scored = ((run.seed, self.scores[run.id].metrics.get(self.metric)) for run in runs if run.id in self.scores)
+        return by_seed((seed, value) for seed, value in scored if value is not None and isfinite(value))
+
+    def _baseline(self, setting: Setting) -> Setting | None:
+        family = self.sweep.family(setting)
+        return next((one for one in self.sweep.settings if one.baseline and self.sweep.belongs(one, family)), None)
+
+    def _reason(self, runs: Sequence[Run]) -> str:
+        told = (self.scores[run.id].reasons.get(self.metric) for run in runs if run.id in self.scores)
+        return next((reason for reason in told if reason), "No run of it has a test score.")
+
+
+def read_opened(
+    sweep: Sweep, scores: Mapping[str, SealedScore], openings: Sequence[Opening], metric: str
+) -> OpenedScores:
+    """Return the test scores of an experiment with at least one opening, by the metric of its configuration."""
+    reader = _Reader(sweep, scores, metric)
+    choices = [choice_at(sweep, opening.kind, opening.position) for opening in openings]
+    told = [_read(reader, choice, number) for number, choice in enumerate(choices, start=1)]
+    numbers = {
+        sweep.setting(choice.runs[0]): number
+        for number, choice in reversed([*enumerate(choices, start=1)])
+        if choice.kind is ChoiceKind.SETTING
+    }
+    scored = sweep.by_setting([run for run in sweep.runs if run.id in scores])
+    settings = [
+        reader.read(setting, runs, sweep.label(setting), numbers.get(setting)) for setting, runs in scored.items()
+    ]
+    return OpenedScores(told, settings)
+
+
+def _read(reader: _Reader, choice: Choice, number: int) -> Opened:
+    return reader.read(reader.sweep.setting(choice.runs[0]), choice.runs, choice.label, number)

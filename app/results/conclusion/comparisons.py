@@ -1,0 +1,208 @@
+"""Every setting against its baseline: paired by seed, and by validation row where predictions are stored."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import comb
+from statistics import fmean
+
+import numpy as np
+import numpy.typing as npt
+
+from app.db.models import Run
+from app.results.conclusion.facts import NOTHING_KNOWN, RunFacts
+from app.results.points import named
+from app.results.setting import Setting
+from app.results.statistics.estimate import quantile, two_sided_p
+from app.results.statistics.mean_difference import (
+    FEWEST_SEEDS,
+    MeanDifference,
+    over_rows,
+    over_rows_and_seeds,
+    over_seeds,
+)
+from app.results.statistics.paired import SignFlips, pairs_needed, sign_flips
+from app.results.statistics.simultaneous import holm
+from app.results.statistics.verdict import LEVEL, Judged, judge
+from app.results.sweep import Sweep
+
+Values = npt.NDArray[np.float64]
+
+
+class Method(StrEnum):
+    """What the error of a difference is made of."""
+
+    SEEDS_AND_ROWS = "seeds and rows"
+    SEEDS = "seeds"
+
+
+@dataclass(frozen=True)
+class RowsOnly:
+    """A difference between these very runs, for new rows like those of the validation set."""
+
+    low: float
+    high: float
+    p: float
+    """McNemar's exact test where a row is right or wrong and there is one seed, else Student's t over rows."""
+    mcnemar: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A setting against its baseline, over the seeds that both have."""
+
+    setting: Setting
+    label: str
+    seeds: list[int]
+    method: Method
+    judged: Judged
+    rows_only: RowsOnly | None
+    """Of fewer than three seeds, where predictions are stored."""
+    flips: SignFlips
+    """The exact sign-flip test, reported next to the verdict; it never decides the verdict."""
+    p_holm: float
+    flips_need: int | None
+    """The number of seeds with which the exact test could reach p = 0.05 after correction; None if none suffices."""
+    without_rows: str
+    """Why rows are not part of the error, as a clause; empty where they are."""
+
+    @property
+    def estimate(self) -> float:
+        """The mean difference in performance."""
+        return self.judged.of.estimate
+
+    @property
+    def rows(self) -> int | None:
+        """Validation rows that were compared one by one."""
+        return self.judged.of.rows
+
+
+def comparisons(sweep: Sweep, runs: Sequence[Run], facts: Mapping[str, RunFacts]) -> tuple[list[Comparison], list[str]]:
+    """Return every setting that has a baseline, in the order of λ; and what there is to say of the others."""
+    by_setting = {setting: _by_seed(of) for setting, of in sweep.by_setting(runs).items()}
+    found: list[tuple[Setting, Setting, list[int]]] = []
+    alone, apart = [], []
+    for setting, mine in by_setting.items():
+        if setting.baseline:
+            continue
+        family = sweep.family(setting)
+        plain = next((one for one in by_setting if one.baseline and sweep.belongs(one, family)), None)
+        if plain is None:
+            alone.append(sweep.label(setting))
+        elif seeds := sorted(mine.keys() & by_setting[plain].keys()):
+            found.append((setting, plain, seeds))
+        else:
+            apart.append(sweep.label(setting))
+    told = []
+    if alone:
+        counts = " that counts" if any(setting.baseline for setting in sweep.given_up) else ""
+        without = f"no run at λ = 0 that is alike in all else has a performance{counts}"
+        told.append(f"Not compared, because {without}: {named(alone)}.")
+    if apart:
+        told.append(f"Not compared, because λ = 0 was run with other seeds: {named(apart)}.")
+    pairs = [_Pair(by_setting[mine], by_setting[plain], seeds, facts) for mine, plain, seeds in found]
+    return _compared(sweep, [setting for setting, _, _ in found], pairs), told
+
+
+class _Pair:
+    """The runs of a setting and of its baseline, by the seeds that both have."""
+
+    def __init__(
+        self,
+        mine: Mapping[int, list[Run]],
+        plain: Mapping[int, list[Run]],
+        seeds: list[int],
+        facts: Mapping[str, RunFacts],
+    ) -> None:
+        self.seeds = seeds
+        self.scores = np.array([_performance(mine[seed]) - _performance(plain[seed]) for seed in seeds])
+        self._sides = [[of[seed] for seed in seeds] for of in (mine, plain)]
+        self._facts = facts
+        self.without_rows = self._why_without_rows()
+
+    def _why_without_rows(self) -> str:
+        runs = [run for side in self._sides for alike in side for run in alike]
+        known = [self._facts.get(run.id, NOTHING_KNOWN) for run in runs]
+        if why := next((one.without_rows for one in known if one.rows is None), ""):
+            return why
+        different = len({one.rows.rows for one in known if one.rows is not None}) > 1
+        return "the runs were scored on different rows" if different else ""
+
+    @property
+    def rows(self) -> Values | None:
+        """Differences [rows, seeds]."""
+        if self.without_rows:
+            return None
+        mine, plain = (np.stack([self._values(alike) for alike in side], axis=1) for side in self._sides)
+        return np.asarray(mine - plain, float)
+
+    def _values(self, alike: Sequence[Run]) -> Values:
+        found = [rows.values.astype(float) for run in alike if (rows := self._facts[run.id].rows) is not None]
+        return np.asarray(np.mean(found, axis=0), float)
+
+
+def _compared(sweep: Sweep, settings: Sequence[Setting], pairs: Sequence[_Pair]) -> list[Comparison]:
+    means, only = [], []
+    for pair in pairs:
+        rows = pair.rows
+        mean, rows_only = _mean(pair, rows)
+        means.append(mean)
+        only.append(rows_only)
+    flips = [sign_flips(pair.scores.tolist()) for pair in pairs]
+    corrected = holm([one.p for one in flips])
+    need = pairs_needed(LEVEL, len(pairs))
+    return [
+        Comparison(
+            setting,
+            sweep.label(setting),
+            pair.seeds,
+            Method.SEEDS if pair.without_rows else Method.SEEDS_AND_ROWS,
+            judged,
+            rows_only,
+            flipped,
+            p_holm,
+            need,
+            pair.without_rows,
+        )
+        for setting, pair, judged, rows_only, flipped, p_holm in zip(
+            settings, pairs, judge(means), only, flips, corrected, strict=True
+        )
+    ]
+
+
+def _mean(pair: _Pair, rows: Values | None) -> tuple[MeanDifference, RowsOnly | None]:
+    """Return the mean difference, that of the scores themselves however predictions round."""
+    if rows is None:
+        return over_seeds(pair.scores), None
+    if len(pair.seeds) >= FEWEST_SEEDS:
+        return over_rows_and_seeds(rows)._replace(estimate=float(pair.scores.mean())), None
+    found = over_rows(rows)
+    estimate = float(pair.scores.mean())
+    return found._replace(estimate=estimate), _rows_only(rows, found, estimate)
+
+
+def _rows_only(rows: Values, found: MeanDifference, estimate: float) -> RowsOnly:
+    error = found.error or 0.0
+    half = quantile(LEVEL, found.degrees) * error
+    binary = rows.shape[1] == 1 and bool(np.isin(rows, (-1, 0, 1)).all())
+    p = _mcnemar(rows) if binary else two_sided_p(estimate / error, found.degrees) if error else 1.0
+    return RowsOnly(estimate - half, estimate + half, p, binary)
+
+
+def _mcnemar(rows: Values) -> float:
+    """Return the exact p of McNemar's test: of the rows that differ, each is as likely to be won as lost."""
+    won, lost = int((rows > 0).sum()), int((rows < 0).sum())
+    of, least = won + lost, min(won, lost)
+    ways = sum(comb(of, k) for k in range(least + 1))
+    return min(1.0, float(2 * ways / 2**of))
+
+
+def _by_seed(runs: Sequence[Run]) -> dict[int, list[Run]]:
+    found: dict[int, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.seed, []).append(run)
+    return found
+
+
+def _performance(runs: Sequence[Run]) -> float:
+    return fmean(run.performance for run in runs if run.performance is not None)

@@ -1,0 +1,163 @@
+"""The numbers of a conclusion: a relation across settings, whether settings differ, and each against its baseline."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.db.models import Run, RunStatus
+from app.results.conclusion.comparisons import Comparison, comparisons
+from app.results.conclusion.facts import NOTHING_KNOWN, RunFacts
+from app.results.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
+from app.results.setting import Setting
+from app.results.statistics.relation import Relation, relation
+from app.results.statistics.setting_effect import SettingEffect, setting_effect
+from app.results.statistics.verdict import LEVEL, Verdict
+from app.results.sweep import Sweep
+
+BEST = 1.0
+"""What every metric is at best: there seeds score alike because the task is solved."""
+
+
+class Flagged(NamedTuple):
+    """A run that learned nothing or whose training diverged, and how that is known."""
+
+    run_id: str
+    label: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All of a sweep."""
+
+    relation: Relation
+    effect: SettingEffect
+    curves: list[Curve]
+    comparisons: list[Comparison]
+    unpaired: list[str]
+    """Sentences: what has no baseline, or no seed in common with it."""
+    repeated: list[str]
+    """Settings and seeds that were run more than once, and count once."""
+    learned_nothing: list[Flagged]
+    diverged: list[Flagged]
+    without: "Evidence | None"
+    """The same without the runs that learned nothing or diverged; None where there are none, or nothing is left."""
+
+    @property
+    def peaks(self) -> list[Curve]:
+        """Curves that fall off on both sides of λ = 0, where more than chance says so."""
+        fallen = [curve for curve in self.curves if curve.below_baseline or self._worse_on_both_sides(curve)]
+        told = [p for p in (self.effect.p, self.relation.p) if p is not None and p <= LEVEL]
+        return fallen if told else [curve for curve in fallen if self._worse_on_both_sides(curve)]
+
+    @property
+    def peaks_at_zero(self) -> bool:
+        """Whether every curve that has both sides of λ = 0 peaks there, so that no direction can be told."""
+        two_sided = [curve for curve in self.curves if all(curve.sides)]
+        return bool(two_sided) and all(curve in self.peaks for curve in two_sided)
+
+    @property
+    def direction(self) -> Verdict | None:
+        """What more isotropic settings do, where that can be told."""
+        told = self.relation.p is not None and self.relation.p <= LEVEL and not self.peaks_at_zero
+        return (Verdict.BETTER if self.relation.positive else Verdict.WORSE) if told else None
+
+    @property
+    def smallest_p_holm(self) -> float | None:
+        """What no p of the exact test, corrected by Holm, can fall below; None where nothing is compared."""
+        reachable = [one.flips.smallest_p for one in self.comparisons]
+        return min(1.0, len(reachable) * min(reachable)) if reachable else None
+
+    def _worse_on_both_sides(self, curve: Curve) -> bool:
+        mine = [one for one in self.comparisons if one.setting.regularizer == curve.regularizer]
+        sides = ([one.judged.verdict for one in mine if sign * one.setting.lam > 0] for sign in (-1, 1))
+        return all(Verdict.WORSE in side and Verdict.BETTER not in side for side in sides)
+
+
+def evidence(sweep: Sweep, facts: Mapping[str, RunFacts] | None = None) -> Evidence:
+    """Return what the finished runs show.
+
+    Settings with a run that a study pruned are left out: only their better runs finished.
+    """
+    known = facts or {}
+    runs = counted(sweep)
+    nothing = _learned_nothing(sweep, runs, known)
+    diverged = _diverged(sweep, known)
+    left_out = {one.run_id for one in (*nothing, *diverged)}
+    some_left = any(run.id not in left_out for run in runs)
+    without = _evidence(sweep, known, left_out) if some_left and any(run.id in left_out for run in runs) else None
+    found = _evidence(sweep, known)
+    return Evidence(**vars(found) | {"learned_nothing": nothing, "diverged": diverged, "without": without})
+
+
+def _evidence(sweep: Sweep, facts: Mapping[str, RunFacts], left_out: Collection[str] = ()) -> Evidence:
+    runs = counted(sweep, left_out)
+    compared, unpaired = comparisons(sweep, runs, facts)
+    by_setting = sweep.by_setting(runs)
+    return Evidence(
+        relation(measured_runs(sweep, runs)),
+        setting_effect(scored_runs(sweep, runs)),
+        curves(sweep, runs),
+        compared,
+        unpaired,
+        [_label(sweep, setting, seed) for setting, of in by_setting.items() for seed in _repeated(of)],
+        [],
+        [],
+        None,
+    )
+
+
+def _learned_nothing(sweep: Sweep, runs: Sequence[Run], facts: Mapping[str, RunFacts]) -> list[Flagged]:
+    found = []
+    for setting, of in sweep.by_setting(runs).items():
+        alike = _alike(of)
+        for run in of:
+            known = facts.get(run.id, NOTHING_KNOWN)
+            why = known.learned_nothing
+            if why is None and alike and not known.judged:
+                why = "All seeds of its setting score alike, as models do that give every row the same answer."
+            if why is not None:
+                found.append(Flagged(run.id, _label(sweep, setting, run.seed), why))
+    return found
+
+
+def _diverged(sweep: Sweep, facts: Mapping[str, RunFacts]) -> list[Flagged]:
+    return [
+        Flagged(run.id, _label(sweep, setting, run.seed), why)
+        for setting, of in sweep.by_setting(sweep.runs).items()
+        for run in of
+        if run.status is RunStatus.FINISHED and (why := facts.get(run.id, NOTHING_KNOWN).diverged)
+    ]
+
+
+def _alike(runs: Sequence[Run]) -> bool:
+    scores = {run.seed: run.performance for run in runs if run.performance is not None}
+    return len(scores) > 1 and len(set(scores.values())) == 1 and min(scores.values()) < BEST
+
+
+def _repeated(runs: Sequence[Run]) -> list[int]:
+    return [seed for seed, often in sorted(Counter(run.seed for run in runs).items()) if often > 1]
+
+
+def _label(sweep: Sweep, setting: Setting, seed: int) -> str:
+    return f"{sweep.label(setting)}, seed {seed}"
+
+
+class Pooled(NamedTuple):
+    """The relation across settings and the difference between them, of all data sets and metrics together."""
+
+    measured: int
+    """Data sets and metrics."""
+    relation: Relation
+    effect: SettingEffect
+
+
+def pooled(sweeps: Sequence[Sweep]) -> Pooled | None:
+    """Return the tests of sweeps that are each on one data set by one metric; None of one sweep alone."""
+    with_runs = [(sweep, runs) for sweep in sweeps if (runs := counted(sweep))]
+    if len(with_runs) < 2:
+        return None
+    measured = tuple(one for sweep, runs in with_runs for one in measured_runs(sweep, runs))
+    scored = tuple(one for sweep, runs in with_runs for one in scored_runs(sweep, runs))
+    return Pooled(len(with_runs), relation(measured), setting_effect(scored))

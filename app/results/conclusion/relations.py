@@ -1,0 +1,164 @@
+"""What a sweep says of isotropy, performance and settings as a whole: inputs of the tests, and peaks at λ = 0."""
+
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from math import isfinite
+from statistics import fmean
+from typing import NamedTuple
+
+from app.db.models import Run
+from app.db.penalty import Regularizer
+from app.results.points import scored
+from app.results.setting import Family, Setting
+from app.results.statistics.relation import Measured, adjusted
+from app.results.statistics.setting_effect import Scored
+from app.results.sweep import Sweep
+
+
+class Place(NamedTuple):
+    """What performance and isotropy are never compared across."""
+
+    dataset: str | None
+    metric: str
+    model: str
+    evaluation_zeta: float | None
+    """That of IsoScore*."""
+
+
+class Curve(NamedTuple):
+    """Mean performance of a method over λ, less that at λ = 0, averaged over all that λ is crossed with."""
+
+    place: Place
+    regularizer: Regularizer
+    gains: dict[float, float]
+    """By λ, without 0."""
+
+    @property
+    def sides(self) -> tuple[list[float], list[float]]:
+        """Gains below λ = 0, and above."""
+        below = [gain for lam, gain in self.gains.items() if lam < 0]
+        return below, [gain for lam, gain in self.gains.items() if lam > 0]
+
+    @property
+    def below_baseline(self) -> bool:
+        """Whether λ was tried on both sides of 0 and every value does worse than λ = 0."""
+        return all(side and max(side) < 0 for side in self.sides)
+
+
+def counted(sweep: Sweep, left_out: Collection[str] = ()) -> list[Run]:
+    """Return the finished runs that have a performance, without those that a study flattered and those named by id."""
+    return [
+        run
+        for run in scored(sweep)
+        if run.performance is not None
+        and isfinite(run.performance)
+        and sweep.setting(run) not in sweep.given_up
+        and run.id not in left_out
+    ]
+
+
+def place_of(run: Run) -> Place:
+    """Return what a run can be compared within."""
+    return Place(
+        run.experiment.dataset_id,
+        str(run.config.get("metric")),
+        str(run.config.get("model")),
+        run.config.get("evaluation_zeta"),
+    )
+
+
+def scored_runs(sweep: Sweep, runs: Iterable[Run]) -> tuple[Scored, ...]:
+    """Return performance by setting and seed; repeated runs count once, by their mean."""
+    cells = _cells(sweep, runs)
+    return tuple(
+        Scored(place, setting, seed, fmean(_performance(run) for run in alike))
+        for (place, setting, seed), alike in cells.items()
+    )
+
+
+def measured_runs(sweep: Sweep, runs: Iterable[Run]) -> tuple[Measured, ...]:
+    """Return isotropy and performance by method, setting and seed.
+
+    λ = 0 is one setting of every line that starts from it, but of one method only, that with the most values of λ: else
+    methods would not be apart.
+    """
+    cells = _cells(sweep, (run for run in runs if run.isoscore_star is not None and isfinite(run.isoscore_star)))
+    lines = _lines(sweep, cells)
+    found = []
+    for (place, setting, seed), alike in cells.items():
+        families = _own(lines[place]) if setting.baseline else [sweep.family(setting)]
+        isotropy = fmean(run.isoscore_star for run in alike if run.isoscore_star is not None)
+        performance = fmean(map(_performance, alike))
+        found += [
+            Measured((place, family.regularizer), family, setting, setting.lam, seed, isotropy, performance)
+            for family in families
+            if sweep.belongs(setting, family)
+        ]
+    return tuple(found)
+
+
+def curves(sweep: Sweep, runs: Iterable[Run]) -> list[Curve]:
+    """Return performance over λ of every method that was run at λ = 0, adjusted for seeds."""
+    cells = _cells(sweep, runs)
+    found = []
+    for place, by_method in _lines(sweep, cells).items():
+        here = {(setting, seed): alike for (where, setting, seed), alike in cells.items() if where == place}
+        values = [fmean(map(_performance, alike)) for alike in here.values()]
+        means = adjusted([setting for setting, _ in here], [seed for _, seed in here], values)
+        for regularizer, families in by_method.items():
+            gains = _gains(sweep, means, families)
+            if gains:
+                found.append(Curve(place, regularizer, gains))
+    return found
+
+
+def _gains(sweep: Sweep, means: Mapping[Hashable, float], families: Sequence[Family]) -> dict[float, float]:
+    settings = [setting for setting in means if isinstance(setting, Setting)]
+    gathered: dict[float, list[float]] = {}
+    for family in families:
+        baseline = next((one for one in settings if one.baseline and sweep.belongs(one, family)), None)
+        if baseline is None:
+            continue
+        for setting in settings:
+            if not setting.baseline and sweep.family(setting) == family:
+                gathered.setdefault(setting.lam, []).append(means[setting] - means[baseline])
+    return {lam: fmean(gathered[lam]) for lam in sorted(gathered)}
+
+
+_Cells = dict[tuple[Place, Setting, int], list[Run]]
+_Lines = dict[Place, dict[Regularizer, list[Family]]]
+
+
+def _cells(sweep: Sweep, runs: Iterable[Run]) -> _Cells:
+    found: _Cells = {}
+    for run in runs:
+        found.setdefault((place_of(run), sweep.setting(run), run.seed), []).append(run)
+    return found
+
+
+def _lines(sweep: Sweep, cells: _Cells) -> _Lines:
+    """Return the families of each method, by place."""
+    found: _Lines = {}
+    for place, setting, _ in cells:
+        methods = found.setdefault(place, {})
+        if not setting.baseline:
+            families = methods.setdefault(setting.regularizer, [])
+            if (family := sweep.family(setting)) not in families:
+                families.append(family)
+    lambdas = {(place, setting.regularizer, setting.lam) for place, setting, _ in cells}
+
+    def values(place: Place, method: Regularizer) -> int:
+        return sum(one[:2] == (place, method) for one in lambdas)
+
+    return {
+        place: dict(sorted(methods.items(), key=lambda item: -values(place, item[0])))
+        for place, methods in found.items()
+    }
+
+
+def _own(methods: Mapping[Regularizer, list[Family]]) -> list[Family]:
+    """Return the families of the method to which the baseline counts."""
+    return next(iter(methods.values()), [])
+
+
+def _performance(run: Run) -> float:
+    return run.performance if run.performance is not None else float("nan")

@@ -1,0 +1,143 @@
+"""A run as its page shows it: its figures, its measures by layer, and what its task says beside the metric."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from app.context import Context
+from app.db.models import Pooling, Run
+from app.db.run_results import RunResults
+from app.figures import learning
+from app.figures.depth import by_depth
+from app.figures.figure import Figure
+from app.figures.probe import probe
+from app.figures.profiles import profiles
+from app.results.metrics import WATCHED, slug_of, title_of
+from app.results.sweep import Sweep
+from app.services.run_data import ACTIVATION, find_run_figure
+from isoscope.core.errors import NotFoundError
+
+COUNTS = {
+    "n_questions": "validation questions",
+    "n_windows": "windows they are read in",
+    "n_train_questions": "questions trained on",
+    "n_train_windows": "windows trained on",
+    "n_train_left_out": "questions left out of training, their answer not in the text",
+    "n_questions_cut": "questions cut, too long for a window",
+}
+POINTS = {Pooling.FIRST: "first tokens", Pooling.LAST: "last tokens", Pooling.MEAN: "means of tokens"}
+
+
+class ByLayer(NamedTuple):
+    """A measure of the trained model's layers, as the page's table has it."""
+
+    slug: str
+    title: str
+    scores: list[float | None]
+    n: int | None
+    reasons: dict[str, list[int]]
+    """Why it has no value, with the layers it has none in."""
+
+
+class Protocol(NamedTuple):
+    """IsoScore★ by layer of some points of the trained model."""
+
+    points: str
+    zeta: float
+    n: int | None
+    """Points of a layer; runs of an earlier version do not tell it of the reference's."""
+    scores: list[float | None]
+    reasons: dict[str, list[int]]
+
+
+def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
+    """One figure of a run; the measure is that of its layers."""
+    match slug:
+        case "loss":
+            return learning.loss(run)
+        case "penalty":
+            return learning.penalty(run)
+        case "layers":
+            return probe(run, measure if measure in WATCHED else WATCHED[0])
+        case "twonn":
+            return twonn_of(run)
+        case "activation":
+            found = find_run_figure(context, run.id, ACTIVATION)
+            return profiles(_alone(run), {run.id: found} if found else {})
+    raise NotFoundError(f"There is no figure {slug!r} of this run.")
+
+
+def _alone(run: Run) -> Sweep:
+    return Sweep([run], {})
+
+
+def whole_name(run: Run) -> str:
+    """What its files are called by."""
+    return f"{run.experiment.name}, {_name(run)}"
+
+
+def _name(run: Run) -> str:
+    (setting,) = _alone(run).settings
+    return f"{_alone(run).label(setting)}, seed {run.seed}"
+
+
+def twonn_of(run: Run) -> Figure:
+    """Intrinsic dimension by layer of a run alone."""
+    found = run.results.by_layer.get("twonn") if run.results else None
+    n = run.results.by_layer_n.get("twonn") if run.results else None
+    return by_depth(_alone(run), {run.id: {**found.told(), "n": n}} if found else {}, "twonn")
+
+
+def layer_table(results: RunResults | None) -> list[ByLayer]:
+    """All measures by layer: those of sentence vectors have an n of their own, the others that of the tokens."""
+    if results is None:
+        return []
+    return [
+        ByLayer(
+            slug_of(measure),
+            title_of(measure),
+            found.values,
+            results.by_layer_n.get(measure, results.tokens),
+            _by_reason(found.reasons),
+        )
+        for measure, found in results.by_layer.items()
+    ]
+
+
+def protocols_of(results: RunResults | None) -> list[Protocol]:
+    """Of all tokens and of the reference; an earlier version kept the first beside the measures by layer."""
+    if results is None or (reference := results.reference) is None:
+        return []
+    tokens = results.by_layer.get("isoscore_star")
+    values, reasons = (tokens.values, tokens.reasons) if tokens else (results.layers, results.layer_reasons)
+    return [
+        Protocol("all tokens", results.zeta or 0.0, results.tokens, values, _by_reason(reasons)),
+        Protocol(
+            POINTS[reference.pooling],
+            reference.zeta,
+            reference.n,
+            reference.layers,
+            _by_reason(reference.layer_reasons),
+        ),
+    ]
+
+
+def details_of(results: RunResults | None) -> list[tuple[str, str | int]]:
+    """What a kind of task says beside its metrics, in words."""
+    details: list[tuple[str, str | int]] = []
+    if results is None:
+        return details
+    if results.f1_average is not None:
+        of_one = "of the second label" if results.f1_positive is None else f"of the label {results.f1_positive}"
+        average = of_one if results.f1_average == "binary" else "the mean over labels, each counted the same"
+        details.append(("F1 is", average))
+    said = results.model_fields_set
+    return details + [(words, getattr(results, name)) for name, words in COUNTS.items() if name in said]
+
+
+def _by_reason(reasons: Sequence[str | None]) -> dict[str, list[int]]:
+    """Each reason once, with the numbers of its layers."""
+    layers: dict[str, list[int]] = {}
+    for layer, reason in enumerate(reasons, 1):
+        if reason:
+            layers.setdefault(reason, []).append(layer)
+    return layers

@@ -1,0 +1,182 @@
+"""Runs of any experiments: what they are called, what they differ in, and what of that tells them apart."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+from app.db.config import TrainingOptions
+from app.db.models import Run, RunStatus
+from app.db.penalty import Regularizer
+from app.figures.figure import Cell
+from app.regularizers import NAMES
+from app.results.setting import UNKNOWN, setting_of
+from app.results.sweep import Sweep
+
+MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
+TASK, EXPERIMENT = "task", "experiment"
+COORDINATES = (REGULARIZER, LAM, ZETA)
+"""What every setting of a figure has by itself."""
+OPTIONS = tuple(name for name in TrainingOptions.model_fields if name not in (TASK, MODEL))
+FIELDS = (TASK, EXPERIMENT, MODEL, *COORDINATES, *OPTIONS, SEED)
+"""What any runs can be grouped by; a task is the data set by its name, as in a search."""
+OF_THE_TASK = frozenset({"text_columns", "label_column", "metric"})
+WITHOUT_EFFECT = frozenset({"export", "probe_every"})
+NOT_BY_ITSELF = frozenset({TASK, EXPERIMENT, SEED}) | OF_THE_TASK | WITHOUT_EFFECT
+"""What groups are not made of unless that is asked for: seeds are averaged over, tasks are columns."""
+COMPARABLE = ("evaluation_zeta",)
+"""What points of a figure never average over, besides tasks, which have figures of their own: what IsoScore* is."""
+
+
+class Measured(NamedTuple):
+    """What performance is of: only on the same data set and by the same metric can it be compared."""
+
+    dataset_id: str
+    metric: str
+
+
+def measured_by(run: Run) -> Measured:
+    """What the performance of a run is of."""
+    return Measured(run.experiment.dataset_id, str(run.config["metric"]))
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """Runs, each with its experiment and data set at hand."""
+
+    runs: Sequence[Run]
+    whole: "RunSet | None" = None
+    """Of which these are a part: what was read of it is not read again."""
+
+    def part(self, runs: Sequence[Run]) -> "RunSet":
+        """Some of the runs."""
+        return self if len(runs) == len(self.runs) else RunSet(runs, self)
+
+    @cached_property
+    def experiments(self) -> dict[str, str]:
+        """Names of the experiments by their ids, in the order of their first runs, told apart where they are alike."""
+        return _told_apart((run.experiment_id, run.experiment.name) for run in self.runs)
+
+    @cached_property
+    def datasets(self) -> dict[str, str]:
+        """The same of their data sets."""
+        return _told_apart((run.experiment.dataset_id, run.experiment.dataset.name) for run in self.runs)
+
+    @cached_property
+    def measured(self) -> dict[Measured, int]:
+        """On what performance is measured, and how many of the runs have finished there; the most first."""
+        counted = Counter({measured_by(run): 0 for run in self.runs})
+        counted.update(measured_by(run) for run in self.runs if run.status is RunStatus.FINISHED)
+        return dict(counted.most_common())
+
+    def on(self, measured: Measured) -> "RunSet":
+        """The runs whose performance is measured on that."""
+        return self.part([run for run in self.runs if measured_by(run) == measured])
+
+    def value(self, run: Run, field: str) -> Cell:
+        """What a run is in a field; None where that means nothing to it."""
+        if field == TASK:
+            return self.datasets[run.experiment.dataset_id]
+        if field == EXPERIMENT:
+            return self.experiments[run.experiment_id]
+        known = self._known[field]
+        if run not in known:
+            known[run] = _value(run, field)
+        return known[run]
+
+    @cached_property
+    def _known(self) -> defaultdict[str, dict[Run, Cell]]:
+        """What was read of the runs by field, once of each."""
+        return self.whole._known if self.whole else defaultdict(dict)
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """All that the runs can be grouped by: ``FIELDS``, and before the seed what scripts of users' own said."""
+        said = {name for config in self._configs if config.get("logged") for name in config} - {*FIELDS, "logged"}
+        return [*FIELDS[:-1], *sorted(said), SEED]
+
+    @cached_property
+    def differing(self) -> list[str]:
+        """The fields in which some of the runs differ, in the order of ``fields``."""
+        return [field for field in (self.whole.differing if self.whole else self.fields) if self._differs(field)]
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """Those of them that make groups unless others are asked for; λ alone tells one regularizer from none.
+
+        What scripts of users' own do not say is no value to tell runs apart by.
+        """
+        return [field for field in self._told_of if len(self._told(field) - {UNKNOWN}) > 1]
+
+    @cached_property
+    def _told_of(self) -> list[str]:
+        """The fields in which runs of one group may differ, to be told of."""
+        methods = self._told(REGULARIZER) - {NAMES[Regularizer.NONE]}
+        left_out = NOT_BY_ITSELF if len(methods) > 1 else NOT_BY_ITSELF | {REGULARIZER}
+        return [field for field in self.differing if field not in left_out]
+
+    def beside(self, fields: Sequence[str]) -> list[str]:
+        """What else the runs of one group differ in, besides their seeds."""
+        groups: dict[tuple[Cell, ...], list[Run]] = {}
+        for run in self.runs:
+            groups.setdefault(tuple(self.value(run, field) for field in fields), []).append(run)
+        others = [field for field in self._told_of if field not in fields]
+        return [field for field in others if any(len(self.part(alike)._told(field)) > 1 for alike in groups.values())]
+
+    def sweep(self, fields: Iterable[str]) -> Sweep:
+        """The runs for figures, told apart by these fields, and by what cannot be averaged over."""
+        wanted = [*(one for one in COMPARABLE if one in self.differing), *fields]
+        grid = {field: self._values(field) for field in dict.fromkeys(wanted) if field not in COORDINATES}
+        told = [field for field in (TASK, EXPERIMENT) if field in grid]
+        return Sweep(self.runs, grid, {field: {run.id: self.value(run, field) for run in self.runs} for field in told})
+
+    def _values(self, field: str) -> list[Any]:
+        return sorted(self._told(field), key=partial(order, field))
+
+    def _told(self, field: str) -> set[Cell]:
+        """The values of a field, of the runs to which it means something."""
+        return {self.value(run, field) for run in self.runs} - {None}
+
+    def _differs(self, field: str) -> bool:
+        if field == TASK:
+            return len(self.datasets) > 1
+        if field == EXPERIMENT:
+            return len(self.experiments) > 1
+        if field not in (SEED, *COORDINATES) and self._alike(field):
+            return False
+        return len(self._told(field)) > 1
+
+    def _alike(self, field: str) -> bool:
+        """Whether all configurations say the same of a field, which most do of most: quicker to see than its values."""
+        first = self._configs[0].get(field) if self._configs else None
+        return all(config.get(field) == first for config in self._configs)
+
+    @cached_property
+    def _configs(self) -> list[Mapping[str, Any]]:
+        return [run.config for run in self.runs]
+
+
+def order(field: str, cell: Cell) -> tuple[int, float, str]:
+    """A key to sort by: what has no value first, then numbers from the least, then words."""
+    if cell is None:
+        return 0, 0.0, ""
+    if not isinstance(cell, str):
+        return 1, float(cell), ""
+    return (1, float(_METHODS.index(cell)), "") if field == REGULARIZER else (2, 0.0, cell.casefold())
+
+
+_METHODS = list(NAMES.values())
+
+
+def _value(run: Run, field: str) -> Cell:
+    setting = setting_of(run, [field])
+    if field == REGULARIZER:
+        return NAMES[setting.regularizer]
+    return {LAM: setting.lam, ZETA: setting.zeta}.get(field, setting.values[0])
+
+
+def _told_apart(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    names = dict(named)
+    often = Counter(names.values())
+    return {row_id: name if often[name] == 1 else f"{name} ({row_id[:6]})" for row_id, name in names.items()}

@@ -1,0 +1,222 @@
+"""The table of runs: what the URL asks for, what was found, and what they differ in."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from fastapi import Request
+
+from app.context import Context
+from app.db.models import Run
+from app.db.penalty import Regularizer
+from app.figures import palette
+from app.regularizers import NAMES
+from app.results.column_labels import head
+from app.results.metrics import SCALES, MetricRange
+from app.results.setting import setting_of, words
+from app.search.fields import FIELDS, find_field
+from app.services.experiment_list import Summaries, list_summaries
+from app.services.library import offset_of, pages_of
+from app.services.run_columns import Columns, read_columns
+from app.services.run_search import Page, RunQuery, find_runs
+from app.services.workers import list_workers, worker_lost
+from isoscope.core.errors import InvalidError
+
+WORDS = {"lam": "λ =", "zeta": "ζ =", "task": "data set"}
+ALWAYS = "lam"
+"""The column that is there even if it does not vary: what a run is called by."""
+GREATEST_FIRST = ("performance", "isoscore_star")
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """A page of the runs that were found, or why none could be looked for."""
+
+    base: str
+    """Path of the page whose query says what is searched for."""
+    back: str
+    """How a button in the table says that it is on this page."""
+    query: RunQuery
+    page: Page
+    columns: Columns
+    lost: Collection[str]
+    """Ids of runs whose worker is lost."""
+    problem: InvalidError | None = None
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of this page."""
+        return self.page.runs
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are, one at least."""
+        return pages_of(self.page.total)
+
+    @property
+    def first(self) -> int:
+        """Number of the first run of this page, from 1."""
+        return offset_of(self.query.page) + 1
+
+    @property
+    def heads(self) -> list[str]:
+        """The columns that tell runs apart."""
+        varying = self.columns.varying
+        return varying if ALWAYS in varying else [ALWAYS, *varying]
+
+    @property
+    def scale(self) -> MetricRange | None:
+        """Name and range of the performance; None where it is not the same of all, or nothing was found."""
+        metric = self.runs[0].config["metric"] if self.runs else None
+        return SCALES[metric] if metric and "metric" not in self.columns.varying else None
+
+    @property
+    def evaluation_zeta(self) -> float | None:
+        """ζ of the IsoScore★ of all runs; None where it is not the same of all."""
+        known = self.runs and "evaluation_zeta" not in self.columns.varying
+        return float(self.runs[0].config.get("evaluation_zeta", 0)) if known else None
+
+    @property
+    def shared(self) -> list[str]:
+        """What all found runs have in common, in words."""
+        values = {name: self._first(name) for name in self.columns.shared if name != ALWAYS}
+        if self.columns.plain and values.get("regularizer"):
+            values["regularizer"] = f"{values['regularizer']} and its baselines"
+        return [_said(name, value) for name, value in values.items() if value is not None]
+
+    def _first(self, name: str) -> str | None:
+        """The value of the first run to which it means something."""
+        values = (self.value(run, name) for run in self.runs)
+        return next((value for value in values if value not in (None, NAMES[Regularizer.NONE])), None)
+
+    def head(self, name: str) -> str:
+        """The heading of a column."""
+        return head(name)
+
+    def value(self, run: Run, name: str) -> str | None:
+        """The cell of a run in a column; None where it means nothing to the run."""
+        if name in ("experiment", "task"):
+            return run.experiment.name if name == "experiment" else run.experiment.dataset.name
+        if name in ("model", "seed"):
+            return str(getattr(run, name))
+        setting = setting_of(run, [] if name in ("regularizer", "lam", "zeta") else [name])
+        if name == "regularizer":
+            return NAMES[setting.regularizer]
+        found = {"lam": setting.lam, "zeta": setting.zeta}.get(name) if not setting.values else setting.values[0]
+        return None if found is None else words(found)
+
+    def name(self, run: Run) -> str:
+        """A run in words, by what varies."""
+        names = [*(name for name in self.heads if name != "seed"), "seed"]
+        values = ((name, self.value(run, name)) for name in names)
+        return ", ".join(_said(name, value) for name, value in values if value is not None)
+
+    def colour(self, run: Run) -> str:
+        """As in the figures: by λ, or where there are several regularizers by these."""
+        (regularizer, lam, *_) = setting_of(run, [])
+        if regularizer is Regularizer.NONE or "regularizer" not in self.columns.varying:
+            return palette.of_lambda(lam)
+        return palette.METHODS[regularizer]
+
+    @property
+    def said(self) -> dict[str, str]:
+        """What its URL holds, by name."""
+        return given(self.query)
+
+    def url(self, page: int = 1, **changed: str) -> str:
+        """The same table with something else in its URL, which holds only what is not so by itself."""
+        return f"{self.base}{encoded(self.query._replace(page=page), **changed)}"
+
+    def sorted_by(self, column: str) -> str:
+        """The column's ``aria-sort``."""
+        if find_field(column) is not find_field(self.query.sort):
+            return "none"
+        return "descending" if self.query.descending else "ascending"
+
+    def sort_url(self, column: str) -> str:
+        """The table sorted by the column, the other way round where it is already; empty where it cannot be."""
+        if column not in FIELDS:
+            return ""
+        now = self.sorted_by(column)
+        falling = column in GREATEST_FIRST if now == "none" else now == "ascending"
+        return self.url(sort=f"-{column}" if falling else column)
+
+
+def encoded(query: RunQuery, **changed: str) -> str:
+    """The query string with its question mark, or nothing."""
+    said = urlencode({name: value for name, value in (given(query) | changed).items() if value})
+    return f"?{said}" if said else ""
+
+
+def given(query: RunQuery) -> dict[str, str]:
+    """What differs from the usual, by its name in the URL."""
+    said = {"q": query.q, "sort": query.sort_key, "page": str(query.page) if query.page > 1 else ""}
+    return {name: value for name, value in said.items() if value}
+
+
+def read_table(
+    context: Context, query: RunQuery, base: str, *, back: str, experiment_id: str | None = None
+) -> RunTable:
+    """A page of the table, the last one where it has fewer; empty with the problem where the query cannot be read."""
+    try:
+        page = find_runs(context, query, experiment_id=experiment_id)
+        if query.page > (last := pages_of(page.total)):
+            query = query._replace(page=last)
+            page = find_runs(context, query, experiment_id=experiment_id)
+        columns = read_columns(context, query.q, experiment_id=experiment_id)
+    except InvalidError as problem:
+        return RunTable(base, back, query, Page([], 0), Columns([], [], live=False, plain=False), (), problem)
+    workers = list_workers(context)
+    lost = {run.id for run in page.runs if worker_lost(run, workers)}
+    return RunTable(base, back, query, page, columns, lost)
+
+
+def address(request: Request, page: str, query: RunQuery) -> dict[str, str]:
+    """A header that has the address bar of a page around the table say what is shown, beside all else that it says."""
+    now = urlsplit(request.headers.get("hx-current-url", ""))
+    if now.path != page:
+        return {}
+    others = [(name, value) for name, value in parse_qsl(now.query) if name not in ("q", "sort", "page")]
+    said = "&".join(part for part in (urlencode(others), encoded(query).removeprefix("?")) if part)
+    return {"HX-Replace-Url": f"{page}?{said}" if said else page}
+
+
+def _said(name: str, value: Any) -> str:
+    if name in ("regularizer", "model"):
+        return str(value)
+    return f"{WORDS.get(name) or name.replace('_', ' ')} {value}"
+
+
+class ExperimentListing(NamedTuple):
+    """What is searched for, and what was found."""
+
+    q: str
+    found: Summaries
+    page: int
+    problem: InvalidError | None = None
+    """Why nothing could be searched for."""
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are, one at least."""
+        return pages_of(self.found.total)
+
+    @property
+    def first(self) -> int:
+        """Number of the first experiment of this page, from 1."""
+        return offset_of(self.page) + 1
+
+    def url(self, page: int) -> str:
+        """Another page of the same list."""
+        return f"/experiments{encoded(RunQuery(self.q, page=page))}"
+
+
+def read_listing(context: Context, q: str, page: int) -> ExperimentListing:
+    """A page of the list, the last one where it has fewer; empty with the problem where ``q`` cannot be read."""
+    try:
+        found = list_summaries(context, q, offset=offset_of(page))
+    except InvalidError as problem:
+        return ExperimentListing(q, Summaries([], 0), 1, problem)
+    listing = ExperimentListing(q, found, page)
+    return listing if page <= listing.pages else read_listing(context, q, listing.pages)

@@ -1,0 +1,128 @@
+"""Whether runs of different settings differ at all: F of the setting in a layout of settings and seeds."""
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from app.results.statistics.rearrangements import rearrangements
+
+ROUNDING = 1e-9
+
+Values = npt.NDArray[np.float64]
+
+
+class Scored(NamedTuple):
+    """The performance of one setting with one seed."""
+
+    block: Hashable
+    """Data set, model and metric: never compared with another."""
+    setting: Hashable
+    seed: int
+    value: float
+
+
+class SettingEffect(NamedTuple):
+    """F of the settings, adjusted for the seeds, or the reason why there is none."""
+
+    f: float | None
+    """None where settings and seeds explain everything."""
+    degrees: tuple[int, int]
+    p: float | None
+    permutations: int
+    exact: bool
+    smallest_p: float | None
+    """What no p of such a layout can fall below."""
+    settings: int
+    seeds: int
+    reason: str | None = None
+
+
+@lru_cache(maxsize=64)
+def setting_effect(runs: tuple[Scored, ...]) -> SettingEffect:
+    """Test whether the settings differ, by permuting performance within each seed of each block.
+
+    Were no setting different, then which of a seed's runs had which setting would not matter. At most one run of a
+    setting and seed. Missing ones are allowed: settings are adjusted for the seeds that they have.
+    """
+    blocks = [_block([run for run in runs if run.block == block]) for block in dict.fromkeys(run.block for run in runs)]
+    settings = len({(run.block, run.setting) for run in runs})
+    seeds = len({run.seed for run in runs})
+    laid_out = [one for one in blocks if one is not None]
+    degrees = sum(one.basis.shape[1] for one in laid_out), sum(one.rest for one in laid_out)
+    if degrees[1] < 1 or degrees[0] < 1:
+        reason = "Whether settings differ needs two settings that were each run with the same two seeds."
+        return SettingEffect(None, degrees, None, 0, True, None, settings, seeds, reason)
+    values = np.concatenate([one.values for one in laid_out])
+    total = float(values @ values)
+    if total == 0:
+        reason = "All runs of a seed have the same performance, whatever their setting."
+        return SettingEffect(None, degrees, None, 0, True, None, settings, seeds, reason)
+    moved = rearrangements([key for one in laid_out for key in one.keys])
+    basis = _joined([one.basis for one in laid_out])
+    found = float(((values @ basis) ** 2).sum())
+    extreme, still = 0, values.copy()
+    still[moved.places] = 0
+    for orders in moved.orders():
+        null = still @ basis + values[orders] @ basis[moved.places]
+        extreme += int(((null**2).sum(axis=1) >= found - ROUNDING * total).sum())
+    rest = total - found
+    f = None if rest <= ROUNDING * total else (found / degrees[0]) / (rest / degrees[1])
+    alike = float(np.prod([one.alike for one in laid_out]))
+    smallest = min(1.0, alike / moved.total) if moved.exact else 1 / (moved.total + 1)
+    return SettingEffect(f, degrees, moved.share(extreme), moved.total, moved.exact, smallest, settings, seeds)
+
+
+class _Block(NamedTuple):
+    values: Values
+    """Less the mean of their seed, scaled so that blocks of other metrics count alike."""
+    basis: Values
+    """Orthonormal: what settings can explain beyond seeds."""
+    rest: int
+    keys: list[tuple[Hashable, int]]
+    alike: float
+    """Rearrangements that leave F as it is: those that move whole settings."""
+
+
+def _block(runs: Sequence[Scored]) -> _Block | None:
+    settings = {setting: place for place, setting in enumerate(dict.fromkeys(run.setting for run in runs))}
+    seeds = {seed: place for place, seed in enumerate(dict.fromkeys(run.seed for run in runs))}
+    of_setting = np.array([settings[run.setting] for run in runs])
+    of_seed = np.array([seeds[run.seed] for run in runs])
+    values = _within(np.array([run.value for run in runs], float)[:, None], of_seed)[:, 0]
+    columns = _within(np.eye(len(settings))[of_setting], of_seed)
+    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    basis = left[:, sizes > ROUNDING * max(1.0, float(sizes.max(initial=0.0)))]
+    rest = len(runs) - len(seeds) - basis.shape[1]
+    if not basis.shape[1]:
+        return None
+    degrees = len(runs) - len(seeds)
+    size = float(np.sqrt((values @ values) / degrees))
+    patterns: dict[frozenset[int], int] = {}
+    for setting in range(len(settings)):
+        pattern = frozenset(of_seed[of_setting == setting].tolist())
+        patterns[pattern] = patterns.get(pattern, 0) + 1
+    alike = float(np.prod([float(factorial(min(often, 20))) for often in patterns.values()]))
+    return _Block(values / (size or 1.0), basis, rest, [(run.block, run.seed) for run in runs], alike)
+
+
+def _within(values: Values, seeds: npt.NDArray[np.intp]) -> Values:
+    """Less the mean of each seed; seen from a value of the seed, so that equal ones are nothing but 0."""
+    centred = np.empty_like(values)
+    for seed in np.unique(seeds):
+        mine = seeds == seed
+        seen = values[mine] - values[mine][0]
+        centred[mine] = seen - seen.mean(axis=0)
+    return centred
+
+
+def _joined(parts: Sequence[Values]) -> Values:
+    whole = np.zeros((sum(len(part) for part in parts), sum(part.shape[1] for part in parts)))
+    row = column = 0
+    for part in parts:
+        whole[row : row + len(part), column : column + part.shape[1]] = part
+        row, column = row + len(part), column + part.shape[1]
+    return whole

@@ -1,0 +1,154 @@
+"""A sweep for figures: its runs gathered by setting, and what settings and families are called."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from app.db.models import Experiment, Run, RunStatus
+from app.db.penalty import Regularizer
+from app.figures.figure import Cell
+from app.regularizers import NAMES
+from app.results.setting import Family, Setting, cell, differing, setting_of, words
+from isoscope.core.formatting import short
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Runs, and the values of the further fields that they differ in."""
+
+    runs: Sequence[Run]
+    grid: Mapping[str, Sequence[Any]]
+    told: Mapping[str, Mapping[str, Cell]] = field(default_factory=dict)
+    """Of fields that no configuration has, such as the experiment: the values by the ids of runs."""
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> "Sweep":
+        """All runs of an experiment."""
+        return cls(experiment.runs, experiment.grid)
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """Fields of the grid that have more than one value, to runs to which they mean something."""
+        several = [field for field, values in self.grid.items() if len(values) > 1]
+        differ = differing([field for field in several if field not in self.told], self.runs)
+        return [field for field in several if field in differ or field in self.told]
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """Every setting once, by λ from the least to the greatest."""
+        return sorted(set(self._setting_of.values()), key=self._order)
+
+    @cached_property
+    def methods(self) -> list[Regularizer]:
+        """The regularizers that are compared, besides none."""
+        found = {setting.regularizer for setting in self.settings if not setting.baseline}
+        return [name for name in Regularizer if name in found]
+
+    @property
+    def compared(self) -> list[Regularizer]:
+        """The regularizers with none behind them, where there is plain training."""
+        plain = [Regularizer.NONE] if any(setting.baseline for setting in self.settings) else []
+        return [*self.methods, *plain]
+
+    @cached_property
+    def families(self) -> list[Family]:
+        """Every family once; plain training is one only where nothing else is."""
+        found = dict.fromkeys(self.family(one) for one in sorted(self.settings, key=self._by_family))
+        return [one for one in found if one.regularizer is not Regularizer.NONE] or list(found)
+
+    @cached_property
+    def zetas(self) -> list[float]:
+        """Every ζ that some run reads."""
+        return sorted({setting.zeta for setting in self.settings if setting.zeta is not None})
+
+    def setting(self, run: Run) -> Setting:
+        """What a run of the sweep is one of; the same for all its seeds."""
+        return self._setting_of[run]
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search chose λ and ζ: their values are continuous, so that they keep their distances."""
+        return any(run.experiment.study for run in self.runs)
+
+    @cached_property
+    def given_up(self) -> frozenset[Setting]:
+        """Those of which a study gave up a run by what it had reached: what it let finish flatters them."""
+        return frozenset(self.setting(run) for run in self.runs if run.status is RunStatus.PRUNED)
+
+    @cached_property
+    def _setting_of(self) -> Mapping[Run, Setting]:
+        """Read once of each run, since every figure asks for it again and again."""
+        return {run: self._read(run) for run in self.runs}
+
+    def _read(self, run: Run) -> Setting:
+        setting = setting_of(run, self.fields)
+        if not self.told:
+            return setting
+        named = zip(self.fields, setting.values, strict=True)
+        values = (self.told[name][run.id] if name in self.told else value for name, value in named)
+        return setting._replace(values=tuple(values))
+
+    def family(self, setting: Setting) -> Family:
+        """The line that a setting lies on."""
+        return Family(setting.regularizer, setting.zeta, setting.values)
+
+    def belongs(self, setting: Setting, family: Family) -> bool:
+        """Whether a setting is a point of that line: its own, or the baseline that it starts from."""
+        if not setting.baseline:
+            return self.family(setting) == family
+        mine, theirs = ((one.zeta, *one.values) for one in (setting, family))
+        return all(of_one in (None, of_other) for of_one, of_other in zip(mine, theirs, strict=True))
+
+    def label(self, setting: Setting, fields: Collection[str] | None = None) -> str:
+        """A setting by what varies, of the further fields by all or by these: λ = 1; CosReg, λ = 1, batch size 16."""
+        several = len(self.methods) > 1
+        rest = self._rest(setting.zeta, setting.values, fields)
+        if several and setting.baseline:
+            return ", ".join(["none", *rest])
+        return ", ".join([*([NAMES[setting.regularizer]] if several else []), f"λ = {short(setting.lam)}", *rest])
+
+    def family_label(self, family: Family, fields: Collection[str] | None = None) -> str:
+        """A line by what varies from line to line, of the further fields by all or by these; empty if there is one."""
+        method = [NAMES[family.regularizer]] if len(self.methods) > 1 else []
+        return ", ".join([*method, *self._rest(family.zeta, family.values, fields)])
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """Heads of the columns that tell settings apart in a table."""
+        method = ["regularizer"] if len(self.methods) > 1 else []
+        return [*method, "lambda", *(["zeta"] if len(self.zetas) > 1 else []), *self.fields]
+
+    def cells(self, setting: Setting) -> list[Cell]:
+        """The cells under them."""
+        method: list[Cell] = [NAMES[setting.regularizer]] if len(self.methods) > 1 else []
+        return [*method, setting.lam, *([setting.zeta] if len(self.zetas) > 1 else []), *setting.values]
+
+    def by_setting(self, runs: Iterable[Run]) -> dict[Setting, list[Run]]:
+        """Runs gathered by setting, in the order of the settings."""
+        gathered: dict[Setting, list[Run]] = {}
+        for run in runs:
+            gathered.setdefault(self.setting(run), []).append(run)
+        return {setting: gathered[setting] for setting in self.settings if setting in gathered}
+
+    def _rest(self, zeta: float | None, values: tuple[Cell, ...], fields: Collection[str] | None) -> list[str]:
+        shrunk = [f"ζ = {short(zeta)}"] if zeta is not None and len(self.zetas) > 1 else []
+        named = zip(self.fields, values, strict=True)
+        told = [(field, value) for field, value in named if value is not None and (fields is None or field in fields)]
+        return [*shrunk, *(_named(field, value) for field, value in told)]
+
+    def _order(self, setting: Setting) -> tuple[Any, ...]:
+        return (setting.lam, *self._by_family(setting))
+
+    def _by_family(self, setting: Setting) -> tuple[Any, ...]:
+        places = [
+            [cell(one) for one in self.grid[field]].index(value) if value is not None else -1
+            for field, value in zip(self.fields, setting.values, strict=True)
+        ]
+        zeta = -1.0 if setting.zeta is None else setting.zeta
+        return (list(Regularizer).index(setting.regularizer), places, zeta)
+
+
+def _named(field: str, value: Cell) -> str:
+    """A value with the name of its setting; that of a model says by itself what it is."""
+    return words(value) if field == "model" else f"{field.replace('_', ' ')} {words(value)}"

@@ -1,0 +1,1 @@
+"""Launching runs: equivalent commands, outcomes of searches, advice after failures."""
