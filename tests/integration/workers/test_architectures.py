@@ -72,11 +72,11 @@ def questions():
 @pytest.mark.parametrize("model", MODELS)
 def test_classes(make_run, finished, model):
     run = finished(make_run(model=model, text_columns=["sentence", "sentence"], **STEPS))
-    assert len(run.results["by_layer"]["isoscore_star"]["values"]) == 2
-    assert run.results["reference"]["pooling"] == {"tiny-gpt2": "last"}.get(model, run.results["sentences"]["pooling"])
+    assert len(run.results.by_layer["isoscore_star"].values) == 2
+    assert run.results.reference.pooling == {"tiny-gpt2": "last"}.get(model, run.results.sentences.pooling)
     assert run.environment["max_length"] == 64
-    assert run.performance == run.results["metrics"]["accuracy"]
-    assert run.results["metric_reasons"] == {}
+    assert run.performance == run.results.metrics["accuracy"]
+    assert run.results.metric_reasons == {}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -84,9 +84,9 @@ def test_numbers(make_run, finished, use_rows, model):
     use_rows(scores())
     columns = {"text_columns": ["first", "second"], "label_column": "score", "label_names": []}
     run = finished(make_run(model=model, task="regression", metric="spearman", **columns, **STEPS))
-    assert run.performance == run.results["metrics"]["spearman"]
-    assert -1 <= run.results["metrics"]["pearson"] <= 1
-    assert run.results["n_validation"] == 20
+    assert run.performance == run.results.metrics["spearman"]
+    assert -1 <= run.results.metrics["pearson"] <= 1
+    assert run.results.n_validation == 20
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -96,10 +96,10 @@ def test_spans(make_run, finished, use_rows, model):
     lengths = {"max_length": 32, "stride": 8}
     run = finished(make_run(model=model, task="span", metric="word_f1", **columns, **lengths, **STEPS))
     results = run.results
-    assert run.performance == results["metrics"]["word_f1"] >= results["metrics"]["exact_match"]
-    assert (results["n_validation"], results["n_questions"]) == (20, 20)
-    assert results["n_windows"] >= 40
-    assert (results["n_train_questions"], results["n_train_left_out"]) == (36, 4)
+    assert run.performance == results.metrics["word_f1"] >= results.metrics["exact_match"]
+    assert (results.n_validation, results.n_questions) == (20, 20)
+    assert results.n_windows >= 40
+    assert (results.n_train_questions, results.n_train_left_out) == (36, 4)
     assert run.environment["max_length"] == 32
 
 
@@ -108,9 +108,9 @@ def test_numbers_that_do_not_vary_have_no_performance_but_a_reason(make_run, fin
     use_rows(table.set_column(2, "score", pa.array([1.0] * 60)))
     columns = {"text_columns": ["first"], "label_column": "score", "label_names": []}
     run = finished(make_run(task="regression", metric="pearson", **columns, **STEPS))
-    assert (run.performance, run.results["metrics"]) == (None, {"pearson": None, "spearman": None})
-    assert run.performance_reason == run.results["metric_reasons"]["pearson"]
-    assert run.results["metric_reasons"]["pearson"].startswith("All validation rows have the same number")
+    assert (run.performance, run.results.metrics) == (None, {"pearson": None, "spearman": None})
+    assert run.performance_reason == run.results.metric_reasons["pearson"]
+    assert run.results.metric_reasons["pearson"].startswith("All validation rows have the same number")
     assert run.isoscore_star is not None
 
 
@@ -118,7 +118,7 @@ def test_labels_of_one_byte_are_classes(make_run, finished, use_rows):
     labels = pa.array([0, 1] * 30, type=pa.int8())
     use_rows(pa.table({"sentence": sentences(60), "label": labels}))
     run = finished(make_run(**STEPS))
-    assert run.results["metrics"]["accuracy"] == run.performance
+    assert run.results.metrics["accuracy"] == run.performance
     assert run.steps[-1].task_loss == pytest.approx(0.69, abs=0.3)
 
 
@@ -129,4 +129,4 @@ def test_a_model_learns_the_numbers_it_is_shown(make_run, finished, use_rows):
     use_rows(pa.table({"sentence": texts, "label": [3.0 * one + 1 for one in good]}), n_train=160)
     run = finished(make_run(task="regression", metric="pearson", label_names=[], lam=0, epochs=10, learning_rate=1e-2))
     assert run.performance > 0.95
-    assert run.results["loss"] < 0.5
+    assert run.results.loss < 0.5

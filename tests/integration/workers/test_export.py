@@ -40,7 +40,7 @@ def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_
     labels = torch.tensor([int(label) for _, label in rows])
     with torch.no_grad():
         outputs = loaded(**{name: inputs[name] for name in ("input_ids", "attention_mask")}, labels=labels)
-    assert outputs.loss.item() == pytest.approx(run.results["loss"], rel=1e-5)
+    assert outputs.loss.item() == pytest.approx(run.results.loss, rel=1e-5)
     assert (outputs.logits.argmax(1) == labels).double().mean().item() == run.performance
     assert loaded.config.id2label == {0: "0", 1: "1"}
 
@@ -110,7 +110,7 @@ def test_a_score_without_a_value_has_its_reason_on_the_card_and_folders_are_kept
     monkeypatch.setattr(PreTrainedTokenizerFast, "save_pretrained", save_pretrained)
     run_id = make_run(export=True, epochs=None, max_steps=1, validation_rows=3)
     fine_tune(run_id, settings, "cpu")
-    reasons = get_run(run_id).results["metric_reasons"]
+    reasons = get_run(run_id).results.metric_reasons
     with ZipFile(io.BytesIO(client.get(f"/api/runs/{run_id}/model").content)) as whole:
         card = whole.read("README.md").decode()
         assert whole.read("additional_chat_templates/tool_use.jinja") == b"{{ tools }}"

@@ -20,14 +20,14 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
     for lam, run in runs.items():
         assert (run.status, run.error, run.phase) == (RunStatus.FINISHED, None, None)
         assert run.started_at <= run.finished_at
-        assert run.performance == run.results["metrics"]["accuracy"]
-        assert run.results["n_validation"] == 40
-        assert run.results["points"] == 2 * run.results["tokens"]
-        assert len(run.results["metrics"]) == 3
-        assert len(run.results["reference"]["layers"]) == 2
+        assert run.performance == run.results.metrics["accuracy"]
+        assert run.results.n_validation == 40
+        assert run.results.points == 2 * run.results.tokens
+        assert len(run.results.metrics) == 3
+        assert len(run.results.reference.layers) == 2
         assert run.environment["threads"] >= 1
-        assert (run.environment["probe"]["texts"], run.results["n_validation"]) == (40, 40)
-        assert run.environment["probe"]["tokens"] == run.results["tokens"]
+        assert (run.environment["probe"]["texts"], run.results.n_validation) == (40, 40)
+        assert run.environment["probe"]["tokens"] == run.results.tokens
         assert list(run.environment["model"]["weights_sha256"]) == ["model.safetensors"]
         assert [step.step for step in run.steps] == list(range(9))
         assert run.steps[0].task_loss is None
@@ -51,7 +51,7 @@ def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_f
     for layers in looks.values():
         assert layers.keys() == measures
         assert all(value is not None for values in layers.values() for value in values)
-    assert run.results["by_layer"].keys() == measures | {"twonn", "persistent_entropy", "silhouette"}
+    assert run.results.by_layer.keys() == measures | {"twonn", "persistent_entropy", "silhouette"}
     with sessions() as session:
         activation = session.get(RunFigure, (run_id, "activation")).data
     width = len(activation["mean"])
@@ -164,9 +164,9 @@ def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
         fine_tune(run_id, settings, "cpu")
     stars = [get_run(run_id).isoscore_star for run_id in (plain, shrunk, whole)]
     assert len(set(stars)) == 3
-    assert [get_run(run_id).results["zeta"] for run_id in (plain, shrunk, whole)] == [0, 0.5, 1]
+    assert [get_run(run_id).results.zeta for run_id in (plain, shrunk, whole)] == [0, 0.5, 1]
     # Everything else is the same run.
-    assert get_run(plain).results["loss"] == get_run(whole).results["loss"]
+    assert get_run(plain).results.loss == get_run(whole).results.loss
 
 
 @pytest.mark.one_database
@@ -175,7 +175,7 @@ def test_fewer_rows_are_the_same_ones_in_every_run(settings, make_run, get_run):
     for run_id in (first, second):
         fine_tune(run_id, settings, "cpu")
     assert get_run(first).results == get_run(second).results
-    assert get_run(first).results["n_validation"] == 10
+    assert get_run(first).results.n_validation == 10
     assert get_run(first).steps[-1].step == 1
 
 

@@ -73,21 +73,21 @@ def test_stsb(hub_run):
     changes = {"task": "regression", "metric": "pearson", "text_columns": ["sentence1", "sentence2"]}
     run, asked = hub_run("stsb", STSB, **changes)
     assert asked == ("nyu-mll/glue", "stsb")
-    assert run.performance == run.results["metrics"]["pearson"]
+    assert run.performance == run.results.metrics["pearson"]
 
 
 def test_sst5(hub_run):
     names = ["very negative", "negative", "neutral", "positive", "very positive"]
     run, asked = hub_run("sst5", SST5, text_columns=["text"], label_column="label_text", label_names=names)
     assert asked == ("SetFit/sst5", None)
-    assert run.results["f1_average"] == "macro"
+    assert run.results.f1_average == "macro"
 
 
 def test_squad(hub_run):
     changes = {"task": "span", "metric": "word_f1", "text_columns": ["question", "context"], "stride": 8}
     run, asked = hub_run("squad", SQUAD, label_column="answers", **changes)
     assert asked == ("rajpurkar/squad", "plain_text")
-    assert (run.results["n_questions"], run.results["n_train_left_out"]) == (20, 0)
+    assert (run.results.n_questions, run.results.n_train_left_out) == (20, 0)
 
 
 def test_the_labelled_test_split_of_mrpc_is_scored_by_the_names_of_its_classes(hub_run, sessions):

@@ -37,7 +37,7 @@ def test_a_run_scores_the_test_rows_and_tells_nobody(settings, sessions, add_tes
     assert (run.status, run.error) == (RunStatus.FINISHED, None)
     sealed = scores(sessions)[run_id]
     assert sealed.n == 30
-    assert sealed.metrics.keys() == run.results["metrics"].keys()
+    assert sealed.metrics.keys() == run.results.metrics.keys()
     assert 0 <= sealed.metrics["accuracy"] <= 1
     with sessions() as session:
         predicted = read_predictions(session, [run_id], Split.TEST)[run_id]
@@ -63,7 +63,7 @@ def assert_not_told(sessions, run_id, sealed, logged):
         told = " ".join(str(getattr(run, column.key)) for column in Run.__table__.columns)
         told += " ".join(str(one.layers) for one in session.scalars(select(Step).where(Step.run_id == run_id)))
     for value in sealed.metrics.values():
-        if value not in run.results["metrics"].values():
+        if value not in run.results.metrics.values():
             assert repr(value) not in told + logged
 
 

@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_used_is_named(described, train, validation, field
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("x.json", r"x\.json: Expected \.tsv, .* got a \.json file"),
+        ("x.json", r"x\.json: Expected \.parquet, .* got a \.json file"),
         ("x.pkl", "Python pickle"),
         ("x.pt", "pickled PyTorch"),
     ],

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from app.db.models import Run, RunStatus
 from app.db.penalty import Regularizer
+from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, front_of, trials_of
 from workers.search.asking import study_of
 from workers.search.pruning import LEAST_RUNS, median_says_stop
@@ -72,7 +73,7 @@ def test_a_size_beyond_the_ends_is_no_search():
 def test_the_study_of_rows_holds_what_they_came_to():
     search = Search(lam_low=-2, lam_high=2, zeta_low=0, zeta_high=1)
     pruned = run(2, -1.0, status=RunStatus.PRUNED)
-    pruned.results = {"selection": {"history": [[4, 0.25], [8, None]]}}
+    pruned.results = RunResults(metrics={}, selection=Selected(history=[(4, 0.25), (8, None)]))
     rows = [
         run(0, 0, performance=0.5),
         run(1, 1.5, performance=0.75, zeta=0.5),
