@@ -1,4 +1,4 @@
-"""The report of an embedding: its page, its figures, the one file that stands alone, and choosing again."""
+"""The report of an embedding: its page, its figures, and the one file that stands alone."""
 
 import base64
 import html
@@ -11,19 +11,12 @@ import pytest
 from sqlalchemy import event, select
 
 from app.db.models import (
-    Embedding,
-    EmbeddingStatus,
     FigureData,
     Measurement,
-    PostProcessing,
-    ResultStatus,
-    StoredFile,
-    ZetaCurve,
 )
 from app.embeddings.readings import DIMENSION_ESTIMATES
-from app.services import curves, embeddings
+from tests.reports import HOSTILE, PROJECTION, csv_of, store
 
-HOSTILE = "</script><script>alert(1)</script>"
 NEIGHBOURS = {
     "k": 2,
     "rows": 400,
@@ -38,32 +31,6 @@ NEIGHBOURS = {
         for name in ("word1", HOSTILE)
     ],
 }
-PROJECTION = {"n": 2, "x": [0.0, 1.0], "y": [0.0, 1.0], "shares": [0.5, 0.25], "labels": None, "density": None}
-
-
-def csv_of(cloud, n_bad=0):
-    header = ",".join([f"x{i}" for i in range(8)] + ["word", "side", "other"])
-    lines = [
-        ",".join([f"{v:.6f}" for v in row] + [f"word{i}", "ab"[i % 2], "cde"[i % 3]]) for i, row in enumerate(cloud)
-    ]
-    for i in range(n_bad):
-        lines[i] = "nan" + lines[i][lines[i].index(",") :]
-    return "\n".join([header, *lines]).encode()
-
-
-@pytest.fixture
-def measured(client, work, cloud):
-    """The id of a measured embedding with names, labels, two rows left out and a hostile name."""
-    files = {"file": ("cloud.csv", csv_of(cloud, n_bad=2))}
-    answer = client.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
-    work()
-    return answer.json()["id"]
-
-
-def store(context, embedding_id, **data):
-    with context.sessions.begin() as session:
-        for slug, one in data.items():
-            session.merge(FigureData(embedding_id=embedding_id, slug=slug, data=one))
 
 
 def text_of(answer):
@@ -315,149 +282,3 @@ def test_data_that_is_not_there_is_told_with_what_to_do(client, context, measure
     )
     assert client.get(path.format(measured, "other")).status_code == 422
     assert client.get(path.format("none", "projection")).status_code == 404
-
-
-def made_of(context, embedding_id, other_id):
-    """What rests on a choice: curves of either side, a post-processing with its state, and data of a figure."""
-    with context.ledger.recording(stored := context.ledger.store(io.BytesIO(b"a state"), 100)) as session:
-        processed = PostProcessing(
-            embedding_id=embedding_id,
-            key="k",
-            method="centring",
-            parameters={},
-            status=ResultStatus.READY,
-            state_sha256=stored.sha256,
-        )
-        curves = [
-            ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=other_id),
-            ZetaCurve(embedding_id=other_id, source="embedding", source_id=embedding_id),
-        ]
-        session.add_all([processed, *curves])
-    store(context, embedding_id, projection=PROJECTION)
-    return stored.sha256
-
-
-@pytest.fixture
-def other(client, work, cloud):
-    created = client.post("/api/embeddings?commit=auto", files={"file": ("other.csv", csv_of(cloud + 1))}).json()
-    work()
-    return created["id"]
-
-
-def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, other):
-    state = made_of(context, measured, other)
-    choice = {"vectors": ["x0", "x1", "x2"], "names": "word", "labels": "other"}
-    answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json=choice)
-    assert (answer.status_code, answer.json()["status"], answer.json()["measurements"]) == (200, "inspecting", [])
-    with context.sessions() as session:
-        assert session.scalars(select(PostProcessing)).all() == []
-        assert session.scalars(select(FigureData).where(FigureData.embedding_id == measured)).all() == []
-        assert {one.embedding_id for one in session.scalars(select(ZetaCurve))} == {other}
-        assert {one.source for one in session.scalars(select(ZetaCurve))} == {"identity", "sample"}
-        assert session.get(StoredFile, state) is None
-    assert not context.storage.exists(state)
-    work()
-    found = client.get(f"/api/embeddings/{measured}").json()
-    assert (found["status"], found["d"], found["selection"]["labels"]) == ("ready", 3, "other")
-    assert len(next(one for one in found["measurements"] if one["measure"] == "spectrum")["detail"]["eigenvalues"]) == 3
-
-
-def test_another_choice_without_commit_is_a_draft_again(client, work, measured):
-    choice = {"vectors": ["x0", "x1"], "names": None, "labels": "side"}
-    client.put(f"/api/embeddings/{measured}/selection", json=choice)
-    work()
-    draft = client.get(f"/api/embeddings/{measured}").json()
-    assert (draft["status"], draft["d"], draft["measurements"], draft["n_left_out"]) == ("draft", 2, [], None)
-    assert client.post(f"/api/embeddings/{measured}/commit").status_code == 200
-    work()
-    assert client.get(f"/api/embeddings/{measured}").json()["status"] == "ready"
-
-
-def test_a_choice_that_the_file_does_not_offer_leaves_the_report_as_it_was(client, context, measured, other):
-    made_of(context, measured, other)
-    answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json={"vectors": ["nothing"]})
-    assert answer.status_code == 422
-    found = client.get(f"/api/embeddings/{measured}").json()
-    assert (found["status"], len(found["measurements"]) > 20) == ("ready", True)
-    with context.sessions() as session:
-        assert len(session.scalars(select(PostProcessing)).all()) == 1
-
-
-def test_what_failed_after_it_was_inspected_can_be_chosen_from_again(client, context, work, measured):
-    with context.sessions.begin() as session:
-        row = session.get_one(Embedding, measured)
-        row.status, row.error = EmbeddingStatus.FAILED, "Measuring it was given up."
-    page = client.get(f"/embeddings/{measured}").text
-    assert "Measuring it was given up." in page
-    assert "Measure anew" in page
-    chosen = {"chosen": "true", "vectors": ["x0", "x1"], "labels": "side"}
-    assert client.post(f"/embeddings/{measured}/commit", data=chosen).status_code == 303
-    work()
-    found = client.get(f"/api/embeddings/{measured}").json()
-    assert (found["status"], found["d"], found["error"]) == ("ready", 2, None)
-
-
-def test_the_report_s_form_measures_the_same_choice_anew(client, work, measured):
-    before = client.get(f"/api/embeddings/{measured}").json()
-    same = {"chosen": "true", "vectors": before["selection"]["vectors"], "names": "word", "labels": "side"}
-    assert client.post(f"/embeddings/{measured}/commit", data=same).status_code == 303
-    work()
-    after = client.get(f"/api/embeddings/{measured}").json()
-    assert after["measurements"] == before["measurements"]
-    assert after["measured_at"] > before["measured_at"]
-
-
-def test_a_wrong_choice_on_the_report_is_told_at_its_field_beside_the_report(client, measured):
-    answer = client.post(f"/embeddings/{measured}/commit", data={"chosen": "true", "vectors": ["x0"], "labels": "none"})
-    assert answer.status_code == 422
-    assert 'id="labels-error"' in answer.text
-    assert 'id="all-measures"' in answer.text
-
-
-def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
-    with context.sessions.begin() as session:
-        row = session.get_one(Embedding, measured)
-        found = [one | {"n_distinct": 1001} if one["name"] == "word" else one for one in row.inspection["annotations"]]
-        row.inspection = row.inspection | {"annotations": found}
-    too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
-    assert too_many in client.get(f"/embeddings/{measured}").text
-    form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
-    for way in ("selection", "commit"):
-        answer = client.post(f"/embeddings/{measured}/{way}", data=form)
-        assert answer.status_code == 422
-        form_shown = " ".join(answer.text.partition('<form id="choose"')[2].partition("</form>")[0].split())
-        assert re.findall(r"<option selected>(x\d)", form_shown) == ["x0", "x2"]
-        assert re.findall(r'<option value="(\w+)" selected', form_shown) == ["other", "word"]
-        assert re.findall(r'<select [^>]*name="(\w+)"[^>]* autofocus', form_shown) == ["labels"]
-        assert too_many not in form_shown
-        assert re.search(r"<details [^>]*open>\s*<summary>Choose again", answer.text)
-    assert client.get(f"/api/embeddings/{measured}").json()["selection"]["labels"] == "side"
-
-
-def test_what_a_worker_is_busy_with_cannot_be_chosen_from(client, measured):
-    choice = {"vectors": ["x0", "x1"]}
-    client.put(f"/api/embeddings/{measured}/selection", json=choice)
-    busy = client.put(f"/api/embeddings/{measured}/selection", json=choice)
-    assert (busy.status_code, busy.json()["detail"]) == (
-        409,
-        f"{HOSTILE} is inspecting: choose from it when a worker is done with it.",
-    )
-
-
-def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
-    created = client.post("/api/embeddings", files={"file": ("ragged.csv", b"1,2,3\n4,5\n")}).json()
-    work()
-    answer = client.put(f"/api/embeddings/{created['id']}/selection", json={"vectors": ["x"]})
-    assert (answer.status_code, answer.json()["detail"]) == (
-        409,
-        "ragged.csv could not be read, so there is nothing to choose from. Upload it again.",
-    )
-
-
-def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
-    found = embeddings.get_embedding(context, measured)
-    assert [one.id for one in curves.list_curve_sources(context, found)] == [other]
-    with context.sessions.begin() as session:
-        row = session.get_one(Embedding, other)
-        row.trashed_at = row.created_at
-    assert curves.list_curve_sources(context, found) == []

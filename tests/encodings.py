@@ -1,0 +1,55 @@
+"""What tests of encoding texts share."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+)
+
+from app.db.models import (
+    Pooling,
+)
+from app.storage import open_storage
+
+TEXTS = [
+    "the film",
+    "a very good plot and a great cast",
+    "",
+    "so dull",
+    "the plot was bad and the cast was dull",
+    "good",
+]
+
+
+LABELS = ["x", "good", "bad", "bad", "bad", "good"]
+
+
+FULL = [0, 1, 3, 4, 5]
+
+
+ROWS = "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in zip(TEXTS, LABELS, strict=True))
+
+
+def read(settings, embedding):
+    return np.load(io.BytesIO(open_storage(settings).local(embedding.files[0].file_sha256).read_bytes()))
+
+
+def one_at_a_time(folder: Path, rows, max_length=64):
+    """Vectors by place as transformers makes them of each text alone: no batch, no padding, no mask of ours."""
+    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    found = {}
+    for row in rows:
+        tokens = tokenizer(*row, return_tensors="pt", truncation=True, max_length=max_length)
+        taken = {"input_ids": tokens["input_ids"]}
+        if "token_type_ids" in tokens and model.config.model_type == "bert":
+            taken["token_type_ids"] = tokens["token_type_ids"]
+        with torch.no_grad():
+            states = model(**taken, output_hidden_states=True).hidden_states
+        for layer, state in enumerate(states):
+            for pooling, vector in (("first", state[0, 0]), ("mean", state[0].mean(0)), ("last", state[0, -1])):
+                found.setdefault((layer, Pooling(pooling)), []).append(vector.numpy())
+    return {place: np.stack(rows) for place, rows in found.items()}

@@ -1,0 +1,21 @@
+"""Measured embeddings."""
+
+import pytest
+
+from tests.reports import HOSTILE, csv_of
+
+
+@pytest.fixture
+def measured(client, work, cloud):
+    """The id of a measured embedding with names, labels, two rows left out and a hostile name."""
+    files = {"file": ("cloud.csv", csv_of(cloud, n_bad=2))}
+    answer = client.post("/api/embeddings?commit=auto", files=files, data={"name": HOSTILE})
+    work()
+    return answer.json()["id"]
+
+
+@pytest.fixture
+def other(client, work, cloud):
+    created = client.post("/api/embeddings?commit=auto", files={"file": ("other.csv", csv_of(cloud + 1))}).json()
+    work()
+    return created["id"]

@@ -1,0 +1,157 @@
+"""Another choice of vectors, names or labels of what is measured already."""
+
+import io
+import re
+
+from sqlalchemy import select
+
+from app.db.models import (
+    Embedding,
+    EmbeddingStatus,
+    FigureData,
+    PostProcessing,
+    ResultStatus,
+    StoredFile,
+    ZetaCurve,
+)
+from app.services import curves, embeddings
+from tests.reports import HOSTILE, PROJECTION, store
+
+
+def made_of(context, embedding_id, other_id):
+    """What rests on a choice: curves of either side, a post-processing with its state, and data of a figure."""
+    with context.ledger.recording(stored := context.ledger.store(io.BytesIO(b"a state"), 100)) as session:
+        processed = PostProcessing(
+            embedding_id=embedding_id,
+            key="k",
+            method="centring",
+            parameters={},
+            status=ResultStatus.READY,
+            state_sha256=stored.sha256,
+        )
+        curves = [
+            ZetaCurve(embedding_id=embedding_id, source="embedding", source_id=other_id),
+            ZetaCurve(embedding_id=other_id, source="embedding", source_id=embedding_id),
+        ]
+        session.add_all([processed, *curves])
+    store(context, embedding_id, projection=PROJECTION)
+    return stored.sha256
+
+
+def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, other):
+    state = made_of(context, measured, other)
+    choice = {"vectors": ["x0", "x1", "x2"], "names": "word", "labels": "other"}
+    answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json=choice)
+    assert (answer.status_code, answer.json()["status"], answer.json()["measurements"]) == (200, "inspecting", [])
+    with context.sessions() as session:
+        assert session.scalars(select(PostProcessing)).all() == []
+        assert session.scalars(select(FigureData).where(FigureData.embedding_id == measured)).all() == []
+        assert {one.embedding_id for one in session.scalars(select(ZetaCurve))} == {other}
+        assert {one.source for one in session.scalars(select(ZetaCurve))} == {"identity", "sample"}
+        assert session.get(StoredFile, state) is None
+    assert not context.storage.exists(state)
+    work()
+    found = client.get(f"/api/embeddings/{measured}").json()
+    assert (found["status"], found["d"], found["selection"]["labels"]) == ("ready", 3, "other")
+    assert len(next(one for one in found["measurements"] if one["measure"] == "spectrum")["detail"]["eigenvalues"]) == 3
+
+
+def test_another_choice_without_commit_is_a_draft_again(client, work, measured):
+    choice = {"vectors": ["x0", "x1"], "names": None, "labels": "side"}
+    client.put(f"/api/embeddings/{measured}/selection", json=choice)
+    work()
+    draft = client.get(f"/api/embeddings/{measured}").json()
+    assert (draft["status"], draft["d"], draft["measurements"], draft["n_left_out"]) == ("draft", 2, [], None)
+    assert client.post(f"/api/embeddings/{measured}/commit").status_code == 200
+    work()
+    assert client.get(f"/api/embeddings/{measured}").json()["status"] == "ready"
+
+
+def test_a_choice_that_the_file_does_not_offer_leaves_the_report_as_it_was(client, context, measured, other):
+    made_of(context, measured, other)
+    answer = client.put(f"/api/embeddings/{measured}/selection?commit=auto", json={"vectors": ["nothing"]})
+    assert answer.status_code == 422
+    found = client.get(f"/api/embeddings/{measured}").json()
+    assert (found["status"], len(found["measurements"]) > 20) == ("ready", True)
+    with context.sessions() as session:
+        assert len(session.scalars(select(PostProcessing)).all()) == 1
+
+
+def test_what_failed_after_it_was_inspected_can_be_chosen_from_again(client, context, work, measured):
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, measured)
+        row.status, row.error = EmbeddingStatus.FAILED, "Measuring it was given up."
+    page = client.get(f"/embeddings/{measured}").text
+    assert "Measuring it was given up." in page
+    assert "Measure anew" in page
+    chosen = {"chosen": "true", "vectors": ["x0", "x1"], "labels": "side"}
+    assert client.post(f"/embeddings/{measured}/commit", data=chosen).status_code == 303
+    work()
+    found = client.get(f"/api/embeddings/{measured}").json()
+    assert (found["status"], found["d"], found["error"]) == ("ready", 2, None)
+
+
+def test_the_report_s_form_measures_the_same_choice_anew(client, work, measured):
+    before = client.get(f"/api/embeddings/{measured}").json()
+    same = {"chosen": "true", "vectors": before["selection"]["vectors"], "names": "word", "labels": "side"}
+    assert client.post(f"/embeddings/{measured}/commit", data=same).status_code == 303
+    work()
+    after = client.get(f"/api/embeddings/{measured}").json()
+    assert after["measurements"] == before["measurements"]
+    assert after["measured_at"] > before["measured_at"]
+
+
+def test_a_wrong_choice_on_the_report_is_told_at_its_field_beside_the_report(client, measured):
+    answer = client.post(f"/embeddings/{measured}/commit", data={"chosen": "true", "vectors": ["x0"], "labels": "none"})
+    assert answer.status_code == 422
+    assert 'id="labels-error"' in answer.text
+    assert 'id="all-measures"' in answer.text
+
+
+def test_a_refused_choice_stays_in_the_form_which_is_open_at_what_was_wrong(client, context, measured):
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, measured)
+        found = [one | {"n_distinct": 1001} if one["name"] == "word" else one for one in row.inspection["annotations"]]
+        row.inspection = row.inspection | {"annotations": found}
+    too_many = "disabled>word (more than 1,000 different, too many for labels)</option>"
+    assert too_many in client.get(f"/embeddings/{measured}").text
+    form = {"chosen": "true", "vectors": ["x0", "x2"], "names": "other", "labels": "word"}
+    for way in ("selection", "commit"):
+        answer = client.post(f"/embeddings/{measured}/{way}", data=form)
+        assert answer.status_code == 422
+        form_shown = " ".join(answer.text.partition('<form id="choose"')[2].partition("</form>")[0].split())
+        assert re.findall(r"<option selected>(x\d)", form_shown) == ["x0", "x2"]
+        assert re.findall(r'<option value="(\w+)" selected', form_shown) == ["other", "word"]
+        assert re.findall(r'<select [^>]*name="(\w+)"[^>]* autofocus', form_shown) == ["labels"]
+        assert too_many not in form_shown
+        assert re.search(r"<details [^>]*open>\s*<summary>Choose again", answer.text)
+    assert client.get(f"/api/embeddings/{measured}").json()["selection"]["labels"] == "side"
+
+
+def test_what_a_worker_is_busy_with_cannot_be_chosen_from(client, measured):
+    choice = {"vectors": ["x0", "x1"]}
+    client.put(f"/api/embeddings/{measured}/selection", json=choice)
+    busy = client.put(f"/api/embeddings/{measured}/selection", json=choice)
+    assert (busy.status_code, busy.json()["detail"]) == (
+        409,
+        f"{HOSTILE} is inspecting: choose from it when a worker is done with it.",
+    )
+
+
+def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
+    created = client.post("/api/embeddings", files={"file": ("ragged.csv", b"1,2,3\n4,5\n")}).json()
+    work()
+    answer = client.put(f"/api/embeddings/{created['id']}/selection", json={"vectors": ["x"]})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        409,
+        "ragged.csv could not be read, so there is nothing to choose from. Upload it again.",
+    )
+
+
+def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
+    found = embeddings.get_embedding(context, measured)
+    assert [one.id for one in curves.list_curve_sources(context, found)] == [other]
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, other)
+        row.trashed_at = row.created_at
+    assert curves.list_curve_sources(context, found) == []

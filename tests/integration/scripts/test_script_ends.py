@@ -1,0 +1,275 @@
+"""How runs that a script writes end, and who else may write or remove them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import count
+from threading import Event
+
+import pytest
+from sqlalchemy import select
+
+from app.db.models import Dataset, Experiment, Run, RunStatus, Step
+from app.db.types import utcnow
+from app.services.experiments import cancel_experiment, delete_experiment
+from app.services.runs import cancel_run
+from app.services.script_runs import (
+    SILENT_AFTER,
+    Ending,
+    LoggedStep,
+    LoggedSteps,
+    finish_run,
+    log_steps,
+)
+from app.wanted import wanted
+from isoscope.core.errors import ConflictError, NotFoundError
+from tests.script_runs import log
+
+
+def test_a_finished_run_shows_what_its_script_gave_and_says_what_it_did_not(client, begin):
+    run = begin(settings={"learning_rate": 1e-4, "head": "mlp"}, environment={"gpu": "H200"}).json()
+    ending = {
+        "metrics": {"accuracy": 0.8, "f1": None},
+        "metric_reasons": {"f1": "one class only"},
+        "isoscore_star": 0.3,
+        "by_layer": {"isoscore_star": {"values": [0.2, None], "reasons": [None, "all equal"], "n": 40}},
+        "results": {"minutes": 3},
+        "notes": ["trained on a laptop"],
+    }
+    for _ in range(2):
+        assert client.post(f"/api/runs/{run['id']}/finish", json=ending).json()["status"] == "finished"
+    told = client.get(f"/api/runs/{run['id']}").json()
+    assert (told["performance"], told["isoscore_star"], told["finished_at"] is None) == (0.8, 0.3, False)
+    page = " ".join(client.get(f"/runs/{run['id']}").text.split())
+    assert "as a script of its own logged it" in page
+    assert "0 to 1 at a ζ that its script does not say" in page
+    assert "is undefined in layer 2: all equal" in page
+    assert "<dt>minutes</dt><dd>3</dd>" in page
+    assert "trained on a laptop" in page
+    assert "validation loss" not in page
+    assert client.get(f"/experiments/{run['experiment_id']}").status_code == 200
+    assert client.get("/").status_code == 200
+    assert client.get("/experiments").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "sentence"),
+    [
+        ("accuracy", 93.5, "Expected accuracy from 0 to 1, got 93.5; a percentage has to be divided by 100"),
+        ("matthews", -1e30, "Expected matthews from −1 to 1, got -1e+30; a percentage has to be divided by 100"),
+    ],
+)
+def test_a_metric_beyond_its_range_is_refused_and_the_run_stays_open(client, begin, metric, value, sentence):
+    run = begin().json()
+    answer = client.post(f"/api/runs/{run['id']}/finish", json={"metrics": {metric: value}})
+    assert answer.status_code == 422
+    assert sentence in answer.text
+    assert client.get(f"/api/runs/{run['id']}").json()["status"] == "streaming"
+
+
+@pytest.mark.parametrize(("beyond", "end"), [(1.000009, 1.0), (-0.000009, 0.0)])
+def test_what_rounding_alone_takes_beyond_the_range_is_its_end(client, begin, beyond, end):
+    run = begin().json()
+    ending = {"metrics": {"accuracy": beyond}, "isoscore_star": beyond}
+    assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
+    told = client.get(f"/api/runs/{run['id']}").json()
+    assert (told["performance"], told["isoscore_star"]) == (end, end)
+
+
+def test_an_isoscore_star_beyond_its_range_is_refused_as_a_metric_is(client, begin):
+    answer = client.post(f"/api/runs/{begin().json()['id']}/finish", json={"isoscore_star": 1.1})
+    assert (answer.status_code, answer.json()) == (
+        422,
+        {
+            "detail": "Expected isoscore_star from 0 to 1, got 1.1; a percentage has to be divided by 100.",
+            "field": "isoscore_star",
+        },
+    )
+
+
+def test_a_script_without_a_metric_finishes_without_a_performance(client, begin):
+    run = begin().json()
+    client.post(f"/api/runs/{run['id']}/finish", json={})
+    told = client.get(f"/api/runs/{run['id']}").json()
+    assert (told["performance"], told["performance_reason"]) == (None, "Its script gave no accuracy.")
+    assert told["isoscore_star_reason"] == "Its script gave no IsoScore★."
+
+
+def test_each_value_by_layer_has_a_reason_or_none_beside_it(client, begin):
+    run = begin().json()
+    ending = {"by_layer": {"twonn": {"values": [1.0, None], "reasons": ["no"]}}}
+    answer = client.post(f"/api/runs/{run['id']}/finish", json=ending)
+    assert answer.json()["detail"] == ("Expected a reason or null beside each of the 2 values of twonn, got 1 reasons.")
+
+
+def test_a_measure_of_no_layer_is_refused_at_steps_and_at_the_end(client, begin):
+    run = begin().json()
+    for answer, place in (
+        (log(client, run, {"step": 1, "layers": {"twonn": []}}), "steps.0.layers.twonn"),
+        (
+            client.post(f"/api/runs/{run['id']}/finish", json={"by_layer": {"silhouette": {"values": []}}}),
+            "by_layer.silhouette.values",
+        ),
+    ):
+        assert answer.status_code == 422
+        assert answer.json()["detail"].startswith(f"{place}: List should have at least 1 item")
+
+
+def test_measures_of_a_run_are_of_the_same_layers_at_every_step(client, begin):
+    run = begin().json()
+    log(client, run, {"step": 1, "layers": {}}, {"step": 2, "layers": {"isoscore_star": [0.5, None]}}, {"step": 3})
+    for step in (
+        {"step": 4, "layers": {"isoscore_star": [0.5]}},
+        {"step": 4, "layers": {"mean_cosine": [0.5, 0.5], "isoscore_star": [0.5]}},
+    ):
+        answer = log(client, run, step)
+        assert (answer.status_code, answer.json()["field"]) == (422, "steps")
+        assert answer.json()["detail"] == (
+            "Expected every measure of this run's layers as a list of 2, null where it is undefined, as the first was; "
+            "got one of 1."
+        )
+    assert log(client, run, {"step": 4, "layers": {"mean_cosine": [None, 0.5]}}).status_code == 200
+    figure = f"/runs/{run['id']}/figures/layers.csv?measure=isoscore_star"
+    assert client.get(figure).text.splitlines() == ["step,layer_1,layer_2", "2,0.5,"]
+    assert client.get(f"/runs/{run['id']}").status_code == 200
+
+
+def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begin):
+    run = begin().json()
+    client.post(f"/api/runs/{run['id']}/finish", json={"error": "ValueError: no rows"})
+    assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
+
+
+def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, begin, context):
+    run = begin().json()
+    log(client, run, {"step": 7})
+    with context.sessions.begin() as session:
+        session.get_one(Run, run["id"]).heard_at = utcnow() - SILENT_AFTER - timedelta(seconds=1)
+    page = " ".join(client.get(f"/experiments/{run['experiment_id']}").text.split())
+    assert '<span class="tag lost">silent</span>' in page
+    assert "at step 7." in page
+    assert "worker lost" not in page
+    assert "No worker is running" not in page
+    log(client, run)
+    assert "silent" not in client.get(f"/experiments/{run['experiment_id']}").text
+
+
+def test_no_worker_is_ever_asked_to_do_anything_for_it(begin, context):
+    begin()
+    assert wanted(context.sessions) == []
+    assert context.queue.active() == set()
+
+
+def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experiment(client, begin):
+    run = begin().json()
+    assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409
+    assert client.post(f"/api/runs/{run['id']}/cancel").json()["status"] == RunStatus.CANCELLED
+    answer = log(client, run, {"step": 1})
+    assert (answer.status_code, answer.json()) == (
+        409,
+        {"detail": "Nothing can be logged to this run any more: it is cancelled.", "field": "status"},
+    )
+    answer = client.post(f"/api/runs/{run['id']}/finish", json={})
+    assert (answer.status_code, answer.json()) == (
+        409,
+        {"detail": "This run cannot be finished any more: it is cancelled.", "field": "status"},
+    )
+    assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 204
+    assert log(client, run, {"step": 1}).status_code == 404
+
+
+def test_a_worker_s_run_is_not_a_script_s_to_write(client, context):
+    dataset = Dataset(name="d", origin="upload", columns=[])
+    row = Run(position=0, config={}, regularizer="none", lam=0, zeta=0, seed=0)
+    with context.sessions.begin() as session:
+        session.add(dataset)
+        session.flush()
+        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=[row]))
+    for path, body in (("steps", {"steps": []}), ("finish", {})):
+        answer = client.post(f"/api/runs/{row.id}/{path}", json=body)
+        assert answer.status_code == 409
+        assert answer.json()["detail"].startswith("This run is a worker's")
+
+
+def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
+    begin()
+    with context.sessions() as session:
+        dataset_id = session.scalars(select(Dataset.id)).one()
+    sweep = {"model": "all-MiniLM-L6-v2", "dataset_id": dataset_id, "text_columns": ["a"], "label_column": "b"}
+    answer = client.post("/api/experiments", json=sweep)
+    assert (answer.status_code, answer.json()["field"]) == (422, "dataset_id")
+    assert answer.json()["detail"].startswith("reviews is a name alone")
+    assert "a name alone" in client.get(f"/datasets/{dataset_id}").text
+    assert "a name alone, of rows elsewhere" in client.get("/datasets").text
+    assert "reviews" not in client.get("/experiments/new").text
+
+
+def test_two_writers_of_the_same_steps_write_each_once(begin, context):
+    run_id = begin().json()["id"]
+
+    def write(loss):
+        for first in range(0, 60, 20):
+            steps = [LoggedStep(step=first + i, task_loss=loss) for i in range(20)]
+            log_steps(context, run_id, LoggedSteps(steps=steps))
+
+    with ThreadPoolExecutor(2) as threads:
+        done = [threads.submit(write, loss) for loss in (0.5, 0.25)]
+    assert [one.exception() for one in done] == [None, None]
+    with context.sessions() as session:
+        rows = session.scalars(select(Step).order_by(Step.step)).all()
+        assert [row.step for row in rows] == list(range(60))
+        assert {row.task_loss for row in rows} <= {0.5, 0.25}
+        assert session.get_one(Run, run_id).phase_done == 59
+
+
+def test_a_run_that_is_cancelled_and_deleted_while_its_script_logs_refuses_it_with_a_sentence(begin, context):
+    for _ in range(3):
+        run, deleted = begin().json(), Event()
+
+        # SQLite lets in whoever asks first after a commit: who writes without a pause may do so for seconds.
+        def write(run_id=run["id"], deleted=deleted):
+            for step in count():
+                is_last = deleted.is_set()
+                log_steps(context, run_id, LoggedSteps(steps=[LoggedStep(step=step)]))
+                if is_last:
+                    return
+
+        with ThreadPoolExecutor(2) as threads:
+            writing = [threads.submit(write) for _ in range(2)]
+            cancel_experiment(context, run["experiment_id"])
+            delete_experiment(context, run["experiment_id"])
+            deleted.set()
+        assert {type(one.exception()) for one in writing} <= {ConflictError, NotFoundError}
+        with context.sessions() as session:
+            assert [*session.scalars(select(Run.id)), *session.scalars(select(Step.step))] == []
+
+
+def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, context):
+    for _ in range(4):
+        run_id = begin().json()["id"]
+        with ThreadPoolExecutor(2) as threads:
+            ends = [
+                threads.submit(cancel_run, context, run_id),
+                threads.submit(finish_run, context, run_id, Ending()),
+            ]
+        refused = [one.exception() is not None for one in ends]
+        assert sorted(refused) == [False, True]
+        with context.sessions() as session:
+            ended = session.get_one(Run, run_id).status
+        assert ended is (RunStatus.FINISHED if refused[0] else RunStatus.CANCELLED)
+
+
+def test_runs_that_begin_while_their_experiment_is_deleted_stand_in_one_that_is_there(client, begin, context):
+    first = begin().json()
+    client.post(f"/api/runs/{first['id']}/cancel")
+    with ThreadPoolExecutor(4) as threads:
+        begun = [threads.submit(begin, seed=seed) for seed in range(3)]
+        deleting = threads.submit(client.delete, f"/api/experiments/{first['experiment_id']}")
+    assert deleting.result().status_code in (204, 409)
+    told = [one.result() for one in begun]
+    assert {answer.status_code for answer in told} == {201}
+    with context.sessions() as session:
+        there = set(session.scalars(select(Run.id)))
+        experiments = session.scalars(select(Experiment.id)).all()
+    assert len(experiments) == 1
+    if deleting.result().status_code == 409:
+        assert there == {first["id"], *(answer.json()["id"] for answer in told)}

@@ -1,0 +1,101 @@
+"""Encodings that were launched, and models to encode with."""
+
+import shutil
+
+import pytest
+from sqlalchemy import select
+
+from app.db.encoding import EncodingConfig
+from app.db.models import (
+    Embedding,
+    Encoding,
+    EncodingStatus,
+)
+from tests.encodings import ROWS
+from workers.encode.job import encode_texts
+
+
+@pytest.fixture
+def make_encoding(sessions, store):
+    """Write the row of a launched encoding; keywords change its configuration. Returns its id."""
+
+    def make_encoding(content=ROWS, filename="rows.tsv", **changes):
+        config = {"model": "tiny-bert", "text_columns": ["sentence"], "poolings": ["first", "mean", "last"], **changes}
+        encoding = Encoding(
+            name="reviews",
+            filename=filename,
+            file_sha256=store(content.encode()),
+            n_texts=6,
+            columns=[],
+            config=EncodingConfig.model_validate(config).model_dump(mode="json"),
+            status=EncodingStatus.QUEUED,
+        )
+        with sessions.begin() as session:
+            session.add(encoding)
+        return encoding.id
+
+    return make_encoding
+
+
+@pytest.fixture
+def get_encoding(sessions):
+    def get_encoding(encoding_id):
+        with sessions() as session:
+            return session.get(Encoding, encoding_id)
+
+    return get_encoding
+
+
+@pytest.fixture
+def layers_of(sessions):
+    """The embeddings of an encoding by layer and pooling."""
+
+    def layers_of(encoding_id):
+        with sessions() as session:
+            found = session.scalars(select(Embedding).where(Embedding.encoding_id == encoding_id))
+            return {(one.layer, one.pooling): one for one in found}
+
+    return layers_of
+
+
+@pytest.fixture
+def error_of(settings, get_encoding, layers_of):
+    """Run the job and return the sentence with which the encoding failed."""
+
+    def error_of(encoding_id):
+        assert encode_texts(encoding_id, settings, "cpu") == ()
+        encoding = get_encoding(encoding_id)
+        assert encoding.status is EncodingStatus.FAILED
+        assert encoding.finished_at is not None
+        assert layers_of(encoding_id) == {}
+        return encoding.error
+
+    return error_of
+
+
+@pytest.fixture
+def copied(models_dir):
+    """Copy a tiny model under another name, to be spoilt."""
+    folders = []
+
+    def copied(name, of="tiny-bert"):
+        folders.append(models_dir / name)
+        shutil.copytree(models_dir / of, folders[-1])
+        return folders[-1]
+
+    yield copied
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def saved(copied):
+    """Save a tiny model of another kind, with the tokenizer of the others."""
+
+    def saved(name, model):
+        folder = copied(name)
+        (folder / "model.safetensors").unlink()
+        model.save_pretrained(folder)
+        return folder
+
+    return saved

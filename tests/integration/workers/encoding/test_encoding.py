@@ -1,0 +1,215 @@
+"""Texts through tiny models by the real worker function."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from sqlalchemy import delete, func, select, update
+from transformers import (
+    AutoTokenizer,
+)
+
+from app.db.models import (
+    EmbeddingFile,
+    EmbeddingOrigin,
+    EmbeddingStatus,
+    Encoding,
+    EncodingStatus,
+    Measurement,
+    Pooling,
+    StoredFile,
+)
+from app.queue import Job, JobKind
+from app.storage import open_storage
+from app.storage.folder import FolderStorage
+from isoscope.core.errors import UnavailableError
+from tests.encodings import FULL, TEXTS, one_at_a_time, read
+from tests.waiting import wait_for
+from workers import files, generated
+from workers.encode import forward
+from workers.encode import publish as publishing
+from workers.encode.job import encode_texts
+from workers.inspection import inspect_embedding
+from workers.measure import measure_embedding
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("model", ["tiny-bert", "tiny-distilbert", "tiny-gpt2"])
+def test_every_vector_is_that_of_its_text_alone(settings, models_dir, make_encoding, layers_of, model):
+    encoding_id = make_encoding(model=model, batch_size=2)
+    jobs = encode_texts(encoding_id, settings, "cpu")
+    expected = one_at_a_time(models_dir / model, [(TEXTS[i],) for i in FULL])
+    layers = layers_of(encoding_id)
+    assert set(layers) == set(expected) == {(layer, pooling) for layer in (0, 1, 2) for pooling in Pooling}
+    assert set(jobs) == {Job(JobKind.INSPECT, one.id) for one in layers.values()}
+    for place, embedding in layers.items():
+        x = read(settings, embedding)
+        assert (x.dtype, x.shape) == (np.float32, (5, 16))
+        np.testing.assert_allclose(x, expected[place], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.one_database
+def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_dir, make_encoding, layers_of):
+    texts = [("the film", "a good plot " * 9), ("very dull " * 30, "so bad"), ("good", "bad")]
+    content = "a\tb\n" + "".join(f"{a}\t{b}\n" for a, b in texts)
+    encoding_id = make_encoding(content, text_columns=["a", "b"], max_length=20, layers=[2])
+    encode_texts(encoding_id, settings, "cpu")
+    expected = one_at_a_time(models_dir / "tiny-bert", texts, max_length=20)
+    layers = layers_of(encoding_id)
+    assert len(layers) == 3
+    for place, embedding in layers.items():
+        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("of", ["tiny-bert", "tiny-gpt2"])
+def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied, make_encoding, layers_of, of):
+    folder = copied("left", of)
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(told | {"padding_side": "left"}))
+    assert AutoTokenizer.from_pretrained(folder).padding_side == "left"
+    encoding_id = make_encoding(model="left")
+    encode_texts(encoding_id, settings, "cpu")
+    expected = one_at_a_time(folder, [(TEXTS[i],) for i in FULL])
+    for place, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+
+
+def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_texts(
+    settings, sessions, make_encoding, get_encoding, layers_of
+):
+    encoding_id = make_encoding(label_column="label", layers=[1], poolings=["mean"])
+    (inspect,) = encode_texts(encoding_id, settings, "cpu")
+    encoding = get_encoding(encoding_id)
+    assert (encoding.status, encoding.done, encoding.total, encoding.error) == (EncodingStatus.FINISHED, 5, 5, None)
+    assert encoding.started_at <= encoding.finished_at
+    assert encoding.environment["texts"] == {"n": 5, "n_empty": 1}
+    assert encoding.environment["model"]["layers"] == 2
+    assert encoding.environment["batch_size"] == 32
+    assert list(encoding.environment["model"]["weights_sha256"]) == ["model.safetensors"]
+
+    ((measure),) = inspect_embedding(inspect.row_id, settings, "cpu")
+    assert measure == Job(JobKind.MEASURE, inspect.row_id)
+    embedding = layers_of(encoding_id)[1, Pooling.MEAN]
+    assert embedding.status is EmbeddingStatus.MEASURING
+    assert (embedding.name, embedding.origin) == ("reviews · tiny-bert · layer 1, mean", EmbeddingOrigin.ENCODED)
+    assert (embedding.n, embedding.d) == (5, 16)
+    first, *_ = embedding.inspection["preview"]
+    assert (first["name"], first["label"]) == ("the film", "x")
+    told = {key: embedding.provenance[key] for key in ("model", "texts", "layer", "pooling", "max_length", "seed")}
+    assert told == {
+        "model": "tiny-bert", "texts": "reviews", "layer": 1, "pooling": "mean", "max_length": 64, "seed": 0,
+    }  # fmt: skip
+    measure_embedding(measure.row_id, settings, "cpu")
+    with sessions() as session:
+        silhouette = session.get(Measurement, (embedding.id, "silhouette"))
+        assert (silhouette.n, silhouette.value is not None) == (5, True)
+
+
+def test_the_files_of_all_layers_share_one_file_of_names(settings, sessions, make_encoding, layers_of):
+    encoding_id = make_encoding()
+    encode_texts(encoding_id, settings, "cpu")
+    names = {one.files[1].file_sha256 for one in layers_of(encoding_id).values()}
+    assert len(names) == 1
+    lines = open_storage(settings).local(names.pop()).read_text().splitlines()
+    assert [json.loads(line)["name"] for line in lines] == [TEXTS[i] for i in FULL]
+    with sessions() as session:
+        rows = set(session.scalars(select(StoredFile.sha256)))
+        assert rows == {path.name for path in settings.files.iterdir()}
+
+
+def test_an_encoding_that_is_final_or_gone_is_left_alone(settings, sessions, make_encoding, get_encoding, layers_of):
+    encoding_id = make_encoding()
+    with sessions.begin() as session:
+        session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
+    assert encode_texts(encoding_id, settings, "cpu") == ()
+    assert encode_texts("no such encoding", settings, "cpu") == ()
+    assert (get_encoding(encoding_id).started_at, layers_of(encoding_id)) == (None, {})
+
+
+@pytest.fixture
+def slowly(monkeypatch):
+    """Have every batch wait until it is let go."""
+    go = threading.Semaphore(1)
+    real = forward.pool
+
+    def pool(*arguments):
+        go.acquire(timeout=30)
+        go.release()
+        return real(*arguments)
+
+    monkeypatch.setattr(forward, "pool", pool)
+    return go
+
+
+@pytest.mark.parametrize("stop", ["cancel", "delete", "begin again"])
+def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
+    settings, sessions, make_encoding, get_encoding, layers_of, slowly, stop, monkeypatch
+):
+    monkeypatch.setattr("workers.encode.progress.SECONDS_BETWEEN_WRITES", 0)
+    encoding_id = make_encoding(batch_size=1)
+    before = set(settings.files.iterdir())
+    slowly.acquire()
+    worker = threading.Thread(target=encode_texts, args=(encoding_id, settings, "cpu"), daemon=True)
+    worker.start()
+    wait_for(lambda: get_encoding(encoding_id).environment is not None)
+    with sessions.begin() as session:
+        mine = Encoding.id == encoding_id
+        if stop == "delete":
+            session.execute(delete(Encoding).where(mine))
+        elif stop == "cancel":
+            session.execute(update(Encoding).where(mine).values(status=EncodingStatus.CANCELLED))
+        else:
+            session.execute(update(Encoding).where(mine).values(status=EncodingStatus.QUEUED, started_at=None))
+    slowly.release()
+    worker.join(timeout=30)
+    assert not worker.is_alive()
+    assert layers_of(encoding_id) == {}
+    assert set(settings.files.iterdir()) == before
+    left = get_encoding(encoding_id)
+    status = None if left is None else left.status
+    states = {"cancel": EncodingStatus.CANCELLED, "delete": None, "begin again": EncodingStatus.QUEUED}
+    assert status is states[stop]
+
+
+def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
+    settings, sessions, make_encoding, get_encoding, layers_of, monkeypatch
+):
+    encoding_id = make_encoding()
+    before = set(settings.files.iterdir())
+    asked = []
+
+    def npy_file(*arguments):
+        asked.append(arguments)
+        if len(asked) == 9:
+            with sessions.begin() as session:
+                session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
+        return generated.npy_file(*arguments)
+
+    monkeypatch.setattr(publishing, "npy_file", npy_file)
+    assert encode_texts(encoding_id, settings, "cpu") == ()
+    assert get_encoding(encoding_id).status is EncodingStatus.CANCELLED
+    assert layers_of(encoding_id) == {}
+    assert set(settings.files.iterdir()) == before
+    with sessions() as session:
+        assert session.scalar(select(func.count()).select_from(EmbeddingFile)) == 0
+
+
+@pytest.mark.one_database
+def test_a_storage_out_of_reach_for_a_moment_costs_no_encoding(
+    settings, make_encoding, get_encoding, layers_of, monkeypatch
+):
+    monkeypatch.setattr(files, "WAITS_SECONDS", (0,))
+    write, written = FolderStorage.write, []
+
+    def away_at_the_fourth(self, *arguments):
+        written.append(arguments)
+        if len(written) == 4:
+            raise UnavailableError("The storage of files cannot be reached at the moment.")
+        return write(self, *arguments)
+
+    monkeypatch.setattr(FolderStorage, "write", away_at_the_fourth)
+    encode_texts(encoding_id := make_encoding(), settings, "cpu")
+    assert get_encoding(encoding_id).status is EncodingStatus.FINISHED
+    assert len(layers_of(encoding_id)) == 9

@@ -1,0 +1,137 @@
+"""Texts and models that are hard to encode, and what cannot be encoded as a sentence in its row."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import normalizers
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    FNetConfig,
+    FNetModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+    T5Config,
+    T5Model,
+    XLNetConfig,
+    XLNetModel,
+)
+
+from app.db.models import (
+    EncodingStatus,
+)
+from tests.encodings import FULL, TEXTS, one_at_a_time, read
+from tests.tiny import make_tokenizer
+from workers.encode import forward, vectors
+from workers.encode.job import encode_texts
+from workers.models import longest_input
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("step", ["_forward", "pool"])
+def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_encoding, error_of, monkeypatch, step):
+    where, of = (forward, 0) if step == "pool" else (forward.Encoder, 2)
+    real = getattr(where, step)
+
+    def fits(largest):
+        def limited(*arguments):
+            if len(arguments[of]) > largest:
+                raise torch.OutOfMemoryError("CUDA")
+            return real(*arguments)
+
+        monkeypatch.setattr(where, step, limited)
+
+    fits(2)
+    encode_texts(encoding_id := make_encoding(batch_size=4), settings, "cpu")
+    encoding = get_encoding(encoding_id)
+    assert (encoding.status, encoding.environment["batch_size"]) == (EncodingStatus.FINISHED, 2)
+    fits(1)
+    assert "The memory was not enough. Take fewer rows" in error_of(make_encoding(batch_size=4))
+
+
+@pytest.mark.one_database
+def test_models_that_cannot_be_encoded_with_are_told(make_encoding, error_of, copied, models_dir):
+    T5Model(T5Config(vocab_size=18, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)).save_pretrained(
+        copied("both")
+    )
+    assert "which encoder-decoder models do not" in error_of(make_encoding(model="both"))
+
+    deeper = BertConfig.from_pretrained(copied("shallow"))
+    deeper.num_hidden_layers = 3
+    deeper.save_pretrained(models_dir / "shallow")
+    sentence = error_of(make_encoding(model="shallow"))
+    assert "The files of 'shallow' lack 16 of its weights, such as encoder.layer.2.attention" in sentence
+
+    (copied("strange") / "config.json").write_text('{"model_type": "strange"}')
+    assert "The model 'strange' cannot be loaded to encode texts: " in error_of(make_encoding(model="strange"))
+
+    broken = BertModel(BertConfig.from_pretrained(copied("broken")))
+    torch.nn.init.constant_(broken.encoder.layer[1].output.dense.weight, float("nan"))
+    broken.save_pretrained(models_dir / "broken")
+    make_tokenizer().save_pretrained(models_dir / "broken")
+    assert "'broken' gives NaN or infinity for row 5 at layer 2" in error_of(make_encoding(model="broken"))
+
+
+@pytest.mark.one_database
+def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, monkeypatch, settings):
+    assert "Expected layers from 0 to 2, which 'tiny-bert' has, got 3." in error_of(make_encoding(layers=[1, 3]))
+    assert "has no column 'headline'" in error_of(make_encoding(text_columns=["headline"]))
+    monkeypatch.setattr("app.db.encoding.MAX_EMBEDDINGS", 2)
+    assert "Expected at most 2 embeddings" in error_of(make_encoding())
+    monkeypatch.undo()
+    monkeypatch.setattr(vectors.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+    assert "The disk of this worker has 0.0 GB left" in error_of(make_encoding())
+
+
+@pytest.mark.one_database
+def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind_its_padding(
+    settings, make_encoding, get_encoding, layers_of, saved
+):
+    config = RobertaConfig(
+        vocab_size=18, pad_token_id=1, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=34,
+    )  # fmt: skip
+    folder = saved("roberta", RobertaModel(config))
+    encoding_id = make_encoding(f"sentence\n{'good ' * 50}\nbad\n", "rows.csv", model="roberta", layers=[1])
+    encode_texts(encoding_id, settings, "cpu")
+    encoding = get_encoding(encoding_id)
+    assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
+    assert encoding.environment["max_length"] == 32
+    expected = one_at_a_time(folder, [("good " * 50,), ("bad",)], max_length=32)
+    for place, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_for():
+    config = XLNetConfig(vocab_size=18, d_model=16, n_layer=1, n_head=2, d_inner=32)
+    assert longest_input(XLNetModel(config), make_tokenizer(), 20) == 20
+
+
+@pytest.mark.one_database
+def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_padding(
+    settings, make_encoding, get_encoding, layers_of, saved
+):
+    config = FNetConfig(vocab_size=18, hidden_size=16, num_hidden_layers=1, intermediate_size=32, pad_token_id=0)
+    folder = saved("unmasked", FNetModel(config))
+    encoding_id = make_encoding(model="unmasked", batch_size=1)
+    encode_texts(encoding_id, settings, "cpu")
+    encoding = get_encoding(encoding_id)
+    assert (encoding.status, encoding.error) == (EncodingStatus.FINISHED, None)
+    expected = one_at_a_time(folder, [(TEXTS[i],) for i in FULL])
+    for place, embedding in layers_of(encoding_id).items():
+        np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.one_database
+def test_a_text_without_a_token_is_named_by_its_row(make_encoding, error_of, copied):
+    folder = copied("bare")
+    words = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    words.post_processor = None
+    words.normalizer = normalizers.Replace("dull", "")
+    PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]").save_pretrained(folder)
+    content = "sentence\nthe film\ndull\n"
+    assert "Row 2 has no token that 'bare' knows" in error_of(make_encoding(content, "rows.csv", model="bare"))
