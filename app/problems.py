@@ -17,7 +17,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from app.complaints import complaint_of
 from app.db.failures import told_by
 from app.errors import (
     AbandonedError,
@@ -34,6 +33,7 @@ from app.errors import (
 from app.settings import Settings
 from app.storage.space import full_disk, fullest, is_full
 from app.templating import templates
+from app.validation_messages import complaint_of
 
 logger = logging.getLogger(__name__)
 

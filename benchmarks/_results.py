@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.late import late_mean
 from app.regularizers import NAMES
 from benchmarks._tasks import CHECK

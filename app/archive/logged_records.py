@@ -17,7 +17,7 @@ from app.archive.records import (
 )
 from app.bounded import Count, Number
 from app.db.config import Zeta
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.task import Metric, TaskKind
 from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word
 

@@ -40,12 +40,12 @@ from app.archive.records import (
     StepRecord,
 )
 from app.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings
-from app.complaints import complaint_of
 from app.db.models import Run, Split
 from app.db.predictions import Predictions
 from app.db.task import TaskKind
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from app.figures.setting import cell, setting_of
+from app.validation_messages import complaint_of
 
 R = TypeVar("R", bound=BaseModel)
 

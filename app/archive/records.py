@@ -19,7 +19,7 @@ from app.bounded import Count, Number
 from app.db.config import RunConfig, TrainingConfig, Zeta
 from app.db.hub_tasks import HubName
 from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column

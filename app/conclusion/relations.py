@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from app.db.models import Run
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.points import scored
 from app.figures.setting import Family, Setting
 from app.figures.sweep import Sweep

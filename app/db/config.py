@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from app.db.penalty import Bars, Layers, Points, Refresh, Regularizer, added, is_read
+from app.db.regularizer_options import Bars, Layers, Points, Refresh, Regularizer, added, is_read
 from app.db.task import METRICS, Metric, TaskKind
 
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.db.config import Weights
 from app.db.models import Experiment, Run
-from app.db.penalty import Bars, Regularizer, added
+from app.db.regularizer_options import Bars, Regularizer, added
 from app.db.task import Metric, TaskKind
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.db.config import Weight, Zeta, words_for_booleans
 from app.db.models import Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 
 ZETA_DIGITS = 4
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.db.models import Run
-from app.db.penalty import Points, Regularizer, is_read
+from app.db.regularizer_options import Points, Regularizer, is_read
 from app.figures.figure import Cell
 from app.numerals import short
 from app.regularizers import added_words

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from app.db.models import Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.differing import differing
 from app.figures.figure import Cell
 from app.figures.setting import Family, Setting, cell, setting_of, words

@@ -1,6 +1,6 @@
 """What is behind the name of each regularizer."""
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.help.help import Help
 from app.help.sources import GAO_2019, SPECTRUM_CONTROL
 from app.regularizers import METHODS

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.db.config import HELD_OUT_PART, LOOKS_PER_RUN, RunConfig, Selection
 from app.db.models import DryRun
-from app.db.penalty import Refresh
+from app.db.regularizer_options import Refresh
 from app.services.sweeps import SweepPlan
 
 WEIGHT_BYTES = 4

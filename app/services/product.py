@@ -5,7 +5,7 @@ from itertools import groupby, product
 from math import prod
 from typing import Any, NamedTuple
 
-from app.db.penalty import READERS, Regularizer
+from app.db.regularizer_options import READERS, Regularizer
 from app.numerals import count, plural
 from app.regularizers import METHODS
 from app.services.grid import NOUNS

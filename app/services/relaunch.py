@@ -5,7 +5,7 @@ from typing import Any
 
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.errors import ConflictError
 from app.formats.yaml_document import write_yaml
 from app.services.names import one_line

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.differing import told
 from app.figures.setting import setting_of
 from app.search.kinds import Condition

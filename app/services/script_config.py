@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from app.bounded import bounded
 from app.db.config import Seed, TrainingOptions, Weight, Zeta
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.task import METRICS, Metric, TaskKind
 from app.errors import InvalidError, TooLargeError
 from app.figures.setting import UNKNOWN, cell

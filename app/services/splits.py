@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from app.complaints import complaint_of
 from app.context import Context
 from app.errors import InvalidError
 from app.formats.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
@@ -18,6 +17,7 @@ from app.sandbox import run_in_sandbox
 from app.services.proposal import propose
 from app.storage import Stored
 from app.storage.ledger import Store
+from app.validation_messages import complaint_of
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
 FIELDS = {"column": "split_column", "fraction": "test_fraction", "seed": "split_seed"}

@@ -5,7 +5,7 @@ from pydantic import Field
 from app.context import Context
 from app.db.config import Checkpoint, Seed, TrainingOptions
 from app.db.models import Experiment, Run
-from app.db.penalty import Regularizer, is_read
+from app.db.regularizer_options import Regularizer, is_read
 from app.db.study import Search
 from app.db.types import RowId
 from app.errors import InvalidError

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from app.db.config import Precision, RunConfig, TrainingOptions
-from app.db.penalty import OF_TOKENS, READERS, Points, Regularizer, is_read
+from app.db.regularizer_options import OF_TOKENS, READERS, Points, Regularizer, is_read
 from app.db.task import TaskKind
 from app.errors import InvalidError
 from app.regularizers import METHODS

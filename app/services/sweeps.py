@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from app.context import Context
 from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Weight, Zeta, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import RowId
 from app.errors import InvalidError
 from app.formats.columns import Column

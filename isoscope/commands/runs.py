@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from app.db.penalty import READERS
+from app.db.regularizer_options import READERS
 from isoscope.client import Isoscope
 from isoscope.output import number, table, tell, write, write_json
 from isoscope.remote.connection import Row

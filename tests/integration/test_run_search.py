@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.errors import InvalidError
 from app.figures.gathered import Gathered
 from app.search.fields import FIELDS

@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.figures.layer_measures import OF_SENTENCES, WATCHED
 from app.services.sweep_figures import FIGURES, OF_SEARCHES

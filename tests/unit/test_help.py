@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.study import Search
 from app.help import ENCODING, REGULARIZERS, SEARCH, SWEEP, UPLOADS
 from app.help.help import Help

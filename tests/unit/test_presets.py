@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.services.presets import PRESETS, Stage
 from app.services.product import product_of
 from app.services.sweeps import SweepRequest

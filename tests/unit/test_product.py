@@ -1,6 +1,6 @@
 import pytest
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.services.product import product_of
 
 ISTAR, COSREG, ENTROPY, SPECTRUM = Regularizer.ISTAR, Regularizer.COSREG, Regularizer.ENTROPY, Regularizer.SPECTRUM

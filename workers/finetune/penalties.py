@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.task import TaskKind
 from isotropy.points import draw_tokens
 from isotropy.regularizers.cosreg import CosReg

@@ -13,7 +13,7 @@ from transformers import PrinterCallback
 
 from app.db.config import RunConfig
 from app.db.models import Dataset
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.formats.span import read_span
 from app.settings import Settings
 from workers.device import device_name

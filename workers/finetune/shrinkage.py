@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import RunConfig
 from app.db.models import Phase
-from app.db.penalty import Refresh
+from app.db.regularizer_options import Refresh
 from isotropy.regularizers.istar import IStar
 from workers.finetune.layers import empty_moments, rows_at_once
 from workers.finetune.progress import Progress

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, defer
 
 from app.db.config import RunConfig
 from app.db.models import Experiment, Run, RunStatus
-from app.db.penalty import is_read
+from app.db.regularizer_options import is_read
 from app.db.session import Sessions, hold
 from app.db.study import Objective, Search, Trial, trials_of
 from app.queue import Job, JobKind

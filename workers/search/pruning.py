@@ -9,7 +9,7 @@ from optuna.trial import TrialState, create_trial
 from sqlalchemy import select
 
 from app.db.models import Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.session import Sessions
 from app.db.study import Search
 from app.db.types import utcnow

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.db.config import Checkpoint
-from app.db.penalty import Points, Refresh, is_read
+from app.db.regularizer_options import Points, Refresh, is_read
 from app.db.stated import Stated
 from app.db.task import TaskKind
 from app.numerals import count, plural, short

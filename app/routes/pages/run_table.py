@@ -9,7 +9,7 @@ from fastapi import Depends, Query, Request
 
 from app.context import Context
 from app.db.models import Run
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.errors import InvalidError
 from app.figures import palette
 from app.figures.headings import head

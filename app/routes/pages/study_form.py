@@ -10,10 +10,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ValidationError
 
-from app.complaints import complaint_of
 from app.context import Context
 from app.db.config import TrainingOptions
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.study import Objective, Search
 from app.dependencies import ContextDep
 from app.errors import InvalidError, IsoscopeError
@@ -30,6 +29,7 @@ from app.services.datasets import list_trainable
 from app.services.relaunch import FOUND_OUT
 from app.services.studies import StudyRequest, create_study
 from app.templating import templates
+from app.validation_messages import complaint_of
 
 router = APIRouter(prefix="/experiments/search")
 

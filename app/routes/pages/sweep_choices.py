@@ -1,7 +1,7 @@
 """The words of the sweep form: what its fields are called, and the options of those that are chosen from."""
 
 from app.db.config import Checkpoint, Optimizer, Precision, Schedule, Selection
-from app.db.penalty import READERS, Bars, Points, Refresh
+from app.db.regularizer_options import READERS, Bars, Points, Refresh
 from app.db.task import METRICS, Metric, TaskKind
 from app.services.grid import GRID_FIELDS
 

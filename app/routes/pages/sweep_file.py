@@ -7,7 +7,6 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from pydantic import BaseModel, ValidationError
 
-from app.complaints import UNKNOWN, complaint_of
 from app.context import Context
 from app.db.study import Search
 from app.dependencies import ContextDep
@@ -25,6 +24,7 @@ from app.services.names import file_name
 from app.services.relaunch import request_of, yaml_of
 from app.services.studies import StudyRequest, plan_study
 from app.services.sweeps import SweepRequest, plan_sweep
+from app.validation_messages import UNKNOWN, complaint_of
 
 router = APIRouter(prefix="/experiments")
 

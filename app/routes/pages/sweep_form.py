@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.models import Dataset
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.task import METRICS, TaskKind
 from app.regularizers import METHODS
 from app.services.presets import PRESETS, Preset, Stage

@@ -5,13 +5,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.complaints import VALUE_ERROR, complaint_of
-from app.db.penalty import Layers
+from app.db.regularizer_options import Layers
 from app.db.task import TaskKind
 from app.errors import InvalidError
 from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS
 from app.routes.pages.sweep_form import BESIDE, DEFAULT, FLAGS, Values
 from app.services.sweeps import SweepRequest
+from app.validation_messages import VALUE_ERROR, complaint_of
 
 WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
 LISTS = ("lambdas", "zetas", "seeds")

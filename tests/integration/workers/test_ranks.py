@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load
 
 from app.db.models import FailureCause, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.study import Search
 from app.errors import InvalidError
 from app.storage import open_storage

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.statistics.verdict import Verdict
 from tests.unit.conclusion.concluding import LAMBDAS, concluded, run, trend
 

@@ -4,7 +4,7 @@ import pytest
 from app.conclusion.facts import RowValues, RunFacts
 from app.conclusion.verdict_words import interval
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from tests.unit.conclusion.concluding import answered, concluded, run, trend
 
 

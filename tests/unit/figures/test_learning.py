@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures import learning
 from tests.unit.figures.rows import run, step
 

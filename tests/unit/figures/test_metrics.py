@@ -1,4 +1,4 @@
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.task import METRICS, Metric
 from app.figures.metrics import SCALES
 from app.regularizers import METHODS, NAMES

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.palette import of_lambda
 from app.figures.parallel import parallel
 from tests.unit.figures.rows import run, sweep

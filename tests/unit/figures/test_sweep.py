@@ -1,4 +1,4 @@
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.setting import Setting
 from tests.unit.figures.rows import run, sweep
 

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.gathered import Gathered
 from app.statistics.estimate import Estimate
 from app.tables.summary import Column, Row, Shown, summary

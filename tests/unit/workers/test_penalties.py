@@ -5,7 +5,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from app.db.config import RunConfig
-from app.db.penalty import READERS, Points, Regularizer, is_read
+from app.db.regularizer_options import READERS, Points, Regularizer, is_read
 from app.regularizers import METHODS
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg

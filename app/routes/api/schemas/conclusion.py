@@ -8,7 +8,7 @@ from app.conclusion.comparisons import Comparison, RowsOnly
 from app.conclusion.conclusion import Conclusion
 from app.conclusion.evidence import Evidence, Flagged
 from app.conclusion.verdict_words import quote
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.statistics.relation import Relation
 from app.statistics.setting_effect import SettingEffect
 from app.statistics.verdict import Verdict

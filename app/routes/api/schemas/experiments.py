@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validato
 
 from app.db.divergence import diverged
 from app.db.models import AttemptOutcome, ExperimentOrigin, FailureCause, Phase, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.trivial import learned_nothing
 from app.routes.api.schemas.row import Row
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from app.db.models import Phase, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.routes.api.schemas.row import Row
 from app.services.turns import FIRST_PRIORITY, LAST_PRIORITY, Place
 

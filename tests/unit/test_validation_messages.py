@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from app.complaints import complaint_of, sentence_of
+from app.validation_messages import complaint_of, sentence_of
 
 
 class Asked(BaseModel):
