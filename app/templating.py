@@ -16,7 +16,7 @@ from app.db.trivial import learned_nothing
 from app.db.types import utcnow
 from app.figures.headings import heading
 from app.figures.palette import of_lambda
-from app.help import ENCODING, UPLOADS
+from app.help.uploads import UPLOADS
 from app.regularizers import added_words, coordinates
 from app.services.names import file_name
 from app.services.positions import described
@@ -79,7 +79,6 @@ def create_environment() -> Environment:
         "coordinates": coordinates,
         "described": described,
         "lambda_colour": of_lambda,
-        "encoding_help": ENCODING,
         "measures": MEASURES,
         "methods": METHODS,
         "silent": is_silent,

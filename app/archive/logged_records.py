@@ -16,7 +16,7 @@ from app.archive.records import (
     TrivialRecord,
 )
 from app.bounded import Count, Number
-from app.db.config import Zeta
+from app.db.options.regularization import Zeta
 from app.db.regularizer_options import Regularizer
 from app.db.task import Metric, TaskKind
 from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word

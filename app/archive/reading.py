@@ -45,7 +45,7 @@ from app.db.predictions import Predictions
 from app.db.task import TaskKind
 from app.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from app.figures.setting import cell, setting_of
-from app.validation_messages import complaint_of
+from app.validation_messages import message_of
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -290,7 +290,7 @@ def _told(place: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise InvalidError(f"{place}: {complaint_of(error.errors()).sentence} {ADVICE}") from None
+        raise InvalidError(f"{place}: {message_of(error.errors()).sentence} {ADVICE}") from None
 
 
 def _parsed(text: bytes, place: str) -> object:

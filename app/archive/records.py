@@ -16,15 +16,16 @@ from pydantic import (
 )
 
 from app.bounded import Count, Number
-from app.db.config import RunConfig, TrainingConfig, Zeta
+from app.db.config import RunConfig, TrainingConfig, renamed
 from app.db.hub_tasks import HubName
 from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, Pooling, RunStatus, Split
+from app.db.options.regularization import Zeta
 from app.db.regularizer_options import Regularizer
 from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column
 from app.formats.division import Division
-from app.services.grid import Grid
+from app.services.grid_expansion import Grid
 
 MAX_LAYERS = 1000
 PREDICTIONS_AT_ONCE = 5000
@@ -41,7 +42,7 @@ def _of_our_time(moment: datetime) -> datetime:
 def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
     """Fields of a grid stay in the order in which they were given: it is that of the columns of every table."""
     checked = check(grid)
-    return {name: checked[name] for name in grid}
+    return {name: checked[name] for name in renamed(grid)}
 
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]

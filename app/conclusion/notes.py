@@ -1,8 +1,8 @@
 """What was left out of a conclusion, and what speaks against reading more into it."""
 
 from app.conclusion.evidence import Evidence
-from app.db.config import Checkpoint, Selection
 from app.db.models import Run, RunStatus
+from app.db.options.measuring import Checkpoint, Selection
 from app.figures.points import finished, given_up, named, unscored
 from app.figures.sweep import Sweep
 from app.numerals import count, plural

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from app.figures import palette
 from app.figures.figure import Cell
+from app.figures.headings import inside
 from app.figures.setting import Family, Setting, cell, words
 from app.figures.sweep import Sweep
 from app.numerals import short
@@ -23,7 +24,7 @@ def choices(sweep: Sweep) -> Mapping[str, str]:
         ZETA: len(sweep.zetas) > 1,
     }
     named = {by: TITLES[by] for by, several in varies.items() if several}
-    return named | {field: field.replace("_", " ") for field in sweep.fields}
+    return named | {field: inside(field) for field in sweep.fields}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from app.db.config import TrainingOptions
 from app.db.models import Run
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
+from app.figures.headings import inside
 from app.figures.metrics import SCALES
 from app.figures.points import empty, finished
 from app.figures.setting import words
@@ -82,7 +83,7 @@ def _of_grid(sweep: Sweep, field: str, values: list[Cell]) -> Axis:
     # A search knows neither a script's own settings, which may be called as other fields are, nor names told apart.
     searched = field in TrainingOptions.model_fields and field in FIELDS and field not in sweep.told
     known = searched and all(isinstance(value, str | int | float) for value in sweep.grid[field])
-    return Axis(field if known else "", field.replace("_", " "), values)
+    return Axis(field if known else "", inside(field), values)
 
 
 def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:

@@ -7,7 +7,7 @@ from app.errors import NotFoundError
 from app.figures.clusters import SILHOUETTE
 from app.figures.figure import Figure
 from app.figures.gathered import COMPARABLE, COORDINATES, Gathered, Measured
-from app.figures.headings import head
+from app.figures.headings import inside
 from app.figures.metrics import SCALES
 from app.figures.sweep import Sweep
 from app.numerals import count, plural
@@ -96,6 +96,6 @@ def cautions(chosen: Chosen, on: str) -> list[str]:
     if "evaluation_zeta" in shown.differing:
         told.append("IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several.")
     if others := shown.beside([*chosen.fields, *COORDINATES, *COMPARABLE]):
-        named = ", ".join(head(field).lower() for field in others)
+        named = ", ".join(inside(field) for field in others)
         told.append(f"Some points are means over runs that differ in {named} too.")
     return told

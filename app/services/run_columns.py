@@ -80,7 +80,7 @@ def _fields(experiments: Sequence[Any]) -> list[str]:
 
 def _kinds(session: Session, fields: Collection[str], wanted: Collection[Condition]) -> list[Run]:
     """A run, of no table, for all that are alike in these settings and in what says whether they mean anything."""
-    names = ["logged", *dict.fromkeys(("beside", "points", *fields))]
+    names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
     said = [cast(Run.config[name], Text) for name in names]
     rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *said).distinct()
     found = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*wanted))

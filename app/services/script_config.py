@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from app.bounded import bounded
-from app.db.config import Seed, TrainingOptions, Weight, Zeta
+from app.db.config import Seed, TrainingOptions
+from app.db.options.regularization import Weight, Zeta
 from app.db.regularizer_options import Regularizer
 from app.db.task import METRICS, Metric, TaskKind
 from app.errors import InvalidError, TooLargeError

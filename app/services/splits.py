@@ -17,7 +17,7 @@ from app.sandbox import run_in_sandbox
 from app.services.proposal import propose
 from app.storage import Stored
 from app.storage.ledger import Store
-from app.validation_messages import complaint_of
+from app.validation_messages import message_of
 
 FILE_SUFFIX = re.compile(r"\.[^.]*(\.gz)?$", re.IGNORECASE)
 FIELDS = {"column": "split_column", "fraction": "test_fraction", "seed": "split_seed"}
@@ -118,6 +118,6 @@ def _checked(kind: type[ColumnDivision] | type[FractionDivision], given: Mapping
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        complaint = complaint_of(error.errors())
-        place = next((str(part) for part in complaint.place), "column")
-        raise InvalidError(complaint.sentence, FIELDS.get(place, f"split_{place}")) from None
+        message = message_of(error.errors())
+        place = next((str(part) for part in message.place), "column")
+        raise InvalidError(message.sentence, FIELDS.get(place, f"split_{place}")) from None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.db.models import Run, RunStatus
 from app.figures.figure import Cell, Table
 from app.figures.gathered import Gathered, order
-from app.figures.headings import head
+from app.figures.headings import head, inside
 from app.figures.metrics import SCALES
 from app.figures.points import cells, flattered, named
 from app.figures.setting import words
@@ -171,7 +171,7 @@ def _place(column: Column) -> tuple[str, bool, str]:
 def _notes(gathered: Gathered, finished: Gathered, fields: Sequence[str], shown: Shown) -> list[str]:
     notes = []
     if others := finished.beside(fields):
-        named = ", ".join(head(field).lower() for field in others)
+        named = ", ".join(inside(field) for field in others)
         notes.append(f"Runs in one mean differ in {named} too.")
     if waiting := len(gathered.runs) - len(finished.runs):
         have = "it has" if waiting == 1 else "they have"

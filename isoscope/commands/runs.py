@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from app.db.regularizer_options import READERS
+from app.db.regularizer_options import Regularizer
 from isoscope.client import Isoscope
 from isoscope.output import number, table, tell, write, write_json
 from isoscope.remote.connection import Row
@@ -43,7 +43,7 @@ def _cells(run: Row) -> tuple[str, ...]:
         run["status"],
         run["regularizer"],
         number(run["lam"]),
-        number(run["zeta"] if run["regularizer"] in READERS["zeta"] else None),
+        number(run["zeta"] if run["regularizer"] == Regularizer.ISTAR else None),
         str(run["seed"]),
         number(run["performance"]),
         number(run["isoscore_star"]),

@@ -6,8 +6,9 @@ from typing import Any
 
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from app.db.config import LOOKS_PER_RUN, RunConfig
+from app.db.config import RunConfig
 from app.db.models import Phase, Step
+from app.db.options.measuring import LOOKS_PER_RUN
 from workers.failure import NotFiniteError
 from workers.finetune.layers import rows_at_once
 from workers.finetune.measures import LayerMeasures

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Response
 from app.db.models import Experiment
 from app.dependencies import ContextDep
 from app.figures.sweep import Sweep
+from app.routes.api.old_names import note_old_names
 from app.routes.api.paging import TOTAL, Limit, Offset
 from app.routes.api.run_list import RunsQ, RunsSort, answer
 from app.routes.api.schemas.conclusion import ConclusionOut
@@ -48,8 +49,12 @@ def _summary(one: Listed) -> ExperimentSummary:
 
 
 @router.post("", status_code=201, response_model=ExperimentOut)
-def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
-    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed."""
+def create_experiment(context: ContextDep, response: Response, request: SweepRequest) -> Experiment:
+    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed.
+
+    A header `X-Isoscope-Note` says which options of the request are called otherwise now.
+    """
+    note_old_names(response, request)
     return experiments.create_experiment(context, request)
 
 

@@ -112,7 +112,7 @@ def show_experiment(
         "conclusion": read_conclusion(context, sweep),
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.compared],
-        "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
+        "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "offered": offered(experiment),
         "watched": {measure: title_of(measure) for measure in WATCHED},
         "windows": WINDOWS,

@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 from app.db.models import FailureCause, Run
 from app.errors import InvalidError
-from app.routes.pages.sweep_choices import LABELS
-from app.routes.pages.sweep_form import Values
+from app.routes.pages.sweep_form import LABELS, Values
 
 
 class Advice(NamedTuple):

@@ -12,7 +12,7 @@ from app.db.models import Run
 from app.db.regularizer_options import Regularizer
 from app.errors import InvalidError
 from app.figures import palette
-from app.figures.headings import head
+from app.figures.headings import head, inside
 from app.figures.metrics import SCALES, MetricRange
 from app.figures.setting import setting_of, words
 from app.regularizers import NAMES
@@ -22,7 +22,7 @@ from app.services.run_columns import Columns, read_columns
 from app.services.run_search import Page, RunQuery, find_runs
 from app.services.workers import list_workers, worker_lost
 
-WORDS = {"lam": "λ =", "zeta": "ζ =", "task": "data set"}
+WORDS = {"lam": "λ =", "zeta": "ζ ="}
 ALWAYS = "lam"
 """The column that is there even if it does not vary: what a run is called by."""
 GREATEST_FIRST = ("performance", "isoscore_star")
@@ -184,7 +184,7 @@ def address(request: Request, page: str, query: RunQuery) -> dict[str, str]:
 def _said(name: str, value: Any) -> str:
     if name in ("regularizer", "model"):
         return str(value)
-    return f"{WORDS.get(name) or name.replace('_', ' ')} {value}"
+    return f"{WORDS.get(name) or inside(name)} {value}"
 
 
 def _query(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:

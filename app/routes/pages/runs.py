@@ -27,7 +27,7 @@ from app.routes.pages.answers import FileKind, figure_file
 from app.routes.pages.attempts import OUTCOMES
 from app.routes.pages.failing import advice_of
 from app.routes.pages.run_config import configuration
-from app.routes.pages.sweep_choices import LABELS
+from app.routes.pages.sweep_form import LABELS
 from app.services.files import get_model
 from app.services.predictions import count_predictions, get_predictions
 from app.services.run_data import ACTIVATION, find_run_figure

@@ -34,8 +34,12 @@ TOGETHER = {
     "learning_rate": 1e-3,
 }  # fmt: skip
 ISTAR = {"regularizer": "istar"}
-ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "beside": {"cosreg": 1.0}}
-ENTROPY = {"regularizer": "entropy", "entropy_bars": "all", "beside": {"istar_unbiased": 1.0, "spectrum": 1e-3}}
+ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "fixed_regularizers": {"cosreg": 1.0}}
+ENTROPY = {
+    "regularizer": "entropy",
+    "entropy_bars": "all",
+    "fixed_regularizers": {"istar_unbiased": 1.0, "spectrum": 1e-3},
+}
 
 
 A_STEP = apart(100, torch.float32)

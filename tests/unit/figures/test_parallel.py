@@ -57,7 +57,7 @@ def test_regularizers_are_an_axis_of_names_where_there_are_several():
 
 @pytest.mark.parametrize("values", [[{}, {"cosreg": 1.0}], [None, 3]])
 def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
-    field = "patience" if None in values else "beside"
+    field = "patience" if None in values else "fixed_regularizers"
     of = sweep(*(run(1.0, seed=seed, **{field: value}) for seed, value in enumerate(values)), **{field: values})
     axis = next(axis for axis in drawn(of)[0].dimensions if axis.label == field)
     assert axis.name == ""
