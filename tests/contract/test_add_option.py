@@ -40,7 +40,7 @@ values = defaults(None, "m") | needed | {"lambdas": "1"}
 controls, shown = sweep_controls(values, gpu=True)
 field = templates.env.get_template("_field.html").module.control(shown["momentum"])
 assert '<label for="momentum">Momentum</label>' in field and 'value="0.9"' in field
-assert controls["momentum"].option.group.title == "Optimizer"
+assert controls["momentum"].option.group.title == "Optimizer and schedule"
 assert parse(values | read_values(ImmutableMultiDict([("momentum", "0.5")]))).momentum == 0.5
 
 try:

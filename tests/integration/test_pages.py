@@ -269,7 +269,7 @@ def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_fol
     assert page.count("autofocus") == 1
     folds = re.findall(r'<details class="(?:fold|own)" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
     opened = {slug for is_open, slug in folds if is_open}
-    assert opened == {"optimizer", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
+    assert opened == {"optimizer-and-schedule", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
     assert "Expected Batch size of at least 1, got 0." in alert
     again = client.post("/api/experiments", json={"batch_size": 0, "warmup": 2, "model": "m"}).json()
     assert (again["field"], again["detail"]) == tuple(again["errors"][0][name] for name in ("field", "detail"))

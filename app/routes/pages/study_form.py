@@ -164,7 +164,7 @@ def study_page(
         "hidden": [(name, text) for name, text in pairs_of(values) if name != "seeds"],
         "back": sweep_address(values),
         "dataset": dataset,
-        "sections": in_folds(controls),
+        "groups": in_folds(controls),
         "problem": problem,
         "labels": LABELS | {control.name: control.option.label for control in controls},
         "yaml": yaml,

@@ -169,7 +169,7 @@ def form_page(
         "grid_fields": ["grid", *(f"grid-{number}" for number, _ in enumerate(values["grid"], start=1))],
         "controls": controls,
         "hidden": [one for one in controls.values() if _of_another_task(one, values["task"])],
-        "sections": in_folds(shown_controls.values()),
+        "groups": in_folds(shown_controls.values()),
         "regularizers": METHODS,
         "active": active_methods(values),
         "grid_groups": GRID_GROUPS,

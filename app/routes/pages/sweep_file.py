@@ -88,7 +88,8 @@ def _check(context: Context, document: Mapping[str, Any]) -> list[FieldError]:
         plan_study(context, asked, ask_hub=False)
     else:
         plan_sweep(context, asked, ask_hub=False)
-    return [FieldError(None, sentence) for sentence in asked.old_names]
+    # A file says names, which are not to become labels.
+    return [FieldError(None, sentence.replace("`", "")) for sentence in asked.old_names]
 
 
 def _placed(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[FieldError]]:
