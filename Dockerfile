@@ -27,7 +27,7 @@ LABEL org.opencontainers.image.title="Isoscope" \
 # An empty volume takes over the folders and the owner that it finds here.
 RUN groupadd --gid 10001 isoscope \
  && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin isoscope \
- && install --directory --owner=10001 --group=10001 /data /data/tmp /models
+ && install --directory --owner=10001 --group=10001 /backups /data /data/tmp /models
 WORKDIR /srv/isoscope
 # Uploads are received in TMPDIR, so it needs as much room as the data.
 ENV PATH=/venv/bin:$PATH \
@@ -39,12 +39,18 @@ ENV PATH=/venv/bin:$PATH \
     ISOSCOPE_DATA_DIR=/data \
     ISOSCOPE_MODELS_DIR=/models
 VOLUME /data
-USER 10001:10001
 
 # The environment before the code: a change of code makes one small layer, and no copy of the environment.
 FROM base AS web
+# For isoscope backup and restore. Debian 13 has PostgreSQL 17, the version of docker-compose.yml.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends postgresql-client \
+ && apt-get clean \
+ && rm -rf /var/lib/apt/lists/*
 COPY --from=build /venv /venv
 COPY --from=code /srv/isoscope /srv/isoscope
+USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30s \
   CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/api/health', timeout=8)"]
@@ -53,6 +59,7 @@ CMD ["python", "-m", "app"]
 FROM base AS worker
 COPY --from=build-worker /venv /venv
 COPY --from=code /srv/isoscope /srv/isoscope
+USER 10001:10001
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 HEALTHCHECK --interval=60s --timeout=30s --start-period=120s --retries=2 \

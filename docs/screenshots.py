@@ -104,7 +104,7 @@ def upload_dataset(tour: Tour) -> None:
     for label, name in (("Train file", "train.tsv"), ("Validation file", "validation.tsv")):
         page.get_by_label(label).set_input_files(SAMPLE / name)
     page.get_by_label("Name", exact=True).fill(DATASET)
-    page.get_by_role("button", name="Upload both").click()
+    page.get_by_role("button", name="Upload", exact=True).click()
     expect(page.get_by_role("heading", name=DATASET)).to_be_visible()
 
 

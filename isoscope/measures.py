@@ -1,6 +1,7 @@
 """Measures on a terminal: by group, each in a line with its standard error and the rows behind it."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from app.numerals import starred
 from isotropy.catalog import GROUPS, MEASURES
@@ -37,11 +38,15 @@ def independent_rows(by: str, groups: int) -> str | None:
     )
 
 
-def cell(value: Value, se: float | None, reason: str | None, n: int, of: int | None) -> str:
-    """A value with its standard error, and the ``n`` rows behind it if these are not all ``of`` them."""
+def cell(
+    value: Value, se: float | None, reason: str | None, n: int, of: int | None, detail: Mapping[str, Any] | None = None
+) -> str:
+    """A value with its error, the ``parts`` of its detail, and the ``n`` rows behind it if not all ``of`` them."""
     if value is None:
         return f"undefined: {reason}"
     values = value if isinstance(value, list) else [value]
     text = ", ".join("-" if one is None else f"{one:.6g}" for one in values)
     error = "" if se is None else f" ± {se:.2g}"
-    return f"{text}{error}" + ("" if n == of else f"  (n = {n:,})")
+    parts = {name.replace("_", " "): one for name, one in (detail or {}).get("parts", {}).items() if one is not None}
+    beside = "".join(f", {name} {one:.4g}" for name, one in parts.items())
+    return f"{text}{error}{beside}" + ("" if n == of else f"  (n = {n:,})")

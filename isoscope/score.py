@@ -102,7 +102,10 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Seque
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"
     yield EXPLAINED
     yield from by_group(
-        {slug: cell(one.value, one.score.se, one.score.reason, one.n, cloud.n) for slug, one in found.items()}
+        {
+            slug: cell(one.value, one.score.se, one.score.reason, one.n, cloud.n, one.detail)
+            for slug, one in found.items()
+        }
     )
 
 

@@ -28,6 +28,7 @@ from isotropy.spectrum import Moments, scaled_identity, shrink
 from isotropy.spectrum_errors import Decomposed, spectrum_scores
 from isotropy.topology import barcode
 from isotropy.unbiased import FourthMoments, corrected_from_moments
+from isotropy.units import InUnits, unit_for
 
 SAMPLE_ROWS = 32_768
 """Rows drawn from a longer cloud, for what cannot be streamed."""
@@ -72,6 +73,7 @@ class Cloud:
     """What one pass over the rows leaves: rows with NaN or infinity are counted and left out of all the rest.
 
     Moments are products in float64 whatever the points are: rank and spectrum of a cloud live in its small variances.
+    Points, moments, sample and what is made of them are in units of ``unit``; scores are in those of the file.
     """
 
     points: Points
@@ -84,6 +86,8 @@ class Cloud:
     rows: Tensor
     """Places of the sample's rows among all, int64."""
     n_left_out: int
+    unit: float = 1.0
+    """A power of two, 1 unless the points are so large or so small that their fourth powers leave float64."""
 
     @property
     def n(self) -> int:
@@ -144,7 +148,8 @@ class Cloud:
             return spectrum_scores(centred.along(part.covariance()), second.along(second_moment(part)), self.n)
 
         centred, second = self._centred, self._second
-        return self.blocks.scores(scores, self.dealing.groups)
+        found = self.blocks.scores(scores, self.dealing.groups)
+        return found | {"spectrum": found["spectrum"].times(self.unit, self.unit)}
 
     @cached_property
     def cosines(self) -> CosineMoments:
@@ -174,7 +179,8 @@ class Cloud:
         """Of all points, from a second pass: its directions are known only after the first."""
         partition = PartitionFunction(self._second.vectors)
         for chunk in self.chunks():
-            partition.update(chunk)
+            # Not in units: exp(c.x) depends on the scale of the points.
+            partition.update(chunk if self.unit == 1 else chunk * self.unit)
         return partition
 
     @cached_property
@@ -253,20 +259,27 @@ def read_cloud(points: Points, seed: int = 0, progress: Callable[[int], object] 
     dealing = duplicates.dealing() if groups is None else by_groups(groups, points.n)
     sums = _Sums.none(points)
     sample = Sample(min(points.n, SAMPLE_ROWS), points.d, points.dtype, seed)
-    n_left_out = 0
-    for kept, places, read in kept_rows(points):
+    n_left_out, unit = 0, 0.0
+    for rows, places, read in kept_rows(points):
+        if (larger := unit_for(rows, unit)) != unit:
+            sums.rescale(unit / larger)
+            sample.rescale(unit / larger)
+            unit = larger
+        kept = rows / unit if unit not in (0, 1) else rows
         sums.update(kept, dealing, places)
         sample.update(kept.numpy(), places)
         if groups is None:
-            duplicates.update(kept.numpy(), places)
-        n_left_out += read - len(kept)
+            duplicates.update(rows.numpy(), places)
+        n_left_out += read - len(rows)
         progress(read)
+    if unit not in (0, 1):
+        points = InUnits(points, unit)
     if groups is None and (found := duplicates.dealing()).by == "duplicates":
         dealing, sums = found, _Sums.none(points)
         for kept, places, _ in kept_rows(points):
             sums.update(kept, dealing, places)
-    drawn, rows = sample.drawn()
-    return Cloud(points, dealing, sums.blocks, sums.cosine_blocks, drawn, rows, n_left_out)
+    drawn, drawn_places = sample.drawn()
+    return Cloud(points, dealing, sums.blocks, sums.cosine_blocks, drawn, drawn_places, n_left_out, unit or 1.0)
 
 
 def _fourth_moments(points: Points) -> Jackknife[FourthMoments]:
@@ -289,3 +302,8 @@ class _Sums(NamedTuple):
     def update(self, rows: Tensor, dealing: Dealing, places: NDArray[np.int64]) -> None:
         for jackknife in self:
             jackknife.update(rows, dealing.of(places, jackknife.blocks))
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the rows so far by a factor, which cosines do not depend on."""
+        for part in self.blocks.parts:
+            part.rescale(factor)

@@ -15,6 +15,7 @@ from isotropy.anisotropy import anisotropy
 from isotropy.cloud import Cloud
 from isotropy.rows import kept_rows
 from isotropy.sample import Sample
+from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
 
 MAX_POINTS = 50_000
@@ -57,10 +58,7 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
 
     """
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
-        return {
-            "n": cloud.n, "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None,
-            "density": None, "reason": reason,
-        }  # fmt: skip
+        return _nothing(cloud, reason)
     plane = _Plane(cloud)
     drawn = Sample(min(cloud.n, MAX_POINTS), 2, np.dtype(np.float64), seed)
     density = _Density(plane.of(cloud.sample)) if cloud.n > MAX_POINTS else None
@@ -69,7 +67,10 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
         drawn.update(at, places)
         if density is not None:
             density.update(at)
-    points, rows = drawn.drawn()
+    in_units, rows = drawn.drawn()
+    points = in_units * cloud.unit
+    if not points.isfinite().all():
+        return _nothing(cloud, OUT_OF_RANGE)
     names = names_of(rows)
     return {
         "n": cloud.n,
@@ -79,9 +80,16 @@ def projection(cloud: Cloud, seed: int = 0, names_of: NamesOf = lambda _: None) 
         "shares": plane.shares,
         "names": names and [name[:NAME_CHARACTERS] for name in names],
         "labels": _labels(cloud, rows),
-        "density": density and density.found(),
+        "density": density and density.found(cloud.unit),
         "reason": None,
     }
+
+
+def _nothing(cloud: Cloud, reason: str) -> dict[str, Any]:
+    return {
+        "n": cloud.n, "x": [], "y": [], "rows": [], "shares": [None, None], "names": None, "labels": None,
+        "density": None, "reason": reason,
+    }  # fmt: skip
 
 
 class _Plane:
@@ -122,9 +130,9 @@ class _Density:
         self._counts += counts.astype(np.int64)
         self._n += len(at)
 
-    def found(self) -> dict[str, Any]:
-        """Return edges, counts, and how many points lie outside."""
-        y_edges, x_edges = (edges.tolist() for edges in self._edges)
+    def found(self, unit: float) -> dict[str, Any]:
+        """Return edges times a unit, counts, and how many points lie outside."""
+        y_edges, x_edges = ((edges * unit).tolist() for edges in self._edges)
         outside = self._n - int(self._counts.sum())
         return {"x_edges": x_edges, "y_edges": y_edges, "counts": self._counts.tolist(), "outside": outside}
 

@@ -55,6 +55,10 @@ class Sample:
         self._rows[places[taken]] = rows[taken]
         self._seen += len(points)
 
+    def rescale(self, factor: float) -> None:
+        """Multiply the points so far by a factor."""
+        self._points[self._rows >= 0] *= factor
+
     def drawn(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the points [m, d] and their numbers, int64 [m]; all, where there were not more than places."""
         there = self._rows >= 0

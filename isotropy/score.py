@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 FEWEST_FOR_SE = 20
 """Points below which no standard error is told: it would be as good as unknown, or 0 where two happen to agree."""
 
+OUT_OF_RANGE = "In the units of the points the value is beyond the range of float64. Scale them all by one factor."
+
 
 @dataclass(frozen=True)
 class Score:
@@ -37,6 +39,16 @@ class Score:
     def with_error(self, parts: Sequence[float]) -> Score:
         """Return the same value with the error that the blocks' parts make; without parts it has none."""
         return replace(self, se=math.hypot(*parts) if parts else None, parts=tuple(parts))
+
+    def times(self, *factors: float) -> Score:
+        """Return the score in other units; undefined where the value or its error then leaves float64."""
+        if self.value is None or all(factor == 1 for factor in factors):
+            return self
+        value, se = (math.prod((one or 0.0, *factors)) for one in (self.value, self.se))
+        if not math.isfinite(value) or not math.isfinite(se) or (value == 0) != (self.value == 0):
+            return Score.undefined(OUT_OF_RANGE)
+        parts = tuple(math.prod((part, *factors)) for part in self.parts)
+        return Score(value, se=None if self.se is None else se, parts=parts)
 
     @classmethod
     def undefined(cls, reason: str) -> Score:

@@ -84,6 +84,13 @@ class FourthMoments(Moments):
         self._third += third
         self._fourth += fourth
 
+    def rescale(self, factor: float) -> None:
+        """Turn the moments into those of the points times a factor."""
+        sums = ((self.mean, 1), (self._scatter, 2), (self._third, 3), (self._fourth, 4))
+        for one, power in sums:
+            for _ in range(power):  # powers of the factor may leave float64 where the sums do not
+                one.mul_(factor)
+
     def state(self) -> dict[str, Tensor]:
         """Return the moments as tensors that ``safetensors.torch.save_file`` takes: see ``from_state``."""
         return super().state() | {"third": self._third.clone(), "fourth": self._fourth.clone()}

@@ -65,9 +65,12 @@ class Services:
         self._hosts = folder / "hosts"
         self._hosts.write_text(f"127.0.0.1 localhost {' '.join(self._file['services'])}\n")
 
-    def run(self, name: str, *, called: str = "", **environment: str) -> str:
-        """Start a service, or a second one of its kind ``called`` otherwise; return the container's name."""
-        service = self._file["services"][name]
+    def run(self, name: str, *command: str, called: str = "", **environment: str) -> str:
+        """Start a service, ``called`` otherwise if it is not the only one of its kind; return the container's name.
+
+        With another command than its own it runs once, as compose does it.
+        """
+        service = self._file["services"][name] | ({"restart": "no"} if command else {})
         unknown = set(service) - {*OPTIONS, *LISTS, *FLAGS} - OTHERWISE - NOT_TRIED
         assert not unknown, f"{name} has settings that this does not know: {unknown}"
         container = self.container(called or name)
@@ -78,12 +81,20 @@ class Services:
             words += ["--env", f"{key}={images.interpolated(str(value), self._given)}"]
         image = self._images.get(service["image"], service["image"])
         self._started.append(container)
-        self._engine("run", *words, image, *service.get("command", []))
+        self._engine("run", *words, image, *(command or service.get("command", [])))
         return container
 
     def container(self, name: str) -> str:
         """Return the name of a service's container."""
         return f"{self._prefix}-{name}"
+
+    def ends_well(self, container: str, seconds: float) -> bool:
+        """Wait until a container has ended, and say whether with success."""
+        return self._engine("wait", container, seconds=seconds).strip() == "0"
+
+    def stop(self, container: str, name: str) -> None:
+        """Stop a container of a service, which has as long as the file grants before it is killed."""
+        self._engine("stop", "--time", self._file["services"][name]["stop_grace_period"].removesuffix("s"), container)
 
     def is_healthy(self, name: str) -> bool:
         """Whether a service's health check, of the file or else of its image, succeeds inside the container."""
@@ -133,6 +144,6 @@ class Services:
 
     def _mounted(self, volume: str | dict[str, Any]) -> str:
         if isinstance(volume, str):
-            return f"{self._prefix}-{volume}"
+            return f"{self._prefix}-{images.interpolated(volume, self._given)}"
         source = images.interpolated(volume["source"], self._given)
         return f"{source}:{volume['target']}{':ro' if volume.get('read_only') else ''}"

@@ -41,6 +41,8 @@ def _lines(points: Embedding, source: Embedding, settings: Settings, seed: int) 
             f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {points.name!r} has, got "
             f"{source.name!r} with {other.moments.d:,}. Choose an embedding of the same model."
         )
-    S = other.moments.covariance()
+    # In units of the cloud. Beyond the bounds one of the two is nothing beside the other, by however much.
+    ratio = min(max(other.unit / cloud.unit, 2.0**-200), 2.0**200)
+    S = other.moments.covariance() * ratio**2
     (lines,) = zeta_lines(cloud, [lambda _: S])
     return lines

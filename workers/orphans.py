@@ -1,4 +1,4 @@
-"""Remove what nobody needs: files that killed jobs stored and never recorded, and the engine's old records.
+"""Remove what nobody needs: rows of removals that were cut off, files of killed jobs, and the engine's old records.
 
 At a worker's start and then every hour, one worker at a time.
 """
@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.db.removal import remove_left
 from app.db.session import one_line
 from app.errors import ConflictError, UnavailableError
 from app.queue import JobQueue
@@ -43,12 +44,16 @@ class Janitor:
         while True:
             try:
                 with self._locks.held("janitor"):
+                    _do("%s removals that were cut off are done", self._remove_left)
                     _do("%s stored files that no row names were removed", self._ledger.sweep)
                     _do("%s records of jobs that ended long ago were removed", self._forget)
             except ConflictError:
                 pass  # another worker is at it
             if self._stop.wait(EVERY_SECONDS):
                 return
+
+    def _remove_left(self) -> int:
+        return remove_left(self._ledger.sessions)
 
     def _forget(self) -> int:
         return self._queue.forget_ended(KEPT_DAYS)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isotropy.cloud import Cloud
 from isotropy.isoscore import ZetaCurve, isoscore_from_covariance
-from isotropy.spectrum import Moments
+from isotropy.spectrum import CHUNK_ROWS, Moments
 
 ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)
 FIRST_ROWS = 32
@@ -37,7 +37,8 @@ def _covariances(cloud: Cloud) -> Iterator[tuple[int, Tensor]]:
     sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
     for rows in sizes:
         if rows < cloud.n and rows <= len(cloud.sample):
-            moments.update(cloud.sample[moments.n : rows])
+            for chunk in torch.split(cloud.sample[moments.n : rows], CHUNK_ROWS):
+                moments.update(chunk.double())  # squares of float32 may leave float32
             yield rows, moments.covariance()
     yield cloud.n, cloud.moments.covariance()
 

@@ -25,6 +25,7 @@ from app.db.study import Search
 from app.db.task import Metric
 from app.formats.columns import Column
 from app.formats.division import Division
+from app.formats.quoting import Quoting
 from app.services.grid_expansion import Grid
 
 MAX_LAYERS = 1000
@@ -47,6 +48,7 @@ def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SplitName = Annotated[str, Field(pattern="^(train|validation|test)$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Filename = Annotated[str, Field(min_length=1, max_length=255)]
 Measure = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,60}$")]
@@ -99,6 +101,7 @@ class DatasetRecord(Record):
     n_test: Count | None = None
     division: Division | None = None
     columns: list[Column] = Field(max_length=10_000)
+    quoting: dict[SplitName, Quoting] | None = None
 
 
 class ExperimentRecord(Record):

@@ -1,4 +1,4 @@
-"""Rows of an import are hidden from every query until all of them are there.
+"""Rows of an import are hidden from every query until all of them are there, those of a deleted experiment until gone.
 
 The filter is added to each query as it runs, so that a list, a count or a figure that is written later cannot forget
 it. An import's own writes need no query of hidden rows; what has to see them says so with ``SEEING_ARRIVING``.
@@ -16,11 +16,21 @@ SEEING_ARRIVING = "arriving"
 
 _UNFINISHED = Import.status != ImportStatus.FINISHED
 _EXPERIMENTS = select(Import.experiment_id).where(Import.experiment_id.is_not(None), _UNFINISHED)
+_removed = Experiment.__table__  # the table alone, to which no filter is added in its turn
+_REMOVED = select(_removed.c.id).where(_removed.c.removed_at.is_not(None))
 _DATASETS = select(Import.dataset_id).where(Import.dataset_id.is_not(None), _UNFINISHED)
 # Loads of relationships pass here too. Kept by the rows for these, the filter would keep rows from being pickled.
 _HIDING = (
-    with_loader_criteria(Experiment, Experiment.id.not_in(_EXPERIMENTS), propagate_to_loaders=False),
-    with_loader_criteria(Run, Run.experiment_id.not_in(_EXPERIMENTS), propagate_to_loaders=False),
+    with_loader_criteria(
+        Experiment,
+        Experiment.id.not_in(_EXPERIMENTS) & Experiment.removed_at.is_(None),
+        propagate_to_loaders=False,
+    ),
+    with_loader_criteria(
+        Run,
+        Run.experiment_id.not_in(_EXPERIMENTS) & Run.experiment_id.not_in(_REMOVED),
+        propagate_to_loaders=False,
+    ),
     with_loader_criteria(Dataset, Dataset.id.not_in(_DATASETS), propagate_to_loaders=False),
 )
 

@@ -1,7 +1,7 @@
 """Axes that several figures share: steps of training, and logarithms that can be read over few and many decades."""
 
 from collections.abc import Iterable
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 from typing import Any
 
 from app.numerals import number, short
@@ -20,13 +20,21 @@ ALIKE, ABOUT = 1e-9, 0.2
 STEP_AXIS = {"title": {"text": "Optimizer step"}, "rangemode": "tozero"}
 
 
-def linear_axis(title: str, values: Iterable[float]) -> dict[str, Any]:
-    """A linear axis; with room about values that are one but for rounding, which plotly would spread over the axis."""
-    known = [*values]
+def linear_axis(
+    title: str, values: Iterable[float | None], within: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """Return a linear axis; with room about values that are one but for rounding, which plotly would spread over it.
+
+    ``within`` are the ends between which values can lie at all: that room stays between them.
+    """
+    known = [value for value in values if value is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)
     axis: dict[str, Any] = {"title": {"text": title}}
-    if low and high <= low + ALIKE * max(abs(low), abs(high)):
-        axis["range"] = sorted((low * (1 - ABOUT), low * (1 + ABOUT)))
+    about = ABOUT * (within[1] - within[0] if within else abs(low))
+    if about and high <= low + ALIKE * max(abs(low), abs(high)):
+        room = ROOM * about
+        least, most = (within[0] - room, within[1] + room) if within else (-inf, inf)
+        axis["range"] = [max(low - about, least), min(low + about, most)]
     return axis
 
 

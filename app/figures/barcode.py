@@ -39,15 +39,15 @@ def _prominent(one: Series) -> int:
 
 def _describe(one: Series) -> str:
     bars = f"{plural(len(one.of(BARCODE)['lengths']), 'bar')} of {count(one.n(BARCODE))} rows"
-    return f"{bars}, {count(_prominent(one))} of them prominent" if _prominent(one) else bars
+    if not _prominent(one):
+        return bars
+    gaussian = (one.subject.found["prominent_bars"].detail or {}).get("parts", {}).get("gaussian_of_the_same_size")
+    beside = "" if gaussian is None else f" (a Gaussian of the same size has {count(int(gaussian))})"
+    return f"{bars}, {count(_prominent(one))} of them prominent{beside}"
 
 
 def _marks(overlay: Overlay) -> str:
-    return (
-        " Marked: the prominent ones, of which one Gaussian cloud has many too."
-        if any(map(_prominent, overlay.series))
-        else ""
-    )
+    return " Marked: the prominent ones. They do not count groups." if any(map(_prominent, overlay.series)) else ""
 
 
 def _few(overlay: Overlay) -> bool:

@@ -33,17 +33,18 @@ class Axis(NamedTuple):
     """Empty where it is not one word or number, so that no search can say it."""
     title: str
     values: list[Cell]
-    measured: bool = False
+    continuous: bool = False
+    """Measured, or chosen by a search: its values keep their distances."""
 
     @property
     def steps(self) -> list[Cell]:
-        """The different values of a setting in their order; none of a measurement, or where they are too many."""
+        """The different values of a setting in their order; none of what is continuous, or where they are too many."""
         found = list(dict.fromkeys(self.values))
         numbers = sorted(value for value in found if isinstance(value, int | float))
         if len(numbers) < len(found):
             words_found = [value for value in found if isinstance(value, str)]
             return [*([None] if None in found else []), *numbers, *words_found]
-        return [] if self.measured or len(found) > MOST_VALUES else [*numbers]
+        return [] if self.continuous or len(found) > MOST_VALUES else [*numbers]
 
 
 def parallel(sweep: Sweep, metric: str) -> Figure:
@@ -67,15 +68,15 @@ def _axes(sweep: Sweep, runs: Sequence[Run], metric: str) -> list[Axis]:
     methods: list[Cell] = [one.regularizer.value for one in of]
     settings = [
         *([Axis("regularizer", "regularizer", methods)] if sweep.methods[1:] else []),
-        Axis("lam", "λ", [one.lam for one in of]),
-        Axis("zeta", "ζ", [one.zeta for one in of]),
+        Axis("lam", "λ", [one.lam for one in of], continuous=sweep.searched),
+        Axis("zeta", "ζ", [one.zeta for one in of], continuous=sweep.searched),
         *(_of_grid(sweep, field, [one.values[place] for one in of]) for place, field in enumerate(sweep.fields)),
         Axis("seed", "seed", [run.seed for run in runs]),
     ]
     return [
         *(axis for axis in settings if len({*axis.values} - {None}) > 1),
-        Axis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], measured=True),
-        Axis("performance", SCALES[metric].title, [run.performance for run in runs], measured=True),
+        Axis("isoscore_star", "IsoScore★", [run.isoscore_star for run in runs], continuous=True),
+        Axis("performance", SCALES[metric].title, [run.performance for run in runs], continuous=True),
     ]
 
 

@@ -56,7 +56,7 @@ def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figur
 def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
     points = points_of(sweep, scored(sweep), look.error)
-    first = "" if _searched(sweep) else "λ stands at equal steps. "
+    first = "" if sweep.searched else "λ stands at equal steps. "
     trivial = Trivial.of(sweep, finished(sweep))
     return Figure(
         slug="lambda",
@@ -124,7 +124,7 @@ def _draw_isotropy(
 
 def _draw_lambda(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look: Look, trivial: Trivial) -> go.Figure:
     lams = sorted({point.setting.lam for point in points})
-    searched = _searched(sweep)
+    searched = sweep.searched
     places = {lam: lam if searched else float(step) for step, lam in enumerate(lams)}
     drawn = []
     for lam, place in places.items():
@@ -149,11 +149,6 @@ def _draw_lambda(sweep: Sweep, points: Sequence[Point], scale: MetricRange, look
                **({} if searched else _ticks(lams))},
         yaxis={"title": {"text": scale.title}, "range": ranges.y},
     )  # fmt: skip
-
-
-def _searched(sweep: Sweep) -> bool:
-    """Whether a search chose λ: its values are continuous and crowd together, so that they keep their distances."""
-    return any(run.experiment.study for run in sweep.runs)
 
 
 def _ticks(lams: Sequence[float]) -> dict[str, list[Any]]:

@@ -8,8 +8,9 @@ import plotly.graph_objects as go
 
 from app.db.study import Trial, front_of
 from app.figures import palette
+from app.figures.axes import linear_axis
 from app.figures.figure import Cell, Figure, Table, plot
-from app.figures.metrics import SCALES
+from app.figures.metrics import SCALES, MetricRange
 from app.numerals import number, plural, short
 
 MOST_TICKS = 12
@@ -54,7 +55,7 @@ def pareto(trials: Sequence[Trial], metric: str) -> Figure:
         caption=f"Means over seeds of {plural(len(placed), 'trial')}, the baseline among them as a diamond. Filled are "
         f"the {len(front)} that no other exceeds in one without falling behind in the other; the steps join them.",
         table=Table([*COLUMNS, "isoscore_star", "performance", "on_the_front"], rows),
-        draw=partial(_draw_front, placed, front, SCALES[metric].title),
+        draw=partial(_draw_front, placed, front, SCALES[metric]),
         empty=None if placed else NOT_YET,
     )
 
@@ -72,7 +73,7 @@ def history(trials: Sequence[Trial], metric: str) -> Figure:
         caption=f"{SCALES[metric].title} of {plural(len(tried), 'trial')} as means over seeds, number 0 the baseline, "
         f"and the best so far as steps.{lacking}",
         table=Table([*COLUMNS, "performance", "best_so_far"], rows),
-        draw=partial(_draw_history, tried, best, SCALES[metric].title),
+        draw=partial(_draw_history, tried, best, SCALES[metric]),
         empty=None if tried else NOT_YET,
     )
 
@@ -97,7 +98,7 @@ def _tried(trials: Sequence[Trial]) -> list[Tried]:
     return [Tried(one, one.performance, one.isotropy) for one in ended if one.performance is not None]
 
 
-def _draw_front(placed: Sequence[Tried], front: set[int], metric: str) -> go.Figure:
+def _draw_front(placed: Sequence[Tried], front: set[int], scale: MetricRange) -> go.Figure:
     on = sorted((placed[place] for place in front), key=lambda one: one.isotropy or 0.0)
     line = go.Scatter(
         x=[one.isotropy for one in on],
@@ -125,11 +126,11 @@ def _draw_front(placed: Sequence[Tried], front: set[int], metric: str) -> go.Fig
     return plot(
         [line, marks],
         xaxis={"title": {"text": "IsoScore★ (1 is isotropic)"}},
-        yaxis={"title": {"text": metric}},
+        yaxis=linear_axis(scale.title, [one.performance for one in placed], (scale.low, scale.high)),
     )
 
 
-def _draw_history(tried: Sequence[Tried], best: Sequence[float], metric: str) -> go.Figure:
+def _draw_history(tried: Sequence[Tried], best: Sequence[float], scale: MetricRange) -> go.Figure:
     numbers = [one.trial.number for one in tried]
     steps = go.Scatter(
         x=numbers,
@@ -153,7 +154,7 @@ def _draw_history(tried: Sequence[Tried], best: Sequence[float], metric: str) ->
     return plot(
         [steps, marks],
         xaxis={"title": {"text": "Trial"}, "dtick": -(-max(numbers, default=1) // MOST_TICKS) or 1},
-        yaxis={"title": {"text": metric}},
+        yaxis=linear_axis(scale.title, [one.performance for one in tried], (scale.low, scale.high)),
     )
 
 

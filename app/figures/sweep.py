@@ -9,6 +9,7 @@ from app.db.models import Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.figures.differing import differing
 from app.figures.figure import Cell
+from app.figures.headings import inside
 from app.figures.setting import Family, Setting, cell, setting_of, words
 from app.numerals import short
 from app.regularizers import NAMES
@@ -66,6 +67,11 @@ class Sweep:
     def setting(self, run: Run) -> Setting:
         """What a run of the sweep is one of; the same for all its seeds."""
         return self._setting_of[run]
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search chose λ and ζ: their values are continuous, so that they keep their distances."""
+        return any(run.experiment.study for run in self.runs)
 
     @cached_property
     def given_up(self) -> frozenset[Setting]:
@@ -147,4 +153,4 @@ class Sweep:
 
 def _named(field: str, value: Cell) -> str:
     """A value with the name of its setting; that of a model says by itself what it is."""
-    return words(value) if field == "model" else f"{field.replace('_', ' ')} {words(value)}"
+    return words(value) if field == "model" else f"{inside(field)} {words(value)}"

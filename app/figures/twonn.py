@@ -62,7 +62,12 @@ def _points(one: Series) -> list[Point]:
 
 def _slope(one: Series) -> str:
     found = one.subject.found[TWONN]
-    return f"d = {number(found.value)}" + (f" ± {number(found.se, 2)}" if found.se is not None else "")
+    error = f" ± {number(found.se, 2)}" if found.se is not None else ""
+    goodness = one.of(TWONN).get("parts", {})
+    if goodness.get("fit_distance") is None:
+        return f"d = {number(found.value)}{error}"
+    distance, by_chance = (number(goodness[name], 2) for name in ("fit_distance", "fit_distance_by_chance"))
+    return f"d = {number(found.value)}{error}, which misses F by up to {distance} (by chance {by_chance})"
 
 
 def _drawn(one: Series, most: int) -> str:

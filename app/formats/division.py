@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from hashlib import blake2b
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TextIO
+from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -16,8 +16,9 @@ from app.formats.groups import Groups
 from app.formats.labels import label_text
 from app.formats.leaks import text_digest
 from app.formats.profile import Profile
+from app.formats.quoting import Quoting
 from app.formats.table_file import Scalar, TableFile
-from app.formats.tables import open_table
+from app.formats.tables import find_readings, open_table
 from app.formats.wording import blaming, listed, shown
 
 SPLITS = ("train", "validation", "test")
@@ -68,22 +69,40 @@ class FractionDivision(BaseModel):
 Division = ColumnDivision | FractionDivision
 
 
-def divide_file(
-    division: Division, path: Path, filename: str, validation: tuple[Path, str] | None, folder: Path
-) -> dict[str, int]:
-    """Write the rows of each split as ``<split>.jsonl.gz`` into ``folder``; return how many each has.
+class Divided(NamedTuple):
+    """What became of a file."""
 
-    Of a fraction these are train and test; texts of the validation file are never drawn. Run it in the sandbox.
+    counts: dict[str, int]
+    """Rows of each split that it was divided into."""
+    quoting: dict[str, Quoting]
+    """How the quotes of it, as ``train``, and of the validation file were read, where they are .tsv and hold any."""
+
+
+def divide_file(
+    division: Division,
+    path: Path,
+    filename: str,
+    validation: tuple[Path, str] | None,
+    folder: Path,
+    quoting: Quoting | None = None,
+) -> Divided:
+    """Write the rows of each split as ``<split>.jsonl.gz`` into ``folder``.
+
+    Of a fraction these are train and test; texts of the validation file are never drawn. Quotes of .tsv files are read
+    as chosen, else as they are meant. Run it in the sandbox.
 
     Raises:
         InvalidError: with the field of the form that is at fault.
 
     """
+    files = {"train": (path, filename)} | ({"validation": validation} if validation else {})
+    readings = find_readings(files, quoting)
     with blaming(filename):
-        table = open_table(path, filename)
+        table = open_table(path, filename, quoting=readings.get("train"))
         if isinstance(division, ColumnDivision):
-            return _divide_by_column(division, table, folder)
-        return _draw_fraction(division, table, open_table(*validation) if validation else None, folder)
+            return Divided(_divide_by_column(division, table, folder), readings)
+        beside = open_table(*validation, quoting=readings.get("validation")) if validation else None
+        return Divided(_draw_fraction(division, table, beside, folder), readings)
 
 
 def _divide_by_column(division: ColumnDivision, table: TableFile, folder: Path) -> dict[str, int]:

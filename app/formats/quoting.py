@@ -1,8 +1,8 @@
 """Quotes in tab-separated files: whether they enclose cells, or are part of the text as in GLUE's files."""
 
 import re
-from collections.abc import Iterable, Iterator
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, StrEnum
 
 CELL = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"|([^"\t]*+))(\t|\Z)')
 MAX_RECORD_CHARACTERS = 16 * 2**20
@@ -21,24 +21,52 @@ Line = tuple[int, str]
 """The number of a line, from 1, and its text without the line end."""
 
 
-def find_quoting(lines: Iterable[str]) -> Quoting | None:
-    """Return how a file's quotes are meant, None where it has none.
+Readings = Mapping[str, Quoting]
+"""How the quotes of several files are read, by what each file is; without those that hold no quotes."""
 
-    They enclose cells if every cell that holds a quote is a whole quoted field, and at least one of these needs its
-    quotes: it holds a doubled quote, a tab or a line end. GLUE's files hold cells that begin and end with a genuine
-    quote, so a pair of quotes around a cell alone proves nothing.
+
+class Quotes(Enum):
+    """What the quotes of a tab-separated file say of how they are meant."""
+
+    NONE = "none"
+    TEXT = "text"
+    """A cell holds a quote and is not a whole quoted field."""
+    QUOTED = "quoted"
+    """Every cell that holds a quote is a whole quoted field, and at least one needs its quotes."""
+    PAIRS = "pairs"
+    """Every cell that holds a quote is a whole quoted field, and none needs its quotes."""
+
+    @property
+    def reading(self) -> Quoting | None:
+        """How they are read where nothing else tells: pairs are text, since GLUE's files hold genuine ones."""
+        if self is Quotes.NONE:
+            return None
+        return Quoting.QUOTED if self is Quotes.QUOTED else Quoting.TEXT
+
+
+def settle_readings(found: Mapping[str, Quotes], chosen: Quoting | None = None) -> dict[str, Quoting]:
+    """Return how the quotes of each file of a data set are read: as chosen, else as they are meant.
+
+    Pairs that say nothing by themselves are read as in a sibling file whose quotes enclose cells.
     """
+    pairs = Quoting.QUOTED if Quotes.QUOTED in found.values() else Quoting.TEXT
+    meant = {name: pairs if quotes is Quotes.PAIRS else quotes.reading for name, quotes in found.items()}
+    return {name: chosen or reading for name, reading in meant.items() if reading is not None}
+
+
+def look_at_quotes(lines: Iterable[str]) -> Quotes:
+    """Return what the quotes of a file say; a cell needs its own if it holds a doubled quote, a tab or a line end."""
     found, needed = False, False
     for _, record in quoted_records(lines):
         if '"' not in record:
             continue
         found = True
         if (cells := split_quoted(record)) is None:
-            return Quoting.TEXT
+            return Quotes.TEXT
         needed = needed or _needs_quotes(record, cells)
     if not found:
-        return None
-    return Quoting.QUOTED if needed else Quoting.TEXT
+        return Quotes.NONE
+    return Quotes.QUOTED if needed else Quotes.PAIRS
 
 
 def quoted_records(lines: Iterable[str]) -> Iterator[Line]:

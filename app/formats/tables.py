@@ -1,6 +1,6 @@
 """Files of texts, alone or as the train and validation files of a data set: what columns hold, and their values."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -11,8 +11,9 @@ from app.formats.detect import TABLE_FORMATS, TEXTS_FORMATS, Format, detect
 from app.formats.jsonl import read_jsonl
 from app.formats.leaks import count_leaks
 from app.formats.profile import Profile
-from app.formats.quoting import Quoting
+from app.formats.quoting import Quoting, Readings, settle_readings
 from app.formats.table_file import Scalar, TableFile, read_lines, read_text_table
+from app.formats.text import tsv_quotes
 from app.formats.wording import blaming, listed, shown
 
 
@@ -25,6 +26,8 @@ class DatasetDescription(BaseModel):
     n_validation: int
     n_test: int | None = None
     columns: list[Column]
+    quoting: dict[str, Quoting]
+    """How the quotes of its .tsv files were read, by split; without files that hold none."""
 
 
 class TextsDescription(BaseModel):
@@ -35,18 +38,24 @@ class TextsDescription(BaseModel):
     n: int
     columns: list[Column]
     """What they say of a train file is of this one; nothing is missing from a validation file that there is not."""
+    quoting: Quoting | None
+    """How the quotes of a .tsv file were read; None where there are none."""
 
 
-def describe_texts(path: Path, filename: str) -> TextsDescription:
+def describe_texts(path: Path, filename: str, quoting: Quoting | None = None) -> TextsDescription:
     """Read a file of texts, a text a line or a table, and describe its columns. Run it in the sandbox.
+
+    Quotes of a .tsv file are read as chosen, else as they are meant.
 
     Raises:
         IsoscopeError: with the field ``file``, if it cannot be read or has no rows.
 
     """
     with blaming(filename, "file"):
-        n, profiles = _profile(path, filename, TEXTS_FORMATS)
-    return TextsDescription(n=n, columns=[_column(name, profile, None) for name, profile in profiles.items()])
+        table = open_table(path, filename, TEXTS_FORMATS, quoting)
+        n, profiles = _profile(table)
+    columns = [_column(name, profile, None) for name, profile in profiles.items()]
+    return TextsDescription(n=n, columns=columns, quoting=table.quoting)
 
 
 def describe_pair(
@@ -56,18 +65,25 @@ def describe_pair(
     validation_filename: str,
     test_path: Path | None = None,
     test_filename: str = "",
+    quoting: Quoting | Readings | None = None,
 ) -> DatasetDescription:
     """Read the files and describe the columns that train and validation have. Run it in the sandbox.
+
+    Quotes of .tsv files are read as chosen, for all or by split; else as they are meant.
 
     Raises:
         IsoscopeError: with the field ``train``, ``validation`` or ``test``, if that file cannot be read or has no rows.
         InvalidError: the files have no column in common, or the test file lacks one that the others have.
 
     """
+    files = {"train": (train_path, train_filename), "validation": (validation_path, validation_filename)}
+    files |= {} if test_path is None else {"test": (test_path, test_filename)}
+    readings = dict(quoting) if isinstance(quoting, Mapping) else find_readings(files, quoting)
+    tables = {split: _open_split(split, file, readings) for split, file in files.items()}
     with blaming(train_filename, "train"):
-        n_train, train = _profile(train_path, train_filename)
+        n_train, train = _profile(tables["train"])
     with blaming(validation_filename, "validation"):
-        n_validation, validation = _profile(validation_path, validation_filename)
+        n_validation, validation = _profile(tables["validation"])
     names = [name for name in train if name in validation]
     if not names:
         raise InvalidError(
@@ -76,18 +92,35 @@ def describe_pair(
             field="validation",
         )
     n_test, test = None, None
-    if test_path is not None:
+    if "test" in tables:
         with blaming(test_filename, "test"):
-            n_test, test = _profile(test_path, test_filename)
+            n_test, test = _profile(tables["test"])
             _require_all(names, test)
     shared = [_column(name, train[name], validation[name], None if test is None else test[name]) for name in names]
     columns = count_leaks(
         shared,
-        lambda: _rows_of(train_path, train_filename, shared),
-        lambda: _rows_of(validation_path, validation_filename, shared),
-        None if test_path is None else lambda: _rows_of(test_path, test_filename, shared),
+        lambda: _rows_of(tables["train"], shared),
+        lambda: _rows_of(tables["validation"], shared),
+        (lambda: _rows_of(tables["test"], shared)) if "test" in tables else None,
     )
-    return DatasetDescription(n_train=n_train, n_validation=n_validation, n_test=n_test, columns=columns)
+    return DatasetDescription(
+        n_train=n_train, n_validation=n_validation, n_test=n_test, columns=columns, quoting=readings
+    )
+
+
+def find_readings(files: Mapping[str, tuple[Path, str]], chosen: Quoting | None = None) -> dict[str, Quoting]:
+    """Return how the quotes of the .tsv files of a data set are read, by split: as chosen, else as they are meant."""
+    found = {}
+    for split, (path, filename) in files.items():
+        with blaming(filename, split):
+            if detect(path, filename, TABLE_FORMATS, unpack=True) is Format.TSV:
+                found[split] = tsv_quotes(path)
+    return settle_readings(found, chosen)
+
+
+def _open_split(split: str, file: tuple[Path, str], readings: Readings) -> TableFile:
+    with blaming(file[1], split):
+        return open_table(*file, quoting=readings.get(split))
 
 
 def _require_all(names: Collection[str], test: Collection[str]) -> None:
@@ -118,9 +151,8 @@ def read_columns(
     return dict(zip(columns, values, strict=True))
 
 
-def _rows_of(path: Path, filename: str, columns: Sequence[Column]) -> Iterator[list[Scalar | None]]:
+def _rows_of(table: TableFile, columns: Sequence[Column]) -> Iterator[list[Scalar | None]]:
     """The rows of a file, of these columns in their order."""
-    table = open_table(path, filename)
     places = [table.columns.index(column.name) for column in columns]
     for row in table.rows():
         yield [row[place] for place in places]
@@ -143,9 +175,8 @@ def open_table(
     return read_text_table(path, file_format, quoting)
 
 
-def _profile(path: Path, filename: str, accepted: Collection[Format] = TABLE_FORMATS) -> tuple[int, dict[str, Profile]]:
+def _profile(table: TableFile) -> tuple[int, dict[str, Profile]]:
     """Read a whole file; return its number of rows and what each column holds."""
-    table = open_table(path, filename, accepted)
     profiles = [Profile() for _ in table.columns]
     for row in table.rows():
         for profile, value in zip(profiles, row, strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.errors import InvalidError
 from app.formats.detect import Format
 from app.formats.gzipped import open_unpacked
-from app.formats.quoting import Quoting, find_quoting, quoted_records, split_quoted
+from app.formats.quoting import Quotes, Quoting, look_at_quotes, quoted_records, split_quoted
 
 MAX_LINE_CHARACTERS = 16 * 2**20
 MAX_COLUMNS = 65_536
@@ -47,12 +47,17 @@ def lines(path: Path, newline: str) -> Iterator[str]:
             ) from None
 
 
-def tsv_quoting(path: Path) -> Quoting | None:
-    """Return how the quotes of a tab-separated file are meant, None where it has none. Reads the whole file."""
+def tsv_quotes(path: Path) -> Quotes:
+    """Return what the quotes of a tab-separated file say of how they are meant. Reads the whole file."""
     with open_unpacked(path) as raw:
         if not any(b'"' in block for block in iter(partial(raw.read, QUOTE_BLOCK_BYTES), b"")):
-            return None
-    return find_quoting(_tsv_lines(path))
+            return Quotes.NONE
+    return look_at_quotes(_tsv_lines(path))
+
+
+def tsv_quoting(path: Path) -> Quoting | None:
+    """Return how the quotes of a tab-separated file are meant, None where it has none. Reads the whole file."""
+    return tsv_quotes(path).reading
 
 
 def records(path: Path, file_format: Format, quoting: Quoting) -> Iterator[Record]:

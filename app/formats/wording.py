@@ -24,11 +24,11 @@ def listed(names: Collection[str]) -> str:
 
 @contextmanager
 def blaming(filename: str, field: str | None = None) -> Iterator[None]:
-    """Say in an error which file it is about, and in which field of the form that file came."""
+    """Say in an error which file it is about, and in which field that file came unless the error names another."""
     try:
         yield
     except IsoscopeError as error:
-        raise type(error)(f"{filename}: {error.message}", field or error.field) from None
+        raise type(error)(f"{filename}: {error.message}", error.field or field) from None
 
 
 def storable(text: str) -> str:

@@ -26,6 +26,11 @@ UPLOADS = {
     "split_train": Help("Separate several with commas."),
     "split_validation": Help("Such as validation, dev."),
     "split_test": Help("Empty: rows that hold test, if there are any."),
+    "quoting": Help(
+        "How the quotes of .tsv files are read.",
+        more="Detect: they enclose cells where every cell with a quote is enclosed, and one needs it, as pandas and "
+        "spreadsheets write it. Otherwise they are part of the text, as in GLUE.",
+    ),
     "dataset_name": Help("If empty, the train file’s name is used."),
     "hub_name": Help(
         "A worker fetches it from the Hub, which it has to be able to reach.",

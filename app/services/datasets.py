@@ -1,18 +1,20 @@
 """Data sets: train, validation and test rows of a task, uploaded or named."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from sqlalchemy import exists, select
+from sqlalchemy import delete, exists, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
 from app.db.arriving import SEEING_ARRIVING
 from app.db.hub_tasks import TASKS, HubName
-from app.db.models import Dataset, DatasetOrigin, Experiment
+from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
 from app.errors import ConflictError, InvalidError, NotFoundError
-from app.formats.division import Division
-from app.formats.tables import describe_pair
+from app.formats.division import SPLITS, Division
+from app.formats.quoting import Quoting, Readings
+from app.formats.tables import DatasetDescription, describe_pair
 from app.sandbox import run_in_sandbox
 from app.services.names import base_name, clean_name
 from app.services.room import freeing
@@ -37,8 +39,11 @@ def create_dataset(
     *,
     test: Upload | None = None,
     division: Division | None = None,
+    quoting: Quoting | None = None,
 ) -> Dataset:
     """Keep files of rows and describe their columns; a ``division`` makes splits out of one of them first.
+
+    Quotes of .tsv files are read as ``quoting`` says, without it as they are meant.
 
     They are read in a process of their own, within limits, while the request waits: the form that comes next
     needs the columns.
@@ -53,15 +58,12 @@ def create_dataset(
         for split, upload in given.items():
             files[split] = SplitFile(store(upload.stream, settings.max_dataset_bytes), upload.filename)
         undivided = [one.stored.sha256 for one in files.values()] if division else []
-        files |= {} if division is None else divide_upload(context, division, files, store)
-        description = run_in_sandbox(
-            describe_pair,
-            *_place(context, files["train"]),
-            *_place(context, files["validation"]),
-            *(_place(context, files["test"]) if "test" in files else (None, "")),
-            memory_bytes=settings.parse_memory_bytes,
-            seconds=settings.parse_seconds,
-        )
+        readings: Quoting | Readings | None = quoting
+        if division is not None:
+            made, readings = divide_upload(context, division, files, store, quoting)
+            files |= made
+        places = {split: (context.storage.local(one.stored.sha256), one.filename) for split, one in files.items()}
+        description = _describe(context, places, readings)
         if "test" in files:
             require_labels(description)
         with context.ledger.recording(*(one.stored for one in files.values())) as session:
@@ -73,6 +75,7 @@ def create_dataset(
                 n_test=description.n_test,
                 division=None if division is None else division.model_dump(mode="json"),
                 columns=[column.model_dump(mode="json") for column in description.columns],
+                quoting=dict(description.quoting),
             )
             for split, file in files.items():
                 setattr(dataset, f"{split}_sha256", file.stored.sha256)
@@ -82,8 +85,69 @@ def create_dataset(
     return dataset
 
 
-def _place(context: Context, file: SplitFile) -> tuple[Path, str]:
-    return context.storage.local(file.stored.sha256), file.filename
+def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset:
+    """Read the quotes of a data set's .tsv files in another way, as long as no experiment has read them."""
+    dataset = get_dataset(context, dataset_id)
+    if not dataset.quoting:
+        raise ConflictError(
+            f"No quotes of {dataset.name} are known that could be read in two ways: only .tsv files have such. "
+            "Upload the files again if it was stored by an earlier Isoscope.",
+            "quoting",
+        )
+    if dataset.division is not None:
+        raise ConflictError(
+            f"The rows of {dataset.name} were divided with quotes read as they are now. Upload the file again and "
+            "choose how its quotes are read.",
+            "quoting",
+        )
+    places = {
+        split: (context.storage.local(str(getattr(dataset, f"{split}_sha256"))), str(filename))
+        for split in SPLITS
+        if (filename := getattr(dataset, f"{split}_filename")) is not None
+    }
+    found = _describe(context, places, quoting)
+    if "test" in places:
+        require_labels(found)
+    unused = ~exists().where(Experiment.dataset_id == dataset_id)
+    changed = (
+        update(Dataset)
+        .where(Dataset.id == dataset_id, unused)
+        .values(
+            n_train=found.n_train,
+            n_validation=found.n_validation,
+            n_test=found.n_test,
+            columns=[column.model_dump(mode="json") for column in found.columns],
+            quoting=dict(found.quoting),
+        )
+    )
+    with context.sessions.begin() as session:
+        session.execute(delete(DryRun).where(DryRun.dataset_id == dataset_id))
+        read = session.scalar(changed.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
+    if read is None:
+        raise ConflictError(
+            f"{dataset.name} is used by an experiment, whose runs read its quotes as it does now. Upload the "
+            "files again and choose how their quotes are read.",
+            "quoting",
+        )
+    return get_dataset(context, dataset_id)
+
+
+def _describe(
+    context: Context, places: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
+) -> DatasetDescription:
+    train, validation, test = places["train"], places["validation"], places.get("test")
+    return run_in_sandbox(
+        describe_pair,
+        train[0],
+        train[1],
+        validation[0],
+        validation[1],
+        test[0] if test else None,
+        test[1] if test else "",
+        quoting,
+        memory_bytes=context.settings.parse_memory_bytes,
+        seconds=context.settings.parse_seconds,
+    )
 
 
 def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:

@@ -4,7 +4,8 @@ from math import hypot
 from typing import Any, NamedTuple
 
 from app.db.models import Measurement
-from app.statistics.estimate import t_quantile
+from app.statistics.estimate import block_degrees
+from app.statistics.student import quantile
 from isotropy.catalog import MEASURES, Measure
 
 ROUNDING = 1e-7
@@ -86,7 +87,7 @@ def _between(one: _Known | None, baseline: _Known | None, n: int | None, same_ro
     else:
         se = hypot(*one.parts, *baseline.parts)
     # Of independent blocks the degrees of freedom are at least those of either: the interval is rather too wide.
-    half = t_quantile(min(len(one.parts), len(baseline.parts)) - 1) * se
+    half = quantile(0.05, block_degrees(min(len(one.parts), len(baseline.parts)))) * se
     return Difference(value, se, value - half, value + half, paired, n)
 
 

@@ -10,6 +10,7 @@ from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
 from app.errors import ConflictError, InvalidError, NotFoundError
+from app.formats.quoting import Quoting
 from app.formats.tables import TextsDescription, describe_texts
 from app.queue import Job, JobKind
 from app.sandbox import run_in_sandbox
@@ -55,7 +56,8 @@ def create_encoding_of_dataset(context: Context, dataset_id: str, split: Split, 
         file = session.get(StoredFile, sha256)
     if file is None:
         raise NotFoundError(f"The data set {dataset_id!r} was deleted at this moment.", "dataset_id")
-    return _create(context, Stored(sha256, file.size_bytes), filename, clean_name(name, f"{dataset.name}, {split}"))
+    stored, quoting = Stored(sha256, file.size_bytes), dataset.quoting_of(split)
+    return _create(context, stored, filename, clean_name(name, f"{dataset.name}, {split}"), quoting)
 
 
 def list_encodings(context: Context) -> list[Encoding]:
@@ -123,8 +125,8 @@ def delete_encoding(context: Context, encoding_id: str) -> None:
     context.ledger.release(encoding.file_sha256, *left)
 
 
-def _create(context: Context, stored: Stored, filename: str, name: str) -> Encoding:
-    found = _describe(context, stored, filename)
+def _create(context: Context, stored: Stored, filename: str, name: str, quoting: Quoting | None = None) -> Encoding:
+    found = _describe(context, stored, filename, quoting)
     with context.ledger.recording(stored) as session:
         encoding = Encoding(
             name=name,
@@ -132,16 +134,18 @@ def _create(context: Context, stored: Stored, filename: str, name: str) -> Encod
             file_sha256=stored.sha256,
             n_texts=found.n,
             columns=[column.model_dump(mode="json") for column in found.columns],
+            quoting=found.quoting,
         )
         session.add(encoding)
     return encoding
 
 
-def _describe(context: Context, stored: Stored, filename: str) -> TextsDescription:
+def _describe(context: Context, stored: Stored, filename: str, quoting: Quoting | None) -> TextsDescription:
     return run_in_sandbox(
         describe_texts,
         context.storage.local(stored.sha256),
         filename,
+        quoting,
         memory_bytes=context.settings.parse_memory_bytes,
         seconds=context.settings.parse_seconds,
     )

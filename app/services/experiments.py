@@ -5,7 +5,9 @@ from sqlalchemy.orm import Session, defer, immediateload, joinedload, raiseload,
 
 from app.context import Context
 from app.db.models import Experiment, Run
+from app.db.removal import remove_experiment
 from app.db.session import hold
+from app.db.types import utcnow
 from app.errors import ConflictError, NotFoundError
 from app.numerals import plural
 from app.queue import Job, JobKind
@@ -93,7 +95,10 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
 
 @freeing
 def delete_experiment(context: Context, experiment_id: str) -> None:
-    """Delete an experiment whose runs have all ended, and the models that they kept."""
+    """Delete an experiment whose runs have all ended, and the models that they kept.
+
+    It is hidden at once, and its rows go in short transactions, so that workers write meanwhile.
+    """
     with context.sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
         # Nobody adds a run to it from here on: whoever does waits, and then finds it gone.
@@ -103,7 +108,8 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
             raise ConflictError("Its search goes on; cancel it before deleting the experiment.")
         if left := sum(not run.status.final for run in experiment.runs):
             raise ConflictError(f"{left} of its runs have not ended; cancel them before deleting the experiment.")
-        session.delete(experiment)
+        experiment.removed_at = utcnow()
+    remove_experiment(context.sessions, experiment_id)
     context.queue.forget([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
     context.ledger.release(*(run.model_sha256 for run in experiment.runs))
 

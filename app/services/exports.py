@@ -25,7 +25,7 @@ from app.services.sealed_rows import sealed_members
 from app.storage.storage import BLOCK_BYTES
 
 ROWS_AT_ONCE = 1000
-OF_TEST = ("test_sha256", "test_filename", "n_test", "division")
+ADDED_LATER = ("test_sha256", "test_filename", "n_test", "division", "quoting")
 """Of a data set, what those without a test split lack."""
 FEW_AT_ONCE = 20
 """Of rows that are large."""
@@ -89,7 +89,7 @@ def _experiment(experiment: Experiment) -> dict[str, Any]:
     told = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
     dataset = _columns(experiment.dataset, DatasetRecord.model_fields)
     # What an earlier Isoscope does not know is left out where it says nothing, so that it reads the rest.
-    return told | {"dataset": {name: one for name, one in dataset.items() if one is not None or name not in OF_TEST}}
+    return told | {"dataset": {name: one for name, one in dataset.items() if one or name not in ADDED_LATER}}
 
 
 def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from app.context import Context
 from app.errors import InvalidError
 from app.formats.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
+from app.formats.quoting import Quoting
 from app.formats.tables import DatasetDescription
 from app.formats.wording import shown
 from app.sandbox import run_in_sandbox
@@ -71,20 +72,24 @@ def check_files(division: Division | None, *, has_validation: bool, has_test: bo
 
 
 def divide_upload(
-    context: Context, division: Division, files: Mapping[str, SplitFile], store: Store
-) -> dict[str, SplitFile]:
-    """Divide the rows of the train file, in the sandbox; return the new file of every split that it becomes."""
+    context: Context, division: Division, files: Mapping[str, SplitFile], store: Store, quoting: Quoting | None
+) -> tuple[dict[str, SplitFile], dict[str, Quoting]]:
+    """Divide the rows of the train file, in the sandbox.
+
+    Return the new file of every split that it becomes, and how quotes were read.
+    """
     settings = context.settings
     train, validation = files["train"], files.get("validation")
     beside = None if validation is None else (context.storage.local(validation.stored.sha256), validation.filename)
     with tempfile.TemporaryDirectory(dir=settings.root, prefix="divide-") as folder:
-        counts = run_in_sandbox(
+        counts, readings = run_in_sandbox(
             divide_file,
             division,
             context.storage.local(train.stored.sha256),
             train.filename,
             beside,
             Path(folder),
+            quoting,
             memory_bytes=settings.parse_memory_bytes,
             seconds=settings.parse_seconds,
         )
@@ -93,7 +98,7 @@ def divide_upload(
             with (Path(folder) / f"{split}{SUFFIX}").open("rb") as file:
                 stored = store(file, settings.max_dataset_bytes)
             made[split] = SplitFile(stored, f"{stem}-{split}{SUFFIX}")
-    return made
+    return made, readings
 
 
 def require_labels(description: DatasetDescription) -> None:

@@ -11,11 +11,14 @@ from app.context import Context
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
     DryRun,
     Embedding,
     EmbeddingStatus,
     Encoding,
     Experiment,
+    Import,
+    ImportStatus,
     ResultStatus,
     Run,
     RunStatus,
@@ -122,6 +125,13 @@ def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
     unfinished = select(Encoding).where(Encoding.status.in_(UNFINISHED_ENCODING))
     with context.sessions() as session:
         return session.scalars(unfinished.order_by(Encoding.created_at, Encoding.id)).all()
+
+
+def list_imports_at_work(context: Context) -> Sequence[Import]:
+    """Imports that wait, are written, or whose rows are being removed, oldest first."""
+    unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
+    with context.sessions() as session:
+        return session.scalars(unfinished.order_by(Import.created_at, Import.id)).all()
 
 
 def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:

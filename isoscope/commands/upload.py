@@ -39,5 +39,8 @@ def run(isoscope: Isoscope, given: Namespace) -> int:
 def _table(scores: dict[str, Row], rows: int | None) -> list[str]:
     """The measures as ``isoscope score`` prints them."""
     measured = {slug: scores[slug] for slug in MEASURES if slug in scores}
-    cells = {slug: cell(one["value"], one["se"], one["reason"], one["n"], rows) for slug, one in measured.items()}
+    cells = {
+        slug: cell(one["value"], one["se"], one["reason"], one["n"], rows, one.get("detail"))
+        for slug, one in measured.items()
+    }
     return [EXPLAINED, *by_group(cells)]

@@ -8,6 +8,7 @@ from isoscope.output import write, write_json
 from isoscope.progress import sending
 
 HELP = "upload train, validation and test rows to a dashboard"
+MEANINGS = {"text": "are part of the text", "quoted": "enclose cells"}
 SPLITS = ("train", "validation", "test")
 
 
@@ -25,6 +26,11 @@ def add_arguments(command: ArgumentParser) -> None:
         command.add_argument(
             f"--{split}-values", metavar="VALUES", help=f"its values of {split} rows, with commas (default: {split})"
         )
+    command.add_argument(
+        "--quoting",
+        choices=tuple(MEANINGS),
+        help="how quotes of .tsv files are read (default: they enclose cells where every one does)",
+    )
     command.add_argument("--name", help="if not the train file's")
 
 
@@ -41,10 +47,12 @@ def run(isoscope: Isoscope, given: Namespace) -> int:
             split_seed=given.seed,
             split_column=given.split_column,
             split_values=values,
+            quoting=given.quoting,
             name=given.name,
             progress=progress,
         )
     if given.json:
         return write_json(found)
     counts = ", ".join(f"{found[f'n_{split}']} {split}" for split in SPLITS if found[f"n_{split}"] is not None)
-    return write([f"{found['name']}: {isoscope.url}/datasets/{found['id']}", f"rows: {counts}"])
+    quotes = [f"quotes of {split} rows {MEANINGS[reading]}" for split, reading in (found["quoting"] or {}).items()]
+    return write([f"{found['name']}: {isoscope.url}/datasets/{found['id']}", f"rows: {counts}", *quotes])

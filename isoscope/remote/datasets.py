@@ -20,6 +20,7 @@ class Datasets(Connection):
         split_seed: int = 0,
         split_column: str | None = None,
         split_values: Mapping[str, Sequence[str]] | None = None,
+        quoting: str | None = None,
         name: str | None = None,
         progress: Progress | None = None,
     ) -> Row:
@@ -28,6 +29,8 @@ class Datasets(Connection):
         Scores on test rows are sealed: see ``open_test``. Instead of a test file, ``test_fraction`` draws some of the
         train rows by ``split_seed``. Instead of a validation and a test file, ``split_column`` names the split of each
         row; ``split_values`` maps its values, such as ``{"validation": ["dev"]}``.
+
+        Quotes of .tsv files enclose cells where every one does; ``quoting`` says otherwise: ``"text"`` or ``"quoted"``.
 
         >>> isoscope.upload_dataset("train.tsv", "dev.tsv", test="test.tsv", name="MRPC")["n_test"]
         1725
@@ -40,6 +43,7 @@ class Datasets(Connection):
             **{f"split_{split}": ",".join(values) for split, values in (split_values or {}).items()},
             "test_fraction": None if test_fraction is None else str(test_fraction),
             "split_seed": None if test_fraction is None else str(split_seed),
+            "quoting": quoting,
         }
         answer: Row = self.send_files("/api/datasets", files, given, progress)
         return answer
@@ -73,6 +77,14 @@ class Datasets(Connection):
             names = ", ".join(sorted({str(one["name"]) for one in known})) or "none yet"
             raise InvalidError(f"There is no data set {name!r} on {self.url}; there are: {names}.", "dataset_id")
         return found
+
+    def read_dataset(self, dataset: Known, quoting: str) -> Row:
+        """Read the quotes of its .tsv files as ``"text"`` or as ``"quoted"`` cells; no experiment may use it yet.
+
+        >>> isoscope.read_dataset(dataset, "text")["columns"][0]["examples"]
+        """
+        answer: Row = self.ask("PUT", path_of("datasets", dataset, "quoting"), json={"quoting": quoting})
+        return answer
 
     def delete_dataset(self, dataset: Known) -> None:
         """Delete a data set that no experiment uses."""

@@ -112,7 +112,9 @@ class Experiments(Datasets):
         return answer
 
     def conclusion(self, experiment: Known) -> Row:
-        """Return whether isotropy and performance go together over the runs, and each lambda against lambda = 0.
+        """Return two tests and a verdict for each lambda.
+
+        The tests: does the setting change performance, and does performance go with isotropy across settings.
 
         >>> isoscope.conclusion(experiment)["sentences"]
         """

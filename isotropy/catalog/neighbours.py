@@ -19,7 +19,8 @@ MEASURES = (
         range="(0, ∞)",
         formula="slope through 0 of −ln(1 − F(μ)) on ln μ, μ = r₂/r₁, the greatest tenth of the μ discarded",
         meaning="How many coordinates tell neighbouring points apart, on however curved a surface; of distinct rows.",
-        pitfall="Too low where the dimension is high and points are few; noise and near duplicates move it.",
+        pitfall="Too low where the dimension is high and points are few. ± holds only where the model fits: if the fit "
+        "distance is above that by chance, trust the range of the estimators.",
         citation=FACCO_2017,
         higher_means="neither",
         error="sample",

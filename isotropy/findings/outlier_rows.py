@@ -29,7 +29,7 @@ from isotropy.rows import kept_rows
 from isotropy.score import FEWEST_FOR_SE, Score
 
 LIMIT = 9.0
-"""The maximum of the excess that t5 clouds exceed once in a thousand: 6.8 for 20 rows, 8.5 for thousands, simulated."""
+"""Above the maximum of the excess that t5 clouds exceed once in a thousand: see docs/statistics.md, Outlier rows."""
 
 TAIL = 5
 """Degrees of freedom of the t distribution whose tails pass as healthy."""
@@ -97,18 +97,23 @@ def outlier_rows(cloud: Cloud, names_of: NamesOf) -> Finding | None:
 
 
 def _distances(cloud: Cloud) -> _Distances:
-    sample = cloud.sample[:BULK_ROWS].double()
-    centre = sample.median(0).values
+    centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
     squares, places = [], []
     for kept, at, _ in kept_rows(cloud.points):
         squares.append((kept.double() - centre).square().sum(1).numpy())
         places.append(at)
-    y = sample - centre
+    return _Distances(np.concatenate(squares), np.concatenate(places), bulk)
+
+
+def centre_and_bulk(x: Tensor) -> tuple[Tensor, float]:
+    """Return the median [d] of points, float64 [n, d], and the participation ratio of the nearest nine tenths."""
+    centre = x.median(0).values
+    y = x - centre
     lengths = y.square().sum(1)
     near = y[lengths <= lengths.quantile(1 - 1 / MOST)]
     near = near - near.mean(0)
-    products = near @ near.T if len(near) < cloud.d else near.T @ near
-    return _Distances(np.concatenate(squares), np.concatenate(places), participation_ratio(products).value or 1.0)
+    products = near @ near.T if len(near) < len(centre) else near.T @ near
+    return centre, participation_ratio(products).value or 1.0
 
 
 def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
@@ -121,9 +126,8 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
     farthest = np.sort(units)[::-1][:count] / scale
     # Rows of a group may still be independent of each other: then each is a chance to lie far out.
     chances = cloud.n if cloud.dealing.by == "groups" else len(units)
-    expected = _expected(chances, spread, farthest)
-    k = np.arange(1, count + 1)
-    excess = np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
+    expected = expected_beyond(chances, spread, farthest)
+    excess = surprise(expected)
     if excess.max() <= LIMIT:
         return None
     # With the most surprising ones, all that are farther than the farthest of a t5 cloud.
@@ -133,10 +137,16 @@ def _scan(cloud: Cloud, distances: _Distances, spread: float) -> _Scan | None:
     # Of groups the farthest rows alone were looked at: the others are on either side of the gap.
     own = distances.squares > scale * (farthest[last] * farthest[last + 1]) ** 0.5
     least = distances.squares[own].min(keepdims=True) / scale
-    return _Scan(distances.places[own], float(least[0]), float(_expected(chances, spread, least)[0]))
+    return _Scan(distances.places[own], float(least[0]), float(expected_beyond(chances, spread, least)[0]))
 
 
-def _expected(chances: int, spread: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+def surprise(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how surprising the k farthest rows are, for each k, where so many are expected as far out as the k-th."""
+    k = np.arange(1, len(expected) + 1)
+    return np.where(k >= CROWDED * expected, k * np.log(k / expected) - (k - expected), 0)
+
+
+def expected_beyond(chances: int, spread: float, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
     """How many rows of a t5 cloud are so many times as far out as its median row, above 0."""
     expected: NDArray[np.float64] = chances * fdtrc(spread, TAIL, ratios * fdtri(spread, TAIL, 0.5))
     return np.maximum(expected, 1e-300)

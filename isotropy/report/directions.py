@@ -11,7 +11,7 @@ from isotropy.cloud import Cloud
 from isotropy.cosine import CosineMoments, cosine_histogram
 from isotropy.report.finding import Finding, Measuring
 from isotropy.report.spread import list_of_spectrum, of_moments
-from isotropy.score import Score
+from isotropy.score import OUT_OF_RANGE, Score
 from isotropy.uniformity import T, uniformity
 
 DIRECTIONS = 10
@@ -41,8 +41,10 @@ def _activation_profile(cloud: Cloud) -> Finding:
     profile = activation_profile(cloud.moments)
     rules = [[rule for rule, flags in profile.outliers.items() if flags[i]] for i in range(len(profile.mean))]
     outliers = [{"dimension": i, "rules": broken} for i, broken in enumerate(rules) if broken]
-    detail = {"mean": profile.mean.tolist(), "std": profile.std.tolist(), "outliers": outliers}
-    return Finding(profile.score, cloud.n, detail)
+    mean, std = profile.mean * cloud.unit, profile.std * cloud.unit
+    if not (mean.isfinite().all() and std.isfinite().all()):
+        return Finding(Score.undefined(OUT_OF_RANGE), cloud.n)
+    return Finding(profile.score, cloud.n, {"mean": mean.tolist(), "std": std.tolist(), "outliers": outliers})
 
 
 def _cosine_histogram(cloud: Cloud) -> Finding:

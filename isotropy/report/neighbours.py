@@ -18,7 +18,9 @@ DISCARD = 0.1
 def _twonn(cloud: Cloud) -> Finding:
     fit = twonn(cloud.neighbours, DISCARD)
     points = {"log_mu": fit.log_mu.tolist(), "minus_log_survival": fit.minus_log_survival.tolist()}
-    return _dimension(cloud, lambda found: twonn(found, DISCARD).dimension, {"discard": DISCARD, **points})
+    goodness = {"fit_distance": fit.distance, "fit_distance_by_chance": fit.by_chance}
+    detail = {"discard": DISCARD, **points, "parts": goodness}
+    return _dimension(cloud, lambda found: twonn(found, DISCARD).dimension, detail)
 
 
 def _twonn_mle(cloud: Cloud) -> Finding:

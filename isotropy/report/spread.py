@@ -36,7 +36,7 @@ def _alpha_req(cloud: Cloud) -> Finding:
 def _spectrum(cloud: Cloud) -> Finding:
     if (reason := cloud.moment_scores["participation_ratio"].reason) is not None:
         return Finding(Score.undefined(reason), cloud.n)
-    values = cloud.eigenvalues.tolist()
+    values = (cloud.eigenvalues * cloud.unit * cloud.unit).tolist()
     return Finding(cloud.spectrum_scores["spectrum"], cloud.n, {"eigenvalues": values})
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from torch import Tensor
 
 from isotropy.cloud import BARCODE_ROWS, Cloud
-from isotropy.prominence import prominent_bars
+from isotropy.prominence import gaussian_prominent_bars, prominent_bars
 from isotropy.report.finding import Finding, Measuring
 from isotropy.score import Score
 from isotropy.topology import longest_bar, persistent_entropy
@@ -19,13 +19,23 @@ def _of_bars(measure: Callable[[Tensor], Score]) -> Measuring:
 
 
 def _barcode(cloud: Cloud) -> Finding:
-    lengths = cloud.bars.tolist()
-    return Finding(longest_bar(cloud.bars), len(cloud.sample[:BARCODE_ROWS]), {"lengths": lengths})
+    lengths = (cloud.bars * cloud.unit).tolist()
+    longest = longest_bar(cloud.bars).times(cloud.unit)
+    return Finding(longest, len(cloud.sample[:BARCODE_ROWS]), {"lengths": lengths})
+
+
+def _prominent_bars(cloud: Cloud) -> Finding:
+    """With the number of a Gaussian cloud of as many rows and dimensions."""
+    n = len(cloud.sample[:BARCODE_ROWS])
+    score = prominent_bars(cloud.bars)
+    if score.value is None:
+        return Finding(score, n)
+    return Finding(score, n, {"parts": {"gaussian_of_the_same_size": gaussian_prominent_bars(n, cloud.d).value}})
 
 
 MEASURES: dict[str, Measuring] = {
     "barcode": _barcode,
     "persistent_entropy": _of_bars(persistent_entropy),
     "persistent_entropy_normalised": _of_bars(partial(persistent_entropy, normalised=True)),
-    "prominent_bars": _of_bars(prominent_bars),
+    "prominent_bars": _prominent_bars,
 }

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from benchmarks._chromium import ARGUMENTS, CHROMIUM
-from tests.filled import Filled, empty_dashboard, fill_dashboard
+from tests.filled import Filled, fill_dashboard
 from tests.ports import free_port
 from tests.serving import Serving
 
@@ -45,10 +45,11 @@ def filled(tmp_path_factory: pytest.TempPathFactory, empty_databases: list[Path]
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, empty_databases: list[Path]) -> Iterator[str]:
-    """The address of an empty dashboard."""
-    with empty_dashboard(tmp_path / "elsewhere", empty_databases) as address:
-        yield address
+def elsewhere(tmp_path: Path) -> Iterator[str]:
+    """The address of an empty dashboard with a worker, as imports take one."""
+    server = Serving(tmp_path / "elsewhere", free_port(), {})
+    yield server.url
+    server.stop()
 
 
 HARMLESS = (

@@ -76,7 +76,7 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
         measures.get_by_role("link", name="as CSV").click()
     assert download.value.suggested_filename == "isoscope-measurements.csv"
     (first, *_) = csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
-    assert (first["measure"], first["n"]) == ("isoscore", "400")
+    assert (first["measure"], first["n"]) == ("isoscore_unbiased", "400")
 
     page.get_by_role("slider").fill("0.5")
     expect(page).to_have_url(re.compile("zeta=0.5"))
@@ -116,7 +116,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
     page.goto(f"{dashboard.url}/datasets")
     page.get_by_label("Train file").set_input_files(rows[0])
     page.get_by_label("Validation file").set_input_files(rows[1])
-    page.get_by_role("button", name="Upload both").click()
+    page.get_by_role("button", name="Upload", exact=True).click()
     page.get_by_role("button", name="Launch a sweep").click()
 
     page.get_by_label("Model", exact=True).fill("tiny-bert")

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.waiting import wait_for
+
 PATHS = ("/", "/embeddings", "/encodings", "/datasets", "/trash", "/compare", "/compare/runs", "/views", "/experiments",
          "/measures", "/queue", "/playground")  # fmt: skip
 
@@ -78,9 +80,16 @@ def test_what_an_experiment_says_is_read_in_numbers_and_its_figures_on_pages_of_
 
 
 def bring_in(page: Page, url: str, file: Path) -> None:
+    """Import a file, and load the page again until a worker has ended the import."""
     page.goto(f"{url}/experiments/import")
     page.get_by_label("Zip file of an experiment").set_input_files(file)
     page.get_by_role("button", name="Import").click()
+
+    def has_ended() -> bool:
+        page.reload()
+        return page.get_by_role("progressbar").count() == 0
+
+    wait_for(has_ended, seconds=90)
 
 
 def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
@@ -88,11 +97,11 @@ def test_an_experiment_leaves_and_comes_in(filled, elsewhere, plain, tmp_path):
     with plain.expect_download() as download:
         plain.get_by_role("link", name="Export").click()
     download.value.save_as(tmp_path / "troubled.zip")
-    bring_in(plain, filled.url, tmp_path / "troubled.zip")
-    expect(plain.get_by_text("It is here already: A sweep, ζ = 0.2.")).to_be_visible()
     bring_in(plain, elsewhere, tmp_path / "troubled.zip")
     expect(plain.get_by_role("heading", level=1)).to_have_text("A sweep, ζ = 0.2")
     expect(plain.get_by_text("1 cancelled")).to_be_visible()
+    bring_in(plain, elsewhere, tmp_path / "troubled.zip")
+    expect(plain.get_by_text("It is here already: A sweep, ζ = 0.2.")).to_be_visible()
 
 
 def test_runs_change_their_turn_are_put_aside_and_resumed(filled, plain):

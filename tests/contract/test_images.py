@@ -145,6 +145,15 @@ def test_the_same_databases_and_files_are_given_to_all():
     assert all("data:/data" in SERVICES[name]["volumes"] for name in OURS)
 
 
+def test_the_web_image_alone_has_what_a_backup_takes_and_a_place_of_its_own_for_it():
+    made = {stage: " ".join(one.argument for one in STAGES[stage] if one.name == "RUN") for stage in ("web", "worker")}
+    assert [stage for stage in made if "postgresql-client" in made[stage]] == ["web"]
+    assert "--owner=10001 --group=10001 /backups" in made["web"]
+    mounted = {name: [one for one in SERVICES[name]["volumes"] if "/backups" in one] for name in OURS}
+    assert mounted == {"migrate": [], "web": ["${BACKUPS:-backups}:/backups"], "worker": []}
+    assert SERVICES["web"]["volumes"][:2] == SERVICES["worker"]["volumes"]
+
+
 def test_a_gpu_is_reserved_and_taken_away_for_machines_without_one():
     [device] = SERVICES["worker"]["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}

@@ -65,6 +65,6 @@ def test_runs_of_a_restored_backup_end_as_if_nothing_had_been(
             assert steps == sorted(set(steps))
             assert steps[-1] == STEPS
         logs = [restored.get(f"/api/runs/{run['id']}")["log"] or "" for run in again]
-        assert any(re.search(r"training goes on from step [1-9]", log) for log in logs), logs
+        assert any(re.search(r"training resumes from step [1-9]", log) for log in logs), logs
     finally:
         restored.stop()

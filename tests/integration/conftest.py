@@ -4,6 +4,8 @@ That is where training, a tokenizer, a script or a page's words are tested, and 
 a lock, the queue, a search or a file of rows may do otherwise on the other database is never marked.
 """
 
+import io
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,17 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from app.context import Context
 from app.db.migration import upgrade
 from app.main import create_context
 from app.queue import migrate
 from app.settings import Settings
+from isoscope import sending
+from isoscope.__main__ import main
+from isoscope.client import Isoscope
+from tests.listening import Server
 from tests.postgresql import is_here
+from tests.serving import served
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -57,3 +65,45 @@ def elsewhere(tmp_path: Path, make_app: Callable[[Settings], FastAPI]) -> Iterat
         client.rows = context.sessions
         yield client
     context.close()
+
+
+@pytest.fixture
+def address(context: Context) -> Iterator[str]:
+    """Where a web process answers that has the rows of ``context``."""
+    with served(context.settings) as address:
+        yield address
+
+
+@pytest.fixture
+def isoscope(address: str) -> Iterator[Isoscope]:
+    """A client of that process."""
+    with Isoscope(address) as isoscope:
+        yield isoscope
+
+
+@pytest.fixture
+def typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
+) -> Callable[..., tuple[int, str, str]]:
+    """Run a command against that process; its exit code and what it printed."""
+    monkeypatch.setenv("ISOSCOPE_URL", address)
+    monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
+
+    def typed(*words: object, given: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["isoscope", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        code = main()
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return typed
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that keeps what a script sends, which then waits for hardly anything."""
+    monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
+    server = Server()
+    yield server
+    server.server.shutdown()
+    server.server.server_close()

@@ -64,6 +64,7 @@ CALLS = {
     ("POST", "/api/datasets"): lambda i, file: i.upload_dataset(file, file),
     ("POST", "/api/datasets/hub"): lambda i, _: i.hub_dataset("none"),
     ("GET", "/api/datasets/{dataset_id}"): lambda i, _: i.dataset(GONE),
+    ("PUT", "/api/datasets/{dataset_id}/quoting"): lambda i, _: i.read_dataset(GONE, "text"),
     ("DELETE", "/api/datasets/{dataset_id}"): lambda i, _: i.delete_dataset(GONE),
     ("POST", "/api/dry-runs"): lambda i, _: i.dry_run({}),
     ("GET", "/api/dry-runs/{dry_run_id}"): lambda i, _: i.dry_run_results(GONE),
@@ -131,18 +132,6 @@ CALLS = {
     ("DELETE", "/api/views/{view_id}"): lambda i, _: i.delete_view(GONE),
     ("GET", "/api/health"): lambda i, _: i.health(),
 }
-
-
-@pytest.fixture
-def address(context):
-    with served(context.settings) as address:
-        yield address
-
-
-@pytest.fixture
-def isoscope(address):
-    with Isoscope(address) as isoscope:
-        yield isoscope
 
 
 @pytest.fixture

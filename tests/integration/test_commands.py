@@ -1,28 +1,18 @@
 """The commands that speak to a dashboard: tables for people, JSON for machines, a sentence for what is wrong."""
 
-import io
 import json
-import sys
 from contextlib import contextmanager
 from threading import Event, Thread
 
 import numpy as np
 import pytest
 
-from isoscope.__main__ import main
 from isoscope.client import Isoscope
 from tests.archives import finish_imports
 from tests.ports import free_port
-from tests.serving import served
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
 YAML = "model: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\nseeds: [0, 1]\nlambdas: [1]\n"
-
-
-@pytest.fixture
-def address(context):
-    with served(context.settings) as address:
-        yield address
 
 
 @pytest.fixture
@@ -31,28 +21,6 @@ def files(tmp_path, cloud):
     (tmp_path / "rows.tsv").write_text(ROWS)
     (tmp_path / "sweep.yaml").write_text(YAML)
     return tmp_path
-
-
-@pytest.fixture
-def typed(monkeypatch, capsys, address):
-    """Run a command; its exit code and what it printed."""
-    monkeypatch.setenv("ISOSCOPE_URL", address)
-    monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
-
-    def typed(*words, given=""):
-        monkeypatch.setattr(sys, "argv", ["isoscope", *map(str, words)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
-        code = main()
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return typed
-
-
-@pytest.fixture
-def isoscope(address):
-    with Isoscope(address) as isoscope:
-        yield isoscope
 
 
 @contextmanager
@@ -136,6 +104,23 @@ def test_a_dry_run_tells_the_runs_and_launches_none(typed, files, isoscope):
         "The λ = 0 baseline was added, one run for each seed and setting.",
         "No worker is alive, so there is no estimate of the time.",
     ]
+    assert isoscope.experiments() == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("lambdas: [1e308]", "lambdas: Expected lambdas.0 up to 1e+06"),
+        ("seeds: [true]", "seeds: Expected seeds.0 as a whole number, got 'true'"),
+    ],
+)
+def test_a_number_beyond_its_bounds_is_refused_at_its_field(typed, files, isoscope, wrong, said):
+    isoscope.upload_dataset(files / "rows.tsv", files / "rows.tsv", name="Rows")
+    name = wrong.partition(":")[0]
+    lines = [line for line in YAML.splitlines() if not line.startswith(name)]
+    code, out, err = typed("sweep", "-", "--dataset", "Rows", given="\n".join([*lines, wrong]))
+    assert (code, out) == (1, "")
+    assert said.partition(": ")[2] in err
     assert isoscope.experiments() == []
 
 

@@ -4,12 +4,13 @@ import pytest
 from sqlalchemy import func, select, update
 
 from app.archive.reading import open_archive
+from app.db import removal
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
 from app.queue import Job, JobKind
 from tests.archives import add_experiment, exported, finish_imports, members
 from workers.execution import Executor
-from workers.importing import job, removal, tables
+from workers.importing import job, tables
 from workers.importing.progress import ImportStoppedError, Progress
 from workers.importing.tables import TABLES, Target
 from workers.reconcile import wanted
@@ -143,6 +144,38 @@ def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, few
     told = client.get(f"/api/imports/{sent}").json()
     assert (told["status"], "ended 5 times without getting further" in told["error"]) == ("failed", True)
     assert count(context, hidden=True) == [0, 0, 0]
+
+
+def test_what_a_discard_that_was_given_up_left_is_removed_by_the_janitor(
+    client, context, sent, few_at_once, monkeypatch
+):
+    killed_after(8, context, sent, monkeypatch)
+    client.post(f"/api/imports/{sent}/cancel")
+    with context.sessions.begin() as session:
+        session.execute(update(Import).values(status=ImportStatus.FAILED, error="Given up."))
+    assert (count(context, hidden=True), count(context, hidden=False)) == ([1, 1, 19], [0, 0, 0])
+    assert removal.remove_left(context.sessions) == 1
+    assert count(context, hidden=True) == [0, 0, 0]
+    with context.sessions() as session:
+        assert session.get_one(Import, sent).file_sha256 is None
+    assert removal.remove_left(context.sessions) == 0
+
+
+def test_the_queue_shows_an_import_and_cancels_it(client, context, sent, few_at_once, monkeypatch):
+    page = client.get("/queue").text
+    assert f'<a href="/imports/{sent}">sweep.zip</a>' in page
+    killed_after(8, context, sent, monkeypatch)
+    told = client.get("/api/queue").json()["imports"]
+    assert [(one["id"], one["status"], one["done"], one["total"]) for one in told] == [(sent, "running", 39, ROWS)]
+    assert f"39 of {ROWS}" in client.get("/queue").text
+    answer = client.post(f"/imports/{sent}/cancel", data={"back": "queue"})
+    assert answer.headers["location"] == "/queue"
+    page = client.get("/queue").text
+    assert '<span class="tag removing">removing</span>' in page
+    assert "Cancel: sweep.zip" not in page
+    finish_imports(context)
+    assert "sweep.zip" not in client.get("/queue").text
+    assert client.get("/api/queue").json()["imports"] == []
 
 
 def test_the_same_rows_are_not_imported_twice_at_once(client, context, sent, archive, few_at_once, monkeypatch):

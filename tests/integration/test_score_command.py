@@ -92,7 +92,7 @@ def test_labels_of_a_column(scored, tmp_path, x):
     lines = ["a,b,c,d,e,f,side", *(f"{','.join(map(repr, map(float, row)))},{i // 150}" for i, row in enumerate(x))]
     (tmp_path / "x.csv").write_text("\n".join(lines))
     found = scored(tmp_path / "x.csv", "--labels", "side", "--measures", "silhouette, isoscore_by_label")
-    assert set(found) == {"n", "d", "n_left_out", "independent", "silhouette", "isoscore_by_label"}
+    assert set(found) == {"n", "d", "n_left_out", "independent", "findings", "silhouette", "isoscore_by_label"}
     assert found["silhouette"]["value"] == pytest.approx(silhouette_score(x, np.arange(300) // 150), rel=1e-7)
 
 

@@ -1,47 +1,17 @@
 """Test splits by command line and client: uploads, what can be chosen, the opening, and sealed predictions."""
 
 import json
-import sys
 
 import pytest
 
-from isoscope.__main__ import main
-from isoscope.client import Isoscope, RefusedError
+from isoscope.client import RefusedError
 from tests.sealed import add_predictions, add_sealed, run_ids
-from tests.serving import served
 
 pytestmark = pytest.mark.one_database
 
 ROWS = "sentence\tlabel\tpart\n" + "".join(
     f"a film number {i}\t{i % 2}\t{'held out' if i > 35 else 'dev' if i > 29 else 'train'}\n" for i in range(40)
 )
-
-
-@pytest.fixture
-def address(context):
-    with served(context.settings) as address:
-        yield address
-
-
-@pytest.fixture
-def isoscope(address):
-    with Isoscope(address) as isoscope:
-        yield isoscope
-
-
-@pytest.fixture
-def typed(monkeypatch, capsys, address):
-    """Run a command; its exit code and what it printed."""
-    monkeypatch.setenv("ISOSCOPE_URL", address)
-    monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
-
-    def typed(*words):
-        monkeypatch.setattr(sys, "argv", ["isoscope", *map(str, words)])
-        code = main()
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return typed
 
 
 def test_rows_are_uploaded_with_a_test_split_in_each_way(typed, tmp_path, isoscope):

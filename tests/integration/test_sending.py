@@ -8,20 +8,10 @@ import pytest
 
 from isoscope import sending
 from isoscope.track import ENDED_SILENTLY, SECONDS_AT_EXIT, log_run
-from tests.listening import Server
 from tests.ports import free_port
 from tests.waiting import wait_for
 
 TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
-    server = Server()
-    yield server
-    server.server.shutdown()
-    server.server.server_close()
 
 
 def refused(detail, status=422, field=None):
@@ -268,7 +258,7 @@ def test_more_of_a_step_that_is_added_while_its_batch_travels_is_sent_after_it(s
     with run._sender._changed:
         for step in range(3):
             run.step(step, task_loss=1)
-    wait_for(lambda: run._sender._newest == 1)
+    wait_for(lambda: run._sender._newest >= 1)
     assert run.finish()
     assert [body["steps"] for body in server.bodies("steps")] == [
         [{"step": 0, "task_loss": 1.0}, {"step": 1, "task_loss": 1.0}],

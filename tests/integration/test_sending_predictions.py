@@ -1,22 +1,11 @@
 """Predictions that a script logs: sent beside its steps, and never a reason for it to stop."""
 
 import numpy as np
-import pytest
 
 from isoscope import sending
 from isoscope.track import log_run
-from tests.listening import Server
 
 TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
-
-
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(sending, "GATHER_SECONDS", 0.01)
-    server = Server()
-    yield server
-    server.server.shutdown()
-    server.server.server_close()
 
 
 def test_arrays_are_sent_in_parts_before_the_end(server, monkeypatch):

@@ -1,7 +1,7 @@
 """The steps of both images, run in a clean environment, and the services of docker-compose.yml started from them.
 
-Where there is no container engine this is what can be seen of the images: every step of the Dockerfile but the one
-that makes the user, with `/venv`, `/data` and the other folders of an image under a temporary one. Packages come
+Where there is no container engine this is what can be seen of the images: every step of the Dockerfile but those that
+only root can take, with `/venv`, `/data` and the other folders of an image under a temporary one. Packages come
 from where pip is told to look. The database is the tests' own PostgreSQL.
 """
 
@@ -26,7 +26,7 @@ TOKEN = "a-secret-of-some-length"
 SERVICES = images.compose()["services"]
 STAGES = images.dockerfile()
 FOLDERS = ("/venv", "/build", "/srv/isoscope", "/data", "/models")
-MAKES_THE_USER = "groupadd "
+TAKES_ROOT = ("groupadd ", "apt-get ")
 
 
 class Image:
@@ -74,7 +74,7 @@ class Image:
         elif step.name == "COPY" and not step.argument.startswith("--from="):
             *sources, _ = step.argument.split()
             subprocess.run(["cp", "-R", *sources, self._workdir], cwd=self._context, check=True)
-        elif step.name == "RUN" and not step.argument.startswith(MAKES_THE_USER):
+        elif step.name == "RUN" and not step.argument.startswith(TAKES_ROOT):
             words = [self._moved(word) for word in shlex.split(step.argument)]
             subprocess.run(words, cwd=self._workdir, env=self._environment, check=True)
 

@@ -1,4 +1,4 @@
-"""The services of docker-compose.yml in containers: they start, measure, train, lose a worker for good, and end.
+"""The services of docker-compose.yml in containers: they start, measure, train, lose a worker for good, are restored.
 
 It takes a container engine: the one that ISOSCOPE_ENGINE names, else docker or podman. Where the image of PostgreSQL
 cannot be had, one made from Debian's packages stands in for it, and the output says so.
@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,12 +52,19 @@ print(json.dumps(isoscope.sweep({
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
+def engine(figures: list[str]) -> Engine:
     found = Engine.find()
     if found is None:
         pytest.skip("no container engine works here: install docker or podman, or name one in ISOSCOPE_ENGINE")
     environment = os.environ | {"ISOSCOPE_ENGINE": found.command}
+    began = time.monotonic()
     subprocess.run(["make", "images"], cwd=images.ROOT, env=environment, check=True)
+    figures.append(f"both images: {time.monotonic() - began:.0f} s to build, as far as they were not built before")
+    ours = [images.compose()["services"][name]["image"] for name in ("web", "worker")]
+    sizes = {
+        image: int(found("image", "inspect", "--format", "{{.Size}}", image)) for image in (*images.bases(), *ours)
+    }
+    figures.extend(f"{image}: {size / 1e6:.0f} MB" for image, size in sizes.items())
     return found
 
 
@@ -81,8 +89,10 @@ def services(engine: Engine, postgres: str, tmp_path: Path) -> Iterator[Services
     started.take_down()
 
 
-def test_the_services_measure_and_train_and_a_worker_that_is_lost_for_good_is_replaced(engine, services, figures):
-    def ask(expression: str) -> dict:
+def test_the_services_measure_and_train_replace_a_lost_worker_and_are_restored(engine, services, figures):
+    began = time.monotonic()
+
+    def ask(expression: str) -> Any:
         return json.loads(services.python("web", ASK.format(expression)))
 
     def until(look: Callable[[], bool]) -> None:
@@ -96,30 +106,42 @@ def test_the_services_measure_and_train_and_a_worker_that_is_lost_for_good_is_re
 
     services.run("postgres")
     healthy("postgres")
-    migrating = services.run("migrate")
-    assert engine("wait", migrating, seconds=SECONDS).strip() == "0", services.logs()
-    services.run("web")
+    assert services.ends_well(services.run("migrate"), SECONDS), services.logs()
+    web = services.run("web")
     healthy("web")
-    services.run("worker", OMP_NUM_THREADS="1")
+    worker = services.run("worker", OMP_NUM_THREADS="1")
     healthy("worker")
 
     embedding = json.loads(services.python("web", UPLOAD))
     until(lambda: ask(f"isoscope.embedding({embedding['id']!r})")["status"] == "ready")
-    score = ask(f"isoscope.score({embedding['id']!r})")["isoscore"]["value"]
-    assert score == pytest.approx(0.95, abs=0.05)
+    score = ask(f"isoscope.score({embedding['id']!r})")
+    assert score["isoscore"]["value"] == pytest.approx(0.95, abs=0.05)
 
     experiment = json.loads(services.python("web", TRAIN))
     run = experiment["runs"][0]["id"]
     until(lambda: ask(f"isoscope.run({run!r})")["status"] != "queued")
     assert ask(f"isoscope.run({run!r})")["status"] == "running"
-    engine("rm", "--force", services.container("worker"))
-    services.run("worker", called="other-worker", OMP_NUM_THREADS="1")
+    engine("rm", "--force", worker)
+    other_worker = services.run("worker", called="other-worker", OMP_NUM_THREADS="1")
     until(lambda: ask(f"isoscope.run({run!r})")["status"] in ("finished", "failed"))
     ended = ask(f"isoscope.run({run!r})")
     assert (ended["status"], max(step["step"] for step in ended["steps"])) == ("finished", 4), ended
 
-    for name in ("web", "other-worker", "postgres"):
-        service = "worker" if name == "other-worker" else name
-        engine("stop", "--time", images.compose()["services"][service]["stop_grace_period"].removesuffix("s"),
-               services.container(name))  # fmt: skip
-    figures.append("the services of docker-compose.yml: measured, trained four steps, lost a worker, ended")
+    engine("exec", web, "isoscope", "backup", "/backups")
+    ask(f"[isoscope.trash_embedding({embedding['id']!r}), isoscope.purge_embedding({embedding['id']!r})]")
+    assert embedding["id"] not in [one["id"] for one in ask("isoscope.embeddings()")]
+    services.stop(web, "web")
+    services.stop(other_worker, "worker")
+    restoring = services.run("web", "isoscope", "restore", "/backups", "--replace", called="restoring")
+    assert services.ends_well(restoring, SECONDS), services.logs()
+    engine("start", web)
+    healthy("web")
+    assert ask(f"isoscope.score({embedding['id']!r})") == score
+    assert ask(f"isoscope.run({run!r})") == ended
+
+    services.stop(web, "web")
+    services.stop(services.container("postgres"), "postgres")
+    figures.append(
+        "the services of docker-compose.yml: measured, trained four steps, lost a worker, were backed up and restored, "
+        f"ended: {time.monotonic() - began:.0f} s"
+    )

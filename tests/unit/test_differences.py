@@ -6,10 +6,15 @@ import pytest
 
 from app.db.models import Measurement, MeasurementStatus
 from app.services.differences import MEASURE_AGAIN, difference
-from app.statistics.estimate import t_quantile
+from app.statistics.estimate import block_degrees
+from app.statistics.student import quantile
 from isotropy.catalog import MEASURES
 
 PARTS = [0.01, -0.02, 0.005, 0.01, -0.01, 0.02, -0.005, -0.01, 0.01, -0.01]
+
+
+def half_width(blocks):
+    return quantile(0.05, block_degrees(blocks))
 
 
 def found(measure, value, parts=PARTS, n=400, at=None, **given):
@@ -22,7 +27,7 @@ def test_independent_samples_add_their_errors():
     told = difference(found("mean_cosine", 0.5, n=900), found("mean_cosine", 0.4))
     se = hypot(*PARTS, *PARTS)
     assert (told.value, told.se) == pytest.approx((0.1, se))
-    assert (told.low, told.high) == pytest.approx((0.1 - t_quantile(9) * se, 0.1 + t_quantile(9) * se))
+    assert (told.low, told.high) == pytest.approx((0.1 - half_width(10) * se, 0.1 + half_width(10) * se))
     assert (told.paired, told.n, told.reason) == (False, None, "")
 
 
@@ -36,7 +41,7 @@ def test_of_the_same_rows_the_blocks_are_compared_pair_by_pair():
 def test_blocks_of_other_numbers_are_not_paired():
     told = difference(found("mean_cosine", 0.5, PARTS[:5]), found("mean_cosine", 0.4), same_rows=True)
     assert not told.paired
-    assert told.high - told.value == pytest.approx(t_quantile(4) * told.se)
+    assert told.high - told.value == pytest.approx(half_width(5) * told.se)
 
 
 @pytest.mark.parametrize("slug", ["isoscore", "isoscore_star", "participation_ratio"])
@@ -85,7 +90,7 @@ def test_without_an_error_it_is_said_that_there_is_none():
 
 def test_only_estimates_of_the_population_have_an_interval_of_their_own():
     one = found("isoscore_unbiased", 0.5)
-    half = t_quantile(9) * hypot(*PARTS)
+    half = half_width(10) * hypot(*PARTS)
     assert (one.low, one.high) == pytest.approx((0.5 - half, 0.5 + half))
     assert (found("isoscore", 0.5).low, found("effective_rank", 5.0).high) == (None, None)
 

@@ -144,6 +144,15 @@ def test_one_outlier_with_a_name_is_told_by_it_and_more_than_five_are_counted():
     assert "row 7" not in plain(headline_of(embedding))[0]
 
 
+def test_outlier_rows_let_no_share_of_the_space_be_told():
+    x = gaussian(600, 32)
+    x[[57, 203, 404, 511]] *= 15
+    title, sentences = said(x)
+    assert "rows 57, 203, 404, 511" in title
+    assert not any("of the space is used" in one for one in sentences)
+    assert sentences[0].startswith("With them, half of the variance lies in ")
+
+
 def test_an_error_greater_than_its_value_is_the_title():
     embedding = embedding_of(gaussian(500, 20))
     score = next(one for one in embedding.measurements if one.measure == "isoscore_unbiased")
@@ -168,12 +177,23 @@ def test_a_high_intrinsic_dimension_is_said_to_read_low():
     assert sentences[-1].endswith("; probably more: such estimates tend to be too low.")
 
 
+def test_a_fit_that_the_rows_refute_is_told():
+    embedding = embedding_of(gaussian(300, 6))
+    twonn = next(one for one in embedding.measurements if one.measure == "twonn")
+    goodness = {"fit_distance": 0.21, "fit_distance_by_chance": 0.06}
+    twonn.detail = twonn.detail | {"parts": goodness}
+    told = plain(headline_of(embedding))[1][-1]
+    assert told.endswith(" TwoNN does not fit these rows: its distribution is off by 21 %, by chance 6.0 %.")
+    twonn.detail = twonn.detail | {"parts": goodness | {"fit_distance": 0.05}}
+    assert "does not fit" not in plain(headline_of(embedding))[1][-1]
+
+
 def test_estimates_of_the_dimension_that_differ_are_both_told_and_linked():
     embedding = embedding_of(gaussian(500, 6))
     found = {one.measure: one for one in embedding.measurements}
     both = "8- to 13-"
     for twonn, levina, words in ((8.2, 12.9, both), (12.9, 8.2, both), (8.2, 8.4, "8-"), (None, 3.0, "3-")):
-        found["twonn"].value, found["levina_bickel"].value = twonn, levina
+        found["twonn"].value, found["levina_bickel"].value, found["twonn_mle"].value = twonn, levina, None
         local = headline_of(embedding).sentences[-1]
         doubt = ", depending on the estimator" if " to " in words else ""
         assert text_of(local) == f"Locally the cloud looks about {words}dimensional{doubt}."

@@ -143,6 +143,20 @@ def test_parts_are_listed_by_their_name():
     assert repr(table.rows) == "[['robin hood', 0.25], ['antihubs', None], ['greatest', 57]]"
 
 
+def test_the_gaussian_beside_prominent_bars_is_a_count():
+    table = reading("prominent_bars", 40.0, detail={"parts": {"gaussian_of_the_same_size": 36.0}}).table
+    assert repr(table.rows) == "[['gaussian of the same size', 36]]"
+
+
+def test_the_card_of_the_intrinsic_dimension_leads_with_the_range_of_its_estimators():
+    measurements = [measured("twonn", 9.0), measured("twonn_mle", 8.5), measured("levina_bickel", 11.0)]
+    (card,) = headlines_of(embedding(*measurements))
+    assert card.across == (8.5, 11.0)
+    assert card.estimates == (("TwoNN", 9.0), ("TwoNN by likelihood", 8.5), ("Levina–Bickel", 11.0))
+    (alone,) = headlines_of(embedding(measured("twonn", 9.0)))
+    assert alone.across is None
+
+
 def test_what_has_one_value_lists_nothing():
     assert reading("isoscore", 0.5).items == []
     assert reading("spectrum", 3.0, detail={"eigenvalues": [3.0]}).items == []

@@ -8,6 +8,7 @@ from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
+from app.formats.quoting import Quoting
 from app.queue import Job
 from app.settings import Settings
 from app.storage import open_storage
@@ -61,7 +62,7 @@ def _work(encoding: Encoding, progress: Progress, settings: Settings, device: st
     at = torch.device(torch.device(device).type)  # the only one of its type that this process sees
     config = EncodingConfig.model_validate(encoding.config)
     path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
-    texts = load_texts(path, encoding.filename, config)
+    texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT)
     progress.say(total=len(texts))
 
     source = find_source(config.model, settings, (encoding.environment or {}).get("model", {}).get("revision"))

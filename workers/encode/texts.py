@@ -10,6 +10,7 @@ from app.db.encoding import EncodingConfig
 from app.errors import InvalidError
 from app.formats.detect import TEXTS_FORMATS
 from app.formats.labels import label_text
+from app.formats.quoting import Quoting
 from app.formats.table_file import Scalar
 from app.formats.tables import read_columns
 from app.formats.wording import shown, storable
@@ -42,7 +43,7 @@ class Texts:
         return named if self.labels is None else named | {LABEL: self.labels}
 
 
-def load_texts(path: Path, filename: str, config: EncodingConfig) -> Texts:
+def load_texts(path: Path, filename: str, config: EncodingConfig, quoting: Quoting | None = None) -> Texts:
     """Return the texts of a file that are not empty, or as many of them as were asked for, drawn by the seed.
 
     Raises:
@@ -50,7 +51,7 @@ def load_texts(path: Path, filename: str, config: EncodingConfig) -> Texts:
 
     """
     wanted = list(dict.fromkeys([*config.text_columns, *([config.label_column] if config.label_column else [])]))
-    columns = read_columns(path, filename, wanted, TEXTS_FORMATS)
+    columns = read_columns(path, filename, wanted, TEXTS_FORMATS, quoting)
     pairs = list(zip(*(columns[name] for name in config.text_columns), strict=True))
     full = np.array([i for i, texts in enumerate(pairs) if not any(map(_is_empty, texts))], dtype=np.int64)
     if not len(full):

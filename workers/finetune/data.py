@@ -48,16 +48,18 @@ def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Setti
     if dataset.origin is DatasetOrigin.HUB:
         return _hub_columns(_hub_task(dataset), split, names)
     sha256, filename = getattr(dataset, f"{split}_sha256"), getattr(dataset, f"{split}_filename")
-    return dict(read_columns(fetch(str(sha256), f"{filename} of {dataset.name!r}", settings), str(filename), names))
+    path = fetch(str(sha256), f"{filename} of {dataset.name!r}", settings)
+    return dict(read_columns(path, str(filename), names, quoting=dataset.quoting_of(split)))
 
 
 def describe_rows(dataset: Dataset) -> dict[str, Any]:
-    """Return what names the rows of a data set for good: a revision on the Hub, or hashes."""
+    """Return what names the rows of a data set for good: a revision on the Hub, or hashes and how quotes are read."""
     if dataset.origin is DatasetOrigin.HUB:
         source = _hub_task(dataset).source
         return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
-    hashes = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
-    return hashes if dataset.test_sha256 is None else {**hashes, "test_sha256": dataset.test_sha256}
+    told = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
+    told |= {} if dataset.test_sha256 is None else {"test_sha256": dataset.test_sha256}
+    return told | ({"quoting": dataset.quoting} if dataset.quoting else {})
 
 
 def _hub_task(dataset: Dataset) -> HubTask:

@@ -8,15 +8,21 @@ from sqlalchemy.orm import Session
 
 from app.archive.reading import Found
 from app.archive.records import DatasetRecord
+from app.db.arriving import SEEING_ARRIVING
 from app.db.models import UNFINISHED_IMPORT, Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Import
 from app.db.study import Search
 from app.db.types import utcnow
 from app.errors import ConflictError
+from app.formats.division import SPLITS
+from app.formats.quoting import Quoting
 from workers.importing.tables import stated
 
 
 def refuse_a_second(session: Session, found: Found, import_id: str) -> None:
     """Raise ConflictError where the experiment is here already, or on its way in by another import."""
+    removed = select(Experiment).where(Experiment.id == found.experiment.id, Experiment.removed_at.is_not(None))
+    if gone := session.scalar(removed, execution_options={SEEING_ARRIVING: True}):
+        raise ConflictError(f"{gone.name} is being deleted. Import it again when that is done.", "file")
     same = (one for one in _imported(session) if (one.source or {}).get("content") == found.content)
     if there := session.get(Experiment, found.experiment.id) or next(same, None):
         raise ConflictError(f"It is here already: {there.name}.", "file", page=f"/experiments/{there.id}")
@@ -67,7 +73,7 @@ def find_dataset(session: Session, told: DatasetRecord) -> Dataset | None:
     found = None
     if None not in files:
         wanted = wanted.where(Dataset.train_sha256 == files[0], Dataset.validation_sha256 == files[1])
-        found = session.scalar(wanted.limit(1))
+        found = next((one for one in session.scalars(wanted) if _is_read_alike(one, told)), None)
     elif told.hub_name is not None:
         found = session.scalar(wanted.where(Dataset.hub_name == told.hub_name.value).limit(1))
     source = _source(told)
@@ -75,12 +81,19 @@ def find_dataset(session: Session, told: DatasetRecord) -> Dataset | None:
     return found or next(named, None)
 
 
+def _is_read_alike(dataset: Dataset, told: DatasetRecord) -> bool:
+    """Whether quotes of the same files are read in the same way."""
+    readings = {str(split): quoting for split, quoting in (told.quoting or {}).items()}
+    return all(dataset.quoting_of(split) is readings.get(split, Quoting.TEXT) for split in SPLITS)
+
+
 def _imported(session: Session) -> Iterator[Experiment]:
     yield from session.scalars(select(Experiment).where(Experiment.origin == ExperimentOrigin.IMPORTED))
 
 
 def _source(told: DatasetRecord) -> dict[str, Any]:
-    return told.model_dump(mode="json", exclude={"columns"})
+    # Without what earlier exports did not tell, so that an experiment finds the data set of one that came before.
+    return told.model_dump(mode="json", exclude={"columns"} if told.quoting else {"columns", "quoting"})
 
 
 def _named(told: DatasetRecord) -> Dataset:

@@ -7,6 +7,7 @@ from sqlalchemy import insert, update
 
 from app.archive.reading import Archive, Found, check_archive, open_archive
 from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
+from app.db.removal import let_others_write, remove_imported
 from app.db.session import Sessions, hold
 from app.db.types import utcnow
 from app.formats.wording import blaming
@@ -18,8 +19,7 @@ from app.storage.ledger import Ledger
 from workers.failure import record
 from workers.files import fetch
 from workers.importing.experiment import adopt_dataset, refuse_a_second, write_experiment
-from workers.importing.progress import ImportStoppedError, Progress, let_others_write
-from workers.importing.removal import remove_dataset, remove_experiment
+from workers.importing.progress import ImportStoppedError, Progress
 from workers.importing.tables import TABLES, Target
 from workers.sessions import job_sessions
 
@@ -56,10 +56,7 @@ def discard_import(import_id: str, settings: Settings, device: str) -> Sequence[
         row = session.get(Import, import_id)
     if row is None or row.status is not ImportStatus.REMOVING:
         return ()
-    if row.experiment_id is not None:
-        remove_experiment(sessions, row.experiment_id)
-    if row.dataset_id is not None:
-        remove_dataset(sessions, row.dataset_id)
+    remove_imported(sessions, row)
     ended = ImportStatus.FAILED if row.error else ImportStatus.CANCELLED
     with sessions.begin() as session:
         mine = update(Import).where(Import.id == import_id, Import.status == ImportStatus.REMOVING)

@@ -1,6 +1,5 @@
 """How far an import is: written into its row, which says in turn whether it is still wanted."""
 
-import time
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +8,6 @@ from sqlalchemy.orm import Session
 
 from app.db.models import Import, ImportStatus
 from app.db.session import Sessions
-
-PAUSE_SECONDS = 0.1
-"""Between two transactions on SQLite: whoever waits for its one writer looks that often whether it is free."""
 
 
 class ImportStoppedError(Exception):
@@ -42,9 +38,3 @@ class Progress:
         """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
         if session.scalar(self.row.values(**values).returning(Import.id)) is None:
             raise ImportStoppedError
-
-
-def let_others_write(sessions: Sessions) -> None:
-    """Pause between two transactions where the database has one writer, so that others get their turn."""
-    if sessions.kw["bind"].dialect.name == "sqlite":
-        time.sleep(PAUSE_SECONDS)

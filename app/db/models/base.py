@@ -27,6 +27,7 @@ from app.db.models.states import (
 )
 from app.db.regularizer_options import Regularizer
 from app.db.types import UtcDateTime, stored_by_value
+from app.formats.quoting import Quoting
 
 
 class Base(DeclarativeBase):
@@ -62,6 +63,7 @@ class Base(DeclarativeBase):
         Phase: stored_by_value(Phase),
         DatasetOrigin: stored_by_value(DatasetOrigin),
         ExperimentOrigin: stored_by_value(ExperimentOrigin),
+        Quoting: stored_by_value(Quoting),
         Regularizer: stored_by_value(Regularizer),
         Split: stored_by_value(Split),
     }

@@ -17,7 +17,8 @@ from app.db.models.states import (
     ResultStatus,
 )
 from app.db.types import new_id, utcnow
-from app.statistics.estimate import t_quantile
+from app.statistics.estimate import block_degrees
+from app.statistics.student import quantile
 from isotropy.catalog import MEASURES
 
 
@@ -177,7 +178,7 @@ class Measurement(Base):
         measure = MEASURES.get(self.measure)
         if measure is None or measure.error != "population" or len(self.parts) < 2:
             return None
-        return t_quantile(len(self.parts) - 1) * hypot(*self.parts)
+        return quantile(0.05, block_degrees(len(self.parts))) * hypot(*self.parts)
 
     detail: Mapped[dict[str, Any] | None]
     """Lists that pages show, one at most: ``{"values": [number or null]}``, greatest or first at k = 1;

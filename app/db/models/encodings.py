@@ -10,6 +10,7 @@ from app.db.models.base import Base
 from app.db.models.embeddings import Embedding
 from app.db.models.states import EncodingStatus
 from app.db.types import new_id, utcnow
+from app.formats.quoting import Quoting
 
 
 class Encoding(Base):
@@ -25,6 +26,8 @@ class Encoding(Base):
     """Texts in the file."""
     columns: Mapped[list[Any]]
     """One ``app.formats.columns.Column`` as a dict for each column of the file."""
+    quoting: Mapped[Quoting | None]
+    """How the quotes of a .tsv file are read; null where there are none, or of what was stored before, as text."""
     config: Mapped[dict[str, Any] | None]
     """``app.db.encoding.EncodingConfig``, null for a draft."""
     status: Mapped[EncodingStatus] = mapped_column(default=EncodingStatus.DRAFT, index=True)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from app.db.models.base import Base
 from app.db.models.states import DatasetOrigin, ExperimentOrigin, ResultStatus, RunStatus
 from app.db.types import new_id, utcnow
+from app.formats.quoting import Quoting
 
 if TYPE_CHECKING:
     from app.db.models.runs import Run
@@ -39,7 +40,16 @@ class Dataset(Base):
     """How the rows of an uploaded file were divided among the splits: ``app.formats.division.Division``."""
     columns: Mapped[list[Any]]
     """One ``app.formats.columns.Column`` as a dict for each column that all files have."""
+    quoting: Mapped[dict[str, Any] | None]
+    """How the quotes of .tsv files are read, by split: ``app.formats.quoting.Quoting`` of each file that holds any.
+
+    Null of what was stored before quotes were detected.
+    """
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+
+    def quoting_of(self, split: str) -> Quoting:
+        """Return how the quotes of a split are read; where nothing is known as before they were detected, as text."""
+        return Quoting((self.quoting or {}).get(split, Quoting.TEXT))
 
 
 class Experiment(Base):
@@ -60,6 +70,8 @@ class Experiment(Base):
     study: Mapped[dict[str, Any] | None]
     """Of a search for the best lambda and zeta, ``app.db.study.Search``; its runs are made one after another."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+    removed_at: Mapped[datetime | None]
+    """When it was deleted: hidden from then on (``app.db.arriving``), until all of its rows are removed."""
 
     dataset: Mapped[Dataset] = relationship()
     runs: Mapped[list["Run"]] = relationship(

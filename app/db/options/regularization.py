@@ -195,8 +195,8 @@ class RegularizerOptions(DataOptions):
             words={Bars.PROMINENT: "prominent, of separate groups", Bars.ALL: "all"},
             applies_to=ENTROPY,
             formula="H = −Σ p log p over the chosen bars, p = length / sum of lengths",
-            more="Prominent bars are longer than noise would be. Where a single bar is prominent there is no gradient; "
-            "all bars have one from three vectors on.",
+            more="Prominent bars are the longest by Atienza's rule; one Gaussian cloud has many too. Where a single "
+            "bar is prominent there is no gradient; all bars have one from three vectors on.",
             source=f"{KUDRIASHOV_2025} The rule: {ATIENZA_2019}",
             measures=("prominent_bars", "persistent_entropy"),
         ),

@@ -60,17 +60,6 @@ class LearningOptions(RegularizerOptions):
             slows=False,
         ),
     ] = Field(None, validate_default=True)
-    learning_rate: Annotated[
-        FiniteFloat,
-        Field(gt=0, le=1),
-        Option(
-            "Learning rate",
-            "The optimizer’s rate, once the warm-up is over.",
-            several="rates",
-            slows=False,
-            more="1e-5 to 5e-5 are usual for fine-tunes of BERT; I-STAR’s paper tries these.",
-        ),
-    ] = 3e-5
     batch_size: Annotated[
         int,
         Field(ge=1, le=4096),
@@ -97,6 +86,17 @@ class LearningOptions(RegularizerOptions):
             "time: 2 batches of 16 are not 1 batch of 32 for it.",
         ),
     ] = 1
+    learning_rate: Annotated[
+        FiniteFloat,
+        Field(gt=0, le=1),
+        Option(
+            "Learning rate",
+            "The optimizer’s rate, once the warm-up is over.",
+            several="rates",
+            slows=False,
+            more="1e-5 to 5e-5 are usual for fine-tunes of BERT; I-STAR’s paper tries these.",
+        ),
+    ] = 3e-5
     max_length: Annotated[
         int,
         Field(ge=8, le=4096),

@@ -7,8 +7,9 @@ from fastapi import APIRouter, File, Form, Request, UploadFile
 
 from app.db.models import Dataset
 from app.dependencies import ContextDep
+from app.formats.quoting import Quoting
 from app.parsers import parsing
-from app.routes.api.schemas.datasets import DatasetOut, HubRequest
+from app.routes.api.schemas.datasets import DatasetOut, HubRequest, QuotingRequest
 from app.services import datasets
 from app.services.splits import read_division
 
@@ -40,6 +41,10 @@ def create_dataset(
     ] = "",
     test_fraction: Annotated[float | None, Form(description="Of train rows to draw for testing; at most 0.5.")] = None,
     split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
+    quoting: Annotated[
+        Quoting | None,
+        Form(description="How the quotes of .tsv files are read; left out: they enclose cells where every one does."),
+    ] = None,
 ) -> Dataset:
     """Upload train, validation and test rows.
 
@@ -56,6 +61,7 @@ def create_dataset(
         name,
         test=datasets.Upload(test.file, test.filename or "") if test else None,
         division=read_division(split_column, values, "" if test_fraction is None else test_fraction, split_seed),
+        quoting=quoting,
     )
 
 
@@ -69,6 +75,13 @@ def create_hub_dataset(context: ContextDep, request: HubRequest) -> Dataset:
 def show_dataset(context: ContextDep, dataset_id: str) -> Dataset:
     """One data set with its columns."""
     return datasets.get_dataset(context, dataset_id)
+
+
+@router.put("/{dataset_id}/quoting", response_model=DatasetOut)
+@parsing
+def read_dataset(request: Request, context: ContextDep, dataset_id: str, given: QuotingRequest) -> Dataset:
+    """Read the quotes of a data set's .tsv files in another way, as long as no experiment uses it."""
+    return datasets.read_dataset(context, dataset_id, given.quoting)
 
 
 @router.delete("/{dataset_id}", status_code=204)

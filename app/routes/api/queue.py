@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from app.dependencies import ContextDep
 from app.routes.api.paging import Limit, Offset
-from app.routes.api.schemas.queue import Changed, ExperimentQueued, QueuedRun, QueueOut, WorkerOut
+from app.routes.api.schemas.queue import Changed, ExperimentQueued, ImportQueued, QueuedRun, QueueOut, WorkerOut
 from app.services import pausing, waiting
 from app.services.workers import list_workers
 
@@ -21,6 +21,7 @@ def show_queue(context: ContextDep, limit: Limit = 50, offset: Offset = 0) -> Qu
         waiting=[QueuedRun.model_validate(one) for one in found.runs],
         waiting_total=found.total,
         experiments=[ExperimentQueued.model_validate(one) for one in waiting.list_experiments_at_work(context)],
+        imports=[ImportQueued.model_validate(one) for one in waiting.list_imports_at_work(context)],
     )
 
 

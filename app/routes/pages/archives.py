@@ -1,8 +1,8 @@
 """Experiments as files: one to take away, one that comes from another Isoscope."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, File, Request, Response, UploadFile
+from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 
 from app.context import Context
 from app.db.models import ImportStatus
@@ -55,10 +55,10 @@ def show_import(request: Request, context: ContextDep, import_id: str) -> Respon
 
 
 @router.post("/imports/{import_id}/cancel")
-def stop_import(context: ContextDep, import_id: str) -> Response:
-    """Cancel an import."""
+def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["queue", ""], Form()] = "") -> Response:
+    """Cancel an import; ``back`` leads to the queue."""
     cancel_import(context, import_id)
-    return see(f"/imports/{import_id}")
+    return see("/queue" if back else f"/imports/{import_id}")
 
 
 @router.get("/experiments/{experiment_id}/export.zip")

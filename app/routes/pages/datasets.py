@@ -1,15 +1,16 @@
 """Data sets: list, upload, name a task of the Hub, look at the columns, delete."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
 
 from app.context import Context
 from app.db.hub_tasks import TASKS, HubName
 from app.dependencies import ContextDep
-from app.errors import InvalidError, IsoscopeError
-from app.formats.division import Division
+from app.errors import ConflictError, InvalidError, IsoscopeError
+from app.formats.division import SPLITS, Division
+from app.formats.quoting import Quoting
 from app.parsers import parsing
 from app.problems import status_of
 from app.routes.pages.answers import see
@@ -20,6 +21,7 @@ from app.services.datasets import (
     delete_dataset,
     get_dataset,
     list_datasets,
+    read_dataset,
 )
 from app.services.proposal import propose_for
 from app.services.splits import read_division
@@ -72,6 +74,7 @@ def upload_dataset(
     test: FileOrNothing = None,
     given: Annotated[DivisionForm, Depends()] = NOTHING_DIVIDED,
     name: Annotated[str, Form()] = "",
+    quoting: Annotated[Quoting | Literal[""], Form()] = "",
 ) -> Response:
     """Add a train, a validation and perhaps a test file, or one file that is divided."""
     try:
@@ -85,9 +88,10 @@ def upload_dataset(
             name or None,
             test=Upload(third.file, third.filename or "") if third else None,
             division=given.division(),
+            quoting=quoting or None,
         )
     except IsoscopeError as error:
-        return _list_page(request, context, error, name, given)
+        return _list_page(request, context, error, name, given, quoting)
     return see(f"/datasets/{dataset.id}")
 
 
@@ -100,9 +104,20 @@ def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) 
 @router.get("/{dataset_id}")
 def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Response:
     """What it looks like, its columns and sizes."""
-    dataset = get_dataset(context, dataset_id)
-    shown = {"dataset": dataset, "proposal": propose_for(dataset.hub_name, dataset.columns)}
-    return templates.TemplateResponse(request, "dataset.html", shown)
+    return _page(request, context, dataset_id)
+
+
+@router.post("/{dataset_id}/quoting")
+@parsing
+def choose_quoting(
+    request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
+) -> Response:
+    """Read its quotes in another way."""
+    try:
+        read_dataset(context, dataset_id, quoting)
+    except (ConflictError, InvalidError) as error:
+        return _page(request, context, dataset_id, error)
+    return see(f"/datasets/{dataset_id}")
 
 
 @router.get("/{dataset_id}/delete")
@@ -125,12 +140,29 @@ def delete(context: ContextDep, dataset_id: str) -> Response:
     return see("/datasets")
 
 
+def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:
+    dataset = get_dataset(context, dataset_id)
+    shown = {
+        "dataset": dataset,
+        "proposal": propose_for(dataset.hub_name, dataset.columns),
+        "quotes": [
+            (getattr(dataset, f"{split}_filename"), dataset.quoting_of(split))
+            for split in SPLITS
+            if split in (dataset.quoting or {})
+        ],
+        "problem": problem,
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "dataset.html", shown, status_code=status)
+
+
 def _list_page(
     request: Request,
     context: Context,
     problem: IsoscopeError | None = None,
     name: str = "",
     given: DivisionForm = NOTHING_DIVIDED,
+    quoting: str = "",
 ) -> Response:
     shown = {
         "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in list_datasets(context)],
@@ -139,6 +171,7 @@ def _list_page(
         "problem": problem,
         "name": name,
         "given": given,
+        "quoting": quoting,
     }
     status = status_of(problem) if problem else 200
     return templates.TemplateResponse(request, "datasets.html", shown, status_code=status)

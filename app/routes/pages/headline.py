@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from app.db.models import Embedding, Measurement
 from app.numerals import count, number, percent, two_decimals, with_error
+from app.routes.pages.readings import DIMENSION_ESTIMATES
 
 Found = Mapping[str, Measurement]
 
@@ -21,8 +22,8 @@ LEAST_DIMENSIONS = 0.5
 """Standard error of the participation ratio below which a score of about 0 is still determined."""
 FEWEST_FOR_CORRECTION = 8
 """Rows below which the bias-corrected IsoScore may be anything."""
-ESTIMATES = ("twonn", "levina_bickel")
-"""Of the intrinsic dimension, from two neighbours and from ten."""
+MISFIT = 0.05
+"""Distance between the rows and TwoNN's fit, in shares of the rows, that is told if it is not by chance."""
 READS_LOW_ABOVE = 20
 """Intrinsic dimensions above which estimates from neighbours fall visibly short (Facco et al. 2017)."""
 
@@ -50,13 +51,15 @@ def headline_of(embedding: Embedding) -> Headline:
     n, d = embedding.n_measured, embedding.d or 0
     independent = (embedding.independent or {}).get("groups", n)
     outliers = [_outliers(one) for one in embedding.findings if one["severity"] != "note"]
-    sentences = (_title(found, n, d), _few_rows(found, n, independent, d), _mean(found), _locally(found))
+    title_of_all = _title(found, n, d, bool(outliers))
+    sentences = (title_of_all, _few_rows(found, n, independent, d), _mean(found), _locally(found))
     # What outliers make of the numbers comes before the numbers.
     title, *rest = [*outliers, *(one for one in sentences if one)]
     return Headline(title, rest)
 
 
-def _title(found: Found, n: int, d: int) -> Sentence:
+def _title(found: Found, n: int, d: int, outliers: bool) -> Sentence:
+    """How much of the space is used. No share is told that outlier rows have made."""
     used = _value(found, "participation_ratio")
     corrected = _value(found, "participation_ratio_unbiased")
     slug = "participation_ratio"
@@ -69,8 +72,10 @@ def _title(found: Found, n: int, d: int) -> Sentence:
         return [Part("How the space is used", "participation_ratio"), Part(f" cannot be told. {why}")]
     if (undetermined := _undetermined(found, n, d)) is not None:
         return undetermined
-    share = Part(f"{percent(used / d)} of the space is used", slug)
     carried = _carried_by_dimensions(found) or _carried_by_directions(found, d)
+    if outliers:
+        return [Part("With them, "), *carried, Part(".")] if carried else []
+    share = Part(f"{percent(used / d)} of the space is used", slug)
     return [share, Part("; "), *carried, Part(".")] if carried else [share, Part(".")]
 
 
@@ -194,7 +199,7 @@ def _rogue(found: Found, cosine: float) -> Sentence:
 
 def _locally(found: Found) -> Sentence:
     """The least and the greatest estimate of the intrinsic dimension, or the one where they agree."""
-    known = [(value, slug) for slug in ESTIMATES if (value := _value(found, slug)) is not None]
+    known = [(value, slug) for slug in DIMENSION_ESTIMATES if (value := _value(found, slug)) is not None]
     if not known:
         return []
     (low, lower), (high, upper) = min(known), max(known)
@@ -203,7 +208,17 @@ def _locally(found: Found) -> Sentence:
         about = [Part(f"about {_whole(low)}-", lower), Part(" to "), Part(f"{_whole(high)}-dimensional", upper)]
         about += [Part(", depending on the estimator")]
     doubt = "; probably more: such estimates tend to be too low." if high > READS_LOW_ABOVE else "."
-    return [Part("Locally the cloud looks "), *about, Part(doubt)]
+    return [Part("Locally the cloud looks "), *about, Part(doubt), *_misfit(found)]
+
+
+def _misfit(found: Found) -> Sentence:
+    """How far TwoNN's model is from the rows, if so far that its error says little."""
+    goodness = (found["twonn"].detail or {}).get("parts", {}) if "twonn" in found else {}
+    distance, by_chance = goodness.get("fit_distance"), goodness.get("fit_distance_by_chance")
+    if distance is None or by_chance is None or distance <= max(by_chance, MISFIT):
+        return []
+    told = f" TwoNN does not fit these rows: its distribution is off by {percent(distance)}"
+    return [Part(told, "twonn"), Part(f", by chance {percent(by_chance)}.", "twonn")]
 
 
 def _whole(dimension: float) -> str:

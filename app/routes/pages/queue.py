@@ -14,6 +14,7 @@ from app.services.waiting import (
     list_embeddings_at_work,
     list_encodings_at_work,
     list_experiments_at_work,
+    list_imports_at_work,
     list_running,
     list_waiting,
     list_waiting_dry_runs,
@@ -63,6 +64,7 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
         "experiments": list_experiments_at_work(context),
         "dry_runs": list_waiting_dry_runs(context),
         "encodings": list_encodings_at_work(context),
+        "imports": list_imports_at_work(context),
         "embeddings": list_embeddings_at_work(context),
     }
     return templates.TemplateResponse(request, "queue.html", shown)

@@ -16,6 +16,8 @@ HEADLINES = (
     "mean_share",
     "twonn",
 )
+DIMENSION_ESTIMATES = {"twonn": "TwoNN", "twonn_mle": "TwoNN by likelihood", "levina_bickel": "Levina–Bickel"}
+"""Estimates of the intrinsic dimension, whose range leads: it is mostly wider than the error of any."""
 
 
 Grouped = TypeVar("Grouped")
@@ -30,7 +32,7 @@ INFINITE = {
     "[0, ∞)": "at least 0",
 }
 
-COUNTED_PARTS = frozenset({"greatest"})
+COUNTED_PARTS = frozenset({"greatest", "gaussian_of_the_same_size"})
 
 # The lists that a measurement's detail may hold, and what each of their values is of.
 LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
@@ -55,6 +57,14 @@ class Reading(NamedTuple):
     ends: tuple[float, float] | None
     rows: int
     d: int
+    estimates: tuple[tuple[str, float], ...] = ()
+    """By estimator, where several of one thing are told together."""
+
+    @property
+    def across(self) -> tuple[float, float] | None:
+        """The least and the greatest estimate, where there are several."""
+        values = [value for _, value in self.estimates]
+        return (min(values), max(values)) if len(values) > 1 else None
 
     @property
     def value(self) -> float | None:
@@ -117,6 +127,10 @@ class Reading(NamedTuple):
 def headlines_of(embedding: Embedding) -> list[Reading]:
     """The numbers that head the report."""
     readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
+    if "twonn" in readings:
+        estimates = [(name, readings[slug].value) for slug, name in DIMENSION_ESTIMATES.items() if slug in readings]
+        known = tuple((name, value) for name, value in estimates if value is not None)
+        readings["twonn"] = readings["twonn"]._replace(estimates=known)
     return [readings[slug] for slug in HEADLINES if slug in readings]
 
 

@@ -83,7 +83,7 @@ def _filled_in(request: Request, context: Context, yaml: str) -> Response:
 
 def _check(context: Context, document: Mapping[str, Any]) -> list[FieldError]:
     """What is told of a document that can be launched."""
-    asked = _asked(StudyRequest, document) if "search" in document else asked_by(document)
+    asked = search_asked_by(document) if "search" in document else asked_by(document)
     if isinstance(asked, StudyRequest):
         plan_study(context, asked, ask_hub=False)
     else:
@@ -122,6 +122,11 @@ def asked_by(document: Mapping[str, Any]) -> SweepRequest:
     if "fixed_regularizers" in asked.grid:
         raise unsaid()
     return asked
+
+
+def search_asked_by(document: Mapping[str, Any]) -> StudyRequest:
+    """The request of a search that a document is. Raises InvalidError at the first field that is wrong."""
+    return _asked(StudyRequest, document)
 
 
 def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:

@@ -54,3 +54,17 @@ def test_an_axis_does_not_spread_what_rounding_alone_tells_apart(values, ends):
     axis = linear_axis("Penalty", values)
     assert axis["title"] == {"text": "Penalty"}
     assert axis.get("range") == (ends and pytest.approx(ends))
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([0.5, 0.5, None], (0.3, 0.7)),
+        ([0.0], (-0.008, 0.2)),
+        ([1.0], (0.8, 1.008)),
+        ([], (-0.008, 0.2)),
+        ([0.2, 1], None),
+    ],
+)
+def test_room_about_one_value_stays_where_values_can_lie(values, ends):
+    assert linear_axis("Accuracy", values, (0, 1)).get("range") == (ends and pytest.approx(ends))

@@ -2,6 +2,7 @@ import pytest
 
 from app.db.models import RunStatus
 from app.db.regularizer_options import Regularizer
+from app.figures.headings import inside
 from app.figures.palette import of_lambda
 from app.figures.parallel import parallel
 from tests.unit.figures.rows import run, sweep
@@ -37,6 +38,11 @@ def test_the_values_of_a_setting_stand_at_equal_steps_with_their_names():
     assert axes["performance"].tickvals is None
 
 
+def test_what_a_search_chose_keeps_its_distances():
+    _, axes = drawn(sweep(*(run(lam, study={"over": True}) for lam in (0.0, 0.5, 0.625, 3.0))))
+    assert (axes["lam"].tickvals, list(axes["lam"].values)) == (None, [0.0, 0.5, 0.625, 3.0])
+
+
 def test_a_setting_of_very_many_values_and_a_measurement_have_a_scale():
     _, axes = drawn(sweep(*(run(float(lam)) for lam in range(21))))
     assert (axes["lam"].tickvals, list(axes["lam"].values)) == (None, list(range(21)))
@@ -59,7 +65,7 @@ def test_regularizers_are_an_axis_of_names_where_there_are_several():
 def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
     field = "patience" if None in values else "fixed_regularizers"
     of = sweep(*(run(1.0, seed=seed, **{field: value}) for seed, value in enumerate(values)), **{field: values})
-    axis = next(axis for axis in drawn(of)[0].dimensions if axis.label == field)
+    axis = next(axis for axis in drawn(of)[0].dimensions if axis.label == inside(field))
     assert axis.name == ""
 
 
@@ -68,7 +74,9 @@ def test_a_setting_of_a_script_s_own_has_an_axis_that_writes_no_search(field):
     told = [run(1.0, seed) for seed in (0, 1)]
     for one, value in zip(told, (128, 256), strict=True):
         one.config[field] = value
-    axis = next(axis for axis in drawn(sweep(*told, **{field: [128, 256]}))[0].dimensions if axis.label == field)
+    axis = next(
+        axis for axis in drawn(sweep(*told, **{field: [128, 256]}))[0].dimensions if axis.label == inside(field)
+    )
     assert (axis.name, list(axis.ticktext)) == ("", ["128", "256"])
 
 

@@ -175,7 +175,7 @@ def test_the_line_of_twonn_has_the_slope_of_its_fit_and_goes_through_its_points(
 
 
 def test_the_barcode_says_what_its_marks_are_where_there_are_any():
-    said = " Marked: the prominent ones, of which one Gaussian cloud has many too."
+    said = " Marked: the prominent ones. They do not count groups."
     assert said in figure("barcode").caption
     unmarked = Subject("plain", {"barcode": whole().found["barcode"]})
     assert said not in figure("barcode", unmarked).caption

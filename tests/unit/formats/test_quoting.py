@@ -7,7 +7,7 @@ import pytest
 
 from app.errors import InvalidError
 from app.formats.detect import Format
-from app.formats.quoting import Quoting
+from app.formats.quoting import Quotes, Quoting, settle_readings
 from app.formats.table_file import read_text_table
 from app.formats.text import records, tsv_quoting
 
@@ -40,6 +40,15 @@ def write(tmp_path):
 )
 def test_quotes_enclose_cells_only_where_all_do_and_one_needs_them(write, content, expected):
     assert tsv_quoting(write(content)) is expected
+
+
+def test_pairs_of_quotes_are_read_like_a_sibling_file_that_needs_its_own():
+    found = {"train": Quotes.QUOTED, "validation": Quotes.PAIRS, "test": Quotes.NONE}
+    assert settle_readings(found) == {"train": Quoting.QUOTED, "validation": Quoting.QUOTED}
+    found = {"train": Quotes.TEXT, "validation": Quotes.QUOTED}
+    assert settle_readings(found) == {"train": Quoting.TEXT, "validation": Quoting.QUOTED}
+    assert settle_readings({"train": Quotes.PAIRS}) == {"train": Quoting.TEXT}
+    assert settle_readings(found, Quoting.TEXT) == {"train": Quoting.TEXT, "validation": Quoting.TEXT}
 
 
 def test_what_a_csv_writer_makes_of_texts_comes_back(write):

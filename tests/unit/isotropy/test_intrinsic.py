@@ -1,6 +1,8 @@
 import math
 
+import numpy as np
 import pytest
+import scipy.stats
 import torch
 
 from isotropy.intrinsic import FIGURE_POINTS, levina_bickel, twonn, twonn_mle
@@ -39,6 +41,28 @@ def test_ratios_on_the_line_have_its_slope_as_dimension(dimension):
     exact = (fit.log_mu * fit.minus_log_survival).sum() / fit.log_mu.square().sum()
     assert fit.dimension.value == pytest.approx(float(exact), rel=1e-12)
     assert fit.dimension.value == pytest.approx(dimension, rel=0.03)
+
+
+def test_the_distance_of_the_fit_is_that_of_kolmogorov_and_smirnov():
+    mu = 1 + np.random.default_rng(0).pareto(3, 400)
+    fit = twonn(with_ratios(torch.from_numpy(mu)), discard=1e-9)
+    # Of all but the greatest, which is not where this sample lies farthest off.
+    expected = scipy.stats.kstest(np.log(mu), scipy.stats.expon(scale=1 / fit.dimension.value).cdf)
+    assert fit.distance == pytest.approx(expected.statistic, rel=1e-9)
+    assert fit.by_chance == pytest.approx(0.055)
+
+
+@pytest.mark.parametrize("rows", [60, 1000])
+def test_chance_exceeds_its_distance_about_once_in_twenty_where_the_model_holds(rows):
+    random = np.random.default_rng(1)
+    fits = [twonn(with_ratios(torch.from_numpy(1 + random.pareto(5, rows)))) for _ in range(600)]
+    assert 0.02 < np.mean([fit.distance > fit.by_chance for fit in fits]) < 0.08
+
+
+def test_ratios_of_two_dimensions_are_not_fitted_by_one():
+    random = np.random.default_rng(2)
+    fit = twonn(with_ratios(torch.from_numpy(1 + np.concatenate([random.pareto(1, 500), random.pareto(40, 500)]))))
+    assert fit.distance > 3 * fit.by_chance
 
 
 def test_the_likelihood_of_equal_ratios_is_known_by_hand():

@@ -115,7 +115,6 @@ def test_along_an_axis_without_variance_all_is_0(d, many):
         (np.empty((0, 3)), "The covariance is zero: all points are equal, or there are fewer than two."),
         (np.ones((1, 3)), "The covariance is zero: all points are equal, or there are fewer than two."),
         (np.full((50, 3), 0.1), "The covariance is zero: all points are equal, or there are fewer than two."),
-        (points(50, 3) * 1e200, "The covariance is not finite: some points are NaN, infinite or too large."),
     ],
 )
 def test_where_nothing_varies_there_is_a_reason(x, reason):

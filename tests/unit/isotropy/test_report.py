@@ -110,8 +110,8 @@ def test_both_forms_of_the_partition_function_come_from_one_pass(x):
     assert math.log(found("partition", x).value) == pytest.approx(found("partition_log", x).value)
 
 
-def test_moments_that_are_not_finite_are_told_as_such():
-    reason = found("partition", 1e200 * points(60, 3)).score.reason
+def test_a_partition_function_that_is_not_finite_is_told_as_such():
+    reason = found("partition", np.full((60, 3), 1.7e308)).score.reason
     assert reason == "The partition function is not finite: some points are NaN, infinite or too large."
 
 
@@ -134,6 +134,24 @@ def test_hubness_has_three_other_numbers(x):
     assert 0 < parts["robin_hood"] < 1
     assert 0 <= parts["antihubs"] < 1
     assert parts["greatest"] > 10
+
+
+def test_prominent_bars_stand_beside_those_of_a_gaussian_of_the_same_size():
+    """In the plane a Gaussian has few, in many dimensions hundreds: the rule alone says nothing of groups."""
+    counts = {}
+    for d in (2, 64):
+        gaussian = found("prominent_bars", np.random.default_rng(1).normal(size=(300, d)))
+        counts[d] = gaussian.detail["parts"]["gaussian_of_the_same_size"]
+        assert gaussian.value == pytest.approx(counts[d], abs=30)
+    assert counts[2] < 20
+    assert counts[64] > 100
+    x = points(300, 5)
+    assert found("prominent_bars", x).detail == found("prominent_bars", 7 * x + 1).detail
+
+
+def test_the_fit_of_twonn_is_told_with_what_chance_makes():
+    good = found("twonn", np.random.default_rng(0).uniform(size=(1000, 3))).detail["parts"]
+    assert good["fit_distance"] < 2 * good["fit_distance_by_chance"] == pytest.approx(2.2 / 1000**0.5)
 
 
 def test_persistent_entropy_is_told_in_nats_and_as_a_share_of_that_of_equal_bars():

@@ -1,12 +1,12 @@
 import pytest
 from scipy import stats
 
-from app.statistics.estimate import Error, estimate, t_quantile
+from app.statistics.estimate import BLOCK_KURTOSIS, Error, block_degrees, estimate
 
 
-@pytest.mark.parametrize("degrees", [*range(1, 61), 100, 499])
-def test_the_t_quantile_is_scipys_to_four_digits(degrees):
-    assert t_quantile(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=5e-5)
+def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():
+    """That of a sample variance of B values of excess kurtosis k is sigma^4 (2 / (B - 1) + k / B)."""
+    assert 2 / block_degrees(10) == pytest.approx(2 / 9 + BLOCK_KURTOSIS / 10)
 
 
 def test_the_interval_is_students():

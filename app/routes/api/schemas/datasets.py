@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from app.db.hub_tasks import HubName
 from app.db.models import DatasetOrigin
+from app.formats.quoting import Quoting
 from app.routes.api.schemas.row import Row
 from app.services.proposal import TaskProposal, propose_for
 
@@ -26,6 +27,10 @@ class DatasetOut(Row):
     n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
     division: dict[str, Any] | None = Field(description="How the rows of one file were divided; null where not.")
     columns: list[Any]
+    quoting: dict[str, Quoting] | None = Field(
+        description="How the quotes of .tsv files are read, by split, of those that hold any. Null of data sets stored "
+        "before quotes were detected: as text."
+    )
     created_at: datetime
 
     @computed_field(description="What it looks like: the task that a sweep would train; null where nothing fits.")  # type: ignore[prop-decorator]
@@ -33,6 +38,14 @@ class DatasetOut(Row):
     def proposal(self) -> TaskProposal | None:
         """The likeliest task."""
         return propose_for(self.hub_name, self.columns)
+
+
+class QuotingRequest(BaseModel):
+    """How quotes are to be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    quoting: Quoting
 
 
 class HubRequest(BaseModel):

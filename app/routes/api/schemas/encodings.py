@@ -7,6 +7,7 @@ from pydantic import Field
 
 from app.db.encoding import EncodingConfig
 from app.db.models import EmbeddingStatus, EncodingStatus, Pooling
+from app.formats.quoting import Quoting
 from app.routes.api.schemas.measures import MeasurementSummary
 from app.routes.api.schemas.row import Row
 
@@ -19,6 +20,9 @@ class EncodingOut(Row):
     filename: str
     n_texts: int
     columns: list[Any]
+    quoting: Annotated[
+        Quoting | None, Field(description="How the quotes of a .tsv file are read; null where there are none.")
+    ]
     config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
     status: EncodingStatus
     done: Annotated[int, Field(description="Texts encoded so far.")]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from app.db.models import Phase, RunStatus
+from app.db.models import ImportStatus, Phase, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.routes.api.schemas.row import Row
 from app.services.turns import FIRST_PRIORITY, LAST_PRIORITY, Place
@@ -82,8 +82,19 @@ class ExperimentQueued(Row):
     paused: int
 
 
+class ImportQueued(Row):
+    """An import that waits, is written, or is removed again, and how many of its rows are written."""
+
+    id: str
+    filename: str
+    status: ImportStatus
+    done: int
+    total: int | None
+    created_at: datetime
+
+
 class QueueOut(BaseModel):
-    """The workers, and what runs work or wait, the next one first."""
+    """The workers, what runs work or wait, the next one first, and imports that have not ended."""
 
     workers: list[WorkerOut]
     running: list[QueuedRun]
@@ -91,6 +102,7 @@ class QueueOut(BaseModel):
     """So many of them as were asked for."""
     waiting_total: int
     experiments: list[ExperimentQueued]
+    imports: list[ImportQueued]
 
 
 class Changed(BaseModel):

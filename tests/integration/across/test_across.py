@@ -1,67 +1,14 @@
-"""Runs of any experiments read together: page, files and API."""
+"""Runs of any experiments read together: page, lists, figures and API."""
 
 import csv
 import html
 import io
-import json
 import re
-from collections import Counter
 
 import pytest
-from sqlalchemy import event
 
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.db.regularizer_options import Regularizer
-
-OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
-
-
-def made(lam, seed, performance, isoscore_star=0.25, status=RunStatus.FINISHED, **options):
-    chosen = Regularizer.ISTAR if lam else Regularizer.NONE
-    config = RunConfig(**OPTIONS | options, regularizer=chosen, lam=lam, seed=seed)
-    by_layer = {one: {"values": [0.25, 0.5], "reasons": [None, None]} for one in ("silhouette", "twonn")}
-    return Run(
-        position=0, config=config.model_dump(mode="json"), regularizer=chosen, lam=lam, zeta=config.zeta, seed=seed,
-        status=status, performance=performance, isoscore_star=isoscore_star,
-        results={"metrics": {"accuracy": performance, "f1": 0.5}, "by_layer": by_layer,
-                 "by_layer_n": {"silhouette": 40, "twonn": 40}},
-    )  # fmt: skip
-
-
-@pytest.fixture
-def launch(context):
-    """Write an experiment of runs on a data set, and say its id."""
-    datasets = {}
-
-    def write(name, *runs, on="CoLA", **options):
-        config = TrainingConfig(**OPTIONS | options).model_dump(mode="json")
-        with context.sessions.begin() as session:
-            if on not in datasets:
-                datasets[on] = Dataset(name=on, origin=DatasetOrigin.UPLOAD, n_train=9, n_validation=9, columns=[])
-            for place, run in enumerate(runs):
-                run.position = place
-            one = Experiment(name=name, dataset=datasets[on], config=config, grid={}, runs=list(runs))
-            session.add(one)
-            session.flush()
-            return one.id
-
-    return write
-
-
-@pytest.fixture
-def two(launch):
-    """Two models on one task, three seeds of two λ each."""
-    coordinates = [(lam, seed) for lam in (0.0, 1.0) for seed in range(3)]
-    return [
-        launch(name, *(made(lam, seed, mean + lam / 10 + seed / 100, model=model) for lam, seed in coordinates))
-        for name, model, mean in (("<first>", "bert_base", 0.5), ("second", "roberta", 0.6))
-    ]
-
-
-def words(answer):
-    assert answer.status_code == 200, answer.text
-    return " ".join(html.unescape(answer.text).split())
+from app.db.models import Experiment
+from tests.across import made, words
 
 
 def test_runs_of_several_experiments_are_one_page(client, two):
@@ -227,128 +174,6 @@ def test_of_too_many_runs_the_newest_are_shown_and_that_is_said(client, launch):
     assert table["notes"] == ["1,000 of 1,001 runs shown, those of the newest experiments."]
 
 
-def test_the_table_in_latex_and_markdown(client, two):
-    caption = "Mean {} standard deviation of Accuracy on CoLA over seeds (n = 3). Bold: the greatest mean of a column."
-    tex = client.get("/api/compare/runs/table?format=latex&group=model&group=lam")
-    assert tex.headers["content-type"].startswith("application/x-tex")
-    assert tex.text == (
-        "% \\usepackage{booktabs}\n\\begin{table}\n  \\centering\n"
-        f"  \\caption{{{caption.format('$' + chr(92) + 'pm$')}}}\n"
-        "  \\begin{tabular}{llr}\n    \\toprule\n    Model & $\\lambda$ & Accuracy \\\\\n    \\midrule\n"
-        "    bert\\_base & 0 & $0.510 \\pm 0.010$ \\\\\n    bert\\_base & 1 & $0.610 \\pm 0.010$ \\\\\n"
-        "    roberta & 0 & $0.610 \\pm 0.010$ \\\\\n    roberta & 1 & $\\mathbf{0.710 \\pm 0.010}$ \\\\\n"
-        "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
-    )
-    assert client.get("/compare/runs/table.tex?group=model&group=lambda").text == tex.text
-    text = client.get("/api/compare/runs/table?format=markdown&group=model&group=lam&decimals=1&bold=false").text
-    assert text.splitlines()[-2:] == ["| roberta | 0 | 0.6 ± 0.0 |", "| roberta | 1 | 0.7 ± 0.0 |"]
-    page = words(client.get("/compare/runs?group=model&group=lam&decimals=1&bold=0"))
-    assert "| roberta | 1 | 0.7 ± 0.0 |" in page
-    assert "<strong>" not in page.partition('<section id="means">')[2]
-
-
-def test_the_table_as_numbers(client, two):
-    answer = client.get("/api/compare/runs/table?columns=both&group=model").json()
-    assert answer["groups"] == ["model"]
-    assert answer["columns"] == [
-        {"dataset": "CoLA", "measure": "Accuracy"}, {"dataset": "CoLA", "measure": "IsoScore★"},
-    ]  # fmt: skip
-    assert [row["group"] for row in answer["rows"]] == [["bert_base"], ["roberta"]]
-    # A seed counts once: of 0.50 and 0.60, 0.51 and 0.61, 0.52 and 0.62.
-    assert answer["rows"][0]["cells"] == [
-        {"mean": pytest.approx(0.56), "std": pytest.approx(0.01), "n": 3},
-        {"mean": 0.25, "std": 0, "n": 3},
-    ]
-    assert answer["notes"] == [
-        "Runs in one mean differ in λ too.",
-        "A seed of several runs counts once, by their mean: bert_base, seed 0; bert_base, seed 1; bert_base, seed 2 "
-        "and 3 more.",
-    ]
-    file = client.get("/compare/runs/table.json?columns=metrics&group=model")
-    assert file.headers["content-disposition"] == 'attachment; filename="isoscope-means.json"'
-    assert [(one["Model"], one["measure"], one["n"]) for one in json.loads(file.text)] == [
-        ("bert_base", "Accuracy", 3), ("bert_base", "F1", 3), ("roberta", "Accuracy", 3), ("roberta", "F1", 3),
-    ]  # fmt: skip
-    lines = list(csv.DictReader(io.StringIO(client.get("/compare/runs/table.csv?group=model").text)))
-    assert [(line["Model"], line["n"]) for line in lines] == [("bert_base", "3"), ("roberta", "3")]
-    assert (
-        client.get("/api/compare/runs/table?group=model&format=csv").text
-        == client.get("/compare/runs/table.csv?group=model").text
-    )
-
-
-def test_an_experiment_takes_its_table_from_a_page_of_its_own(client, two):
-    page = words(client.get(f"/compare/runs/table.html?q=experiment%3D{two[0]}"))
-    assert '<section id="means">' in page
-    assert 'hx-get="/compare/runs/table.html"' in page
-    assert f'<input type="hidden" name="q" value="experiment={two[0]}">' in page
-    assert "0.610 ± 0.010" in page
-    assert "roberta" not in page
-
-
-def test_settings_that_differ_stand_side_by_side_and_the_others_are_folded(client, two):
-    answer = client.get("/api/compare/runs/settings").json()
-    assert [(side["name"], side["runs"]) for side in answer["sides"]] == [("second", 6), ("<first>", 6)]
-    assert {one["field"]: one["values"] for one in answer["differing"]} == {
-        "model": [["roberta"], ["bert_base"]],
-        "regularizer": [["none", "I-STAR"]] * 2,
-        "lam": [["0", "1"]] * 2,
-        "seed": [["0", "1", "2"]] * 2,
-    }
-    equal = {one["field"]: one["value"] for one in answer["equal"]}
-    assert (equal["task"], equal["batch_size"], equal["learning_rate"], equal["zeta"]) == ("CoLA", "16", "3e−5", "0.2")
-    page = words(client.get("/compare/runs"))
-    assert '<tr><th scope="row">Seed</th><td>0; 1; 2</td><td>0; 1; 2</td></tr>' in page
-    assert f"<summary>{len(equal)} settings that are the same</summary>" in page
-    few = client.get("/api/compare/runs/settings?q=seed:0").json()
-    assert [side["name"] for side in few["sides"]] == [
-        "second: baseline, λ = 0, seed 0", "second: I-STAR, λ = 1, seed 0",
-        "<first>: baseline, λ = 0, seed 0", "<first>: I-STAR, λ = 1, seed 0",
-    ]  # fmt: skip
-    assert {one["field"]: one["values"] for one in few["differing"]}["lam"] == [["0"], ["1"], ["0"], ["1"]]
-
-
-def test_one_run_differs_from_nothing(client, launch):
-    launch("one", made(0.0, 0, 0.5))
-    assert "None: all settings of these runs are the same." in words(client.get("/compare/runs"))
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/compare/runs", "/compare/runs/figures/lambda.csv", "/compare/runs/figures/silhouette.html",
-     "/compare/runs/figures/twonn.json", "/compare/runs/table.tex?columns=metrics", "/api/compare/runs/settings"],
-)  # fmt: skip
-def test_there_are_as_many_queries_for_many_runs_as_for_few(client, context, launch, path):
-    engine = type(context.sessions.kw["bind"])
-
-    def queries():
-        said = []
-
-        def note(connection, cursor, statement, *rest):
-            said.append(statement)
-
-        event.listen(engine, "before_cursor_execute", note)
-        try:
-            assert client.get(path).status_code == 200
-        finally:
-            event.remove(engine, "before_cursor_execute", note)
-        return Counter(statement.split()[0] for statement in said)
-
-    launch("few", made(0.0, 0, 0.5))
-    few = queries()
-    for name in ("a", "b", "c"):
-        launch(name, *(made(lam, seed, 0.5) for lam in (0.0, 1.0) for seed in range(10)), on=name)
-    assert queries() == few
-    assert few["SELECT"] <= 5
-
-
-def test_a_run_without_performance_is_told_beside_the_table(client, launch):
-    launch("one", made(0.0, 0, 0.5), made(0.0, 1, None), made(0.0, 2, None, status=RunStatus.FAILED))
-    page = words(client.get("/compare/runs"))
-    assert "Left out, because it has not finished: 1 run." in page
-    assert "Left out, because performance is undefined: 1 run." in page
-
-
 def test_figures_over_the_api_are_those_of_the_page(client, two):
     slugs = client.get("/api/compare/runs/figures").json()
     assert {"isotropy", "lambda", "parallel", "learning", "watched", "activation"} <= {*slugs}
@@ -405,40 +230,6 @@ def test_a_run_that_a_script_logged_is_not_said_to_be_of_validation_tokens(clien
     one = launch("script", run)
     caption = client.get(f"/api/experiments/{one}/figures/isotropy").json()["caption"]
     assert caption.startswith("IsoScore★ is as a script logged it. ")
-
-
-@pytest.fixture
-def script(client):
-    """A finished run of a user's own script."""
-
-    def log(performance=0.5, isoscore_star=0.25, experiment="mine", lam=0.0, seed=0, **settings):
-        told = {"experiment": experiment, "dataset": "d", "model": "m", "task": "classification", "metric": "accuracy",
-                "regularizer": "cosreg" if lam else "none", "lam": lam, "seed": seed, "settings": settings}  # fmt: skip
-        run = client.post("/api/runs", json=told).json()
-        ending = {"metrics": {"accuracy": performance}, "isoscore_star": isoscore_star}
-        assert client.post(f"/api/runs/{run['id']}/finish", json=ending).status_code == 200
-
-    return log
-
-
-def test_runs_that_differ_in_a_setting_of_a_script_s_own_are_never_averaged_without_a_word(client, script):
-    script(0.5, experiment="narrow", hidden=128)
-    script(0.75, experiment="wide", hidden=256)
-    table = client.get("/api/compare/runs/table").json()
-    assert table["groups"] == ["hidden"]
-    assert [(row["group"], row["cells"][0]["mean"]) for row in table["rows"]] == [(["128"], 0.5), (["256"], 0.75)]
-    drawn = list(csv.DictReader(io.StringIO(client.get("/compare/runs/figures/isotropy.csv").text)))
-    assert [(row["hidden"], float(row["performance_mean"])) for row in drawn] == [("128", 0.5), ("256", 0.75)]
-    settings = client.get("/api/compare/runs/settings").json()["differing"]
-    assert {"field": "hidden", "values": [["256"], ["128"]]} in settings
-    page = words(client.get("/compare/runs?group=lam"))
-    assert "Some points are means over runs that differ in hidden too." in page
-    assert '<input type="checkbox" name="group" value="hidden" >' in page
-    assert client.get("/api/compare/runs/table?group=lam").json()["notes"] == [
-        "Runs in one mean differ in hidden too.", "A seed of several runs counts once, by their mean: 0, seed 0.",
-    ]  # fmt: skip
-    seldom = client.get("/api/compare/runs/table?group=hidden&q=experiment:none").json()["detail"]
-    assert seldom.startswith("Expected fields to group runs by, got 'hidden'; known are accumulation, ")
 
 
 def test_an_experiment_without_a_run_has_empty_figures(client, launch):

@@ -1,93 +1,25 @@
-"""Eight rows and a few steps before a launch: through the API, the worker and the form."""
+"""Eight rows and a few steps before a launch: through the API and the worker."""
 
 import math
-import re
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from app.db.config import RunConfig
-from app.db.models import Dataset, DryRun, ResultStatus, Run, RunStatus, Worker
+from app.db.models import Dataset, DryRun, ResultStatus
 from app.db.options.measuring import Checkpoint
-from app.db.types import utcnow
 from app.errors import ConflictError, InvalidError
 from app.queue import Job, JobKind
 from app.services import dry_runs
 from app.services.sweeps import SweepRequest, plan_sweep
-from app.settings import Settings
+from tests.dry_runs import ask
 from tests.tiny import make_table
 from workers.finetune import dry_run as job
 from workers.finetune.columns import n_rows
 from workers.finetune.dry_run import dry_run
 from workers.finetune.rehearsal import Rehearsal
 from workers.reconcile import wanted
-
-
-@pytest.fixture
-def settings(tmp_path, database, models_dir):
-    return Settings(data_dir=tmp_path / "data", sample=False, models_dir=models_dir, **database)
-
-
-@pytest.fixture
-def dataset(client):
-    files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
-    return client.post("/api/datasets", files=files).json()
-
-
-@pytest.fixture
-def sweep(dataset):
-    return {
-        "model": "tiny-bert",
-        "dataset_id": dataset["id"],
-        "text_columns": ["sentence"],
-        "label_column": "label",
-        "regularizers": ["istar", "cosreg"],
-        "lambdas": [-1, 1],
-        "seeds": [0, 1],
-        "epochs": 2,
-        "batch_size": 8,
-    }
-
-
-@pytest.fixture
-def form(dataset):
-    return {
-        "dataset_id": dataset["id"], "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label",
-        "task": "classification", "metric": "accuracy", "regularizers": ["istar"], "lambdas": "1", "zetas": "0.2",
-        "seeds": "0", "epochs": "1", "batch_size": "8",
-    }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def rehearsed_once():
-    """What one dry run came to that was really tried."""
-    return {}
-
-
-@pytest.fixture
-def make_ready(context, settings, rehearsed_once):
-    """Have every dry run that waits be ready, for tests of how it is asked for: one was tried, the others repeat it."""
-
-    def make_ready():
-        with context.sessions() as session:
-            waiting = session.query(DryRun).filter_by(status=ResultStatus.QUEUED).all()
-        if not rehearsed_once:
-            dry_run(waiting[0].id, settings, "cpu")
-        with context.sessions.begin() as session:
-            rehearsed_once.update(rehearsed_once or session.get_one(DryRun, waiting[0].id).results)
-            for one in waiting:
-                kinds = rehearsed_once["kinds"][:1] * len(one.configs)
-                row = session.get_one(DryRun, one.id)
-                row.status, row.results = ResultStatus.READY, rehearsed_once | {"kinds": kinds}
-
-    return make_ready
-
-
-def ask(client, sweep):
-    answer = client.post("/api/dry-runs", json=sweep)
-    assert answer.status_code == 202
-    return answer.json()
 
 
 def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_told(client, sweep, work):
@@ -314,37 +246,6 @@ def test_test_rows_are_timed_where_the_data_set_has_some(client, sweep, work):
     assert kind["seconds_per_test_row"] > 0
 
 
-@pytest.mark.one_database
-def test_the_form_asks_waits_and_shows(client, form, work):
-    assert "Try eight rows" in client.get("/experiments/new", params=form).text
-    answer = client.post("/experiments/dry-run", data=form)
-    assert answer.status_code == 303
-    waiting = client.get(answer.headers["location"]).text
-    assert "A worker loads the model" in waiting
-    assert 'value="8"' in waiting
-    work()
-    shown = client.get(answer.headers["location"]).text
-    assert re.search(r"About <strong>[\d.]+ (s|min)( [\d.]+ s)?( to [\d.]+ (s|min)[^<]*)?</strong> on ", shown)
-    assert "Not included: early stops, evaluations that choose a checkpoint, writing checkpoints" in shown
-    assert "guessing evenly among 2 classes is 0.693" in shown
-    assert '<span class="token special">[CLS]</span>' in shown
-    assert "Steps were timed in one process" not in shown
-    assert ">Try again</button>" in shown
-    again = client.post("/experiments/dry-run", data=form)
-    assert "A worker loads the model" in client.get(again.headers["location"]).text
-    wrong = client.post("/experiments/dry-run", data=form | {"lambdas": "abc"}, follow_redirects=True)
-    assert "got &#39;abc&#39;" in wrong.text
-
-
-def test_the_form_says_that_too_many_wait_where_it_was_asked(client, form):
-    for size in range(1, 6):
-        assert client.post("/experiments/dry-run", data=form | {"batch_size": size}).status_code == 303
-    refused = client.post("/experiments/dry-run", data=form | {"batch_size": "6"})
-    assert refused.status_code == 409
-    of_dry_run = refused.text.partition('id="dry-run"')[2]
-    assert '<p class="error" role="alert">5 dry runs wait for a worker already' in of_dry_run
-
-
 def test_two_who_ask_at_the_same_moment_get_no_more_than_may_wait(context, client, sweep):
     sizes = range(1, 9)
     plans = [
@@ -356,46 +257,3 @@ def test_two_who_ask_at_the_same_moment_get_no_more_than_may_wait(context, clien
     assert sum(isinstance(one.exception(), ConflictError) for one in asked) == 3
     with context.sessions() as session:
         assert session.query(DryRun).count() == dry_runs.MAX_QUEUED
-
-
-def test_one_that_waits_can_be_taken_back_in_the_form(client, context, form):
-    waiting = client.get(client.post("/experiments/dry-run", data=form).headers["location"]).text
-    (row_id,) = re.findall(r'name="dry_run_id" value="(\w+)"', waiting)
-    assert 'formaction="/experiments/dry-run/cancel"' in waiting
-    answer = client.post("/experiments/dry-run/cancel", data=form | {"dry_run_id": row_id})
-    assert answer.status_code == 303
-    assert context.queue.active() == set()
-    shown = client.get(answer.headers["location"]).text
-    assert "Try eight rows" in shown
-    assert 'value="8"' in shown, "the form is as it was"
-
-
-def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
-    waiting = client.post("/experiments/dry-run", data=form).headers["location"]
-    assert "No worker is running, so it waits until one is back." in client.get(waiting).text
-    with context.sessions.begin() as session:
-        session.add(Worker(slot="here/cpu", device="cpu", pid=1))
-    assert "waits" not in client.get(waiting).text.partition('id="dry-run"')[2].partition("</section>")[0]
-    with context.sessions.begin() as session:
-        told = {"since": utcnow().isoformat(), "memory_bytes": None, "peak_bytes": None}
-        worker = session.query(Worker).one()
-        worker.jobs = [{"id": f"encode-{'1' * 32}", **told}]
-    assert "Every worker is at a run, an encoding or another dry run" in client.get(waiting).text
-    with context.sessions.begin() as session:
-        session.query(Worker).one().jobs = [{"id": f"dry_run-{session.query(DryRun).one().id}", **told}]
-    assert "Every worker" not in client.get(waiting).text
-    with context.sessions.begin() as session:
-        session.query(Worker).one().jobs = [{"id": f"measure-{'1' * 32}", **told}]
-    assert "Every worker" not in client.get(waiting).text
-    client.post("/api/experiments", json=sweep)
-    with context.sessions.begin() as session:
-        run = session.query(Run).first()
-        run.status, run.worker = RunStatus.RUNNING, "here/cpu"
-    assert "Every worker trains a run at the moment, and ends that first." in client.get(waiting).text
-
-
-@pytest.mark.one_database
-def test_what_several_processes_take_is_told_of_one(client, form, work):
-    answer = client.post("/experiments/dry-run", data=form | {"processes": "2"})
-    work()
-    assert "Steps were timed in one process" in client.get(answer.headers["location"]).text

@@ -1,0 +1,80 @@
+"""Remove experiments in transactions of less than a second, so that others write meanwhile; hidden until they are gone.
+
+An experiment that was deleted, and the rows of an import that failed or was cancelled, are hidden from the first
+transaction to the last (``app.db.arriving``). Cut off at any moment, a removal is taken up by a worker's janitor.
+"""
+
+import time
+
+from sqlalchemy import delete, exists, or_, select, update
+
+from app.db.arriving import SEEING_ARRIVING
+from app.db.models import Dataset, Experiment, Import, ImportStatus, Opening, Run, Step
+from app.db.session import Sessions
+
+STEPS_AT_ONCE = 20_000
+RUNS_AT_ONCE = 50
+PAUSE_SECONDS = 0.1
+"""Between two transactions on SQLite: whoever waits for its one writer looks that often whether it is free."""
+SEEING = {SEEING_ARRIVING: True}
+ENDED_WITHOUT = (ImportStatus.FAILED, ImportStatus.CANCELLED)
+"""States of an import that ended, of whose rows none may stay."""
+
+
+def remove_experiment(sessions: Sessions, experiment_id: str) -> None:
+    """Remove a hidden experiment: the steps of its runs, then its runs with all that belongs to them, then itself."""
+    with sessions() as session:
+        ids = session.scalars(select(Run.id).where(Run.experiment_id == experiment_id), execution_options=SEEING).all()
+    for run_id in ids:
+        while _remove_steps(sessions, run_id) == STEPS_AT_ONCE:
+            let_others_write(sessions)
+    for start in range(0, len(ids), RUNS_AT_ONCE):
+        with sessions.begin() as session:
+            session.execute(delete(Run).where(Run.id.in_(ids[start : start + RUNS_AT_ONCE])))
+        let_others_write(sessions)
+    with sessions.begin() as session:
+        session.execute(delete(Experiment).where(Experiment.id == experiment_id))
+
+
+def remove_imported(sessions: Sessions, row: Import) -> None:
+    """Remove what an import wrote: its experiment with its openings, and its data set unless another has it by now."""
+    if row.experiment_id is not None:
+        with sessions.begin() as session:
+            session.execute(delete(Opening).where(Opening.experiment_id == row.experiment_id))
+        remove_experiment(sessions, row.experiment_id)
+    if row.dataset_id is not None:
+        used = exists().where(Experiment.dataset_id == row.dataset_id)
+        with sessions.begin() as session:
+            session.execute(delete(Dataset).where(Dataset.id == row.dataset_id, ~used))
+
+
+def remove_left(sessions: Sessions) -> int:
+    """Take up removals that were cut off or given up, and return how many there were."""
+    with sessions() as session:
+        deleted = session.scalars(
+            select(Experiment.id).where(Experiment.removed_at.is_not(None)), execution_options=SEEING
+        ).all()
+        left = or_(Import.experiment_id.is_not(None), Import.dataset_id.is_not(None), Import.file_sha256.is_not(None))
+        imports = session.scalars(select(Import).where(Import.status.in_(ENDED_WITHOUT), left)).all()
+    for experiment_id in deleted:
+        remove_experiment(sessions, experiment_id)
+    for row in imports:
+        remove_imported(sessions, row)
+        with sessions.begin() as session:
+            session.execute(update(Import).where(Import.id == row.id).values(file_sha256=None, written={}))
+    return len(deleted) + len(imports)
+
+
+def let_others_write(sessions: Sessions) -> None:
+    """Pause between two transactions where the database has one writer, so that others get their turn."""
+    if sessions.kw["bind"].dialect.name == "sqlite":
+        time.sleep(PAUSE_SECONDS)
+
+
+def _remove_steps(sessions: Sessions, run_id: str) -> int:
+    some = select(Step.step).where(Step.run_id == run_id).limit(STEPS_AT_ONCE)
+    with sessions.begin() as session:
+        removed = session.execute(
+            delete(Step).where(Step.run_id == run_id, Step.step.in_(some)).execution_options(synchronize_session=False)
+        )
+        return int(removed.rowcount)  # type: ignore[attr-defined]

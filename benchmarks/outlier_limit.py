@@ -1,0 +1,116 @@
+"""What healthy clouds reach of the statistic that finds outlier rows, and how often they exceed its limit.
+
+Run: OMP_NUM_THREADS=1 python -m benchmarks.outlier_limit [--simulations N]
+"""
+
+import argparse
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks._calibration import SEED
+from benchmarks._rounds import machine
+from isotropy.findings.outlier_rows import LIMIT, SCANNED, TAIL, centre_and_bulk, expected_beyond, surprise
+
+ROWS = (20, 200, 2000)
+DIMENSIONS = (2, 8, 32)
+SIMULATIONS = 2000
+LEVEL = 0.001
+FITTED = 0.05
+"""Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point: few lie beyond it."""
+
+HEAD = "| cloud | n | d | 99.9% point | above the limit |\n|---|---|---|---|---|"
+
+
+class Kind(NamedTuple):
+    """A healthy distribution of rows."""
+
+    name: str
+    heavy: bool
+    """Multivariate Student's t rather than Gaussian."""
+    decay: float
+    """Variances are i^-decay."""
+
+
+KINDS = (
+    Kind("t5, equal variances", True, 0),
+    Kind("t5, variances 1/i", True, 1),
+    Kind("Gaussian, equal variances", False, 0),
+)
+
+
+class Reached(NamedTuple):
+    """What the clouds of one case reached."""
+
+    kind: Kind
+    n: int
+    d: int
+    values: NDArray[np.float64]
+
+    @property
+    def point(self) -> float:
+        """What one in a thousand clouds exceeds."""
+        base = float(np.quantile(self.values, 1 - FITTED))
+        beyond = self.values[self.values > base]
+        share = len(beyond) / len(self.values)  # less than asked for where most reach 0
+        return base if share <= LEVEL else base + float((beyond - base).mean()) * float(np.log(share / LEVEL))
+
+    @property
+    def share(self) -> float:
+        """Of the clouds, of those that exceed the limit."""
+        return float((self.values > LIMIT).mean())
+
+    def row(self) -> str:
+        """Return a row of the table under ``HEAD``."""
+        return f"| {self.kind.name} | {self.n} | {self.d} | {self.point:.1f} | {self.share:.4f} |"
+
+
+def statistic(x: NDArray[np.float64]) -> float:
+    """Return what is compared with the limit, for points [n, d] without duplicates, in the first of its rounds."""
+    points = torch.from_numpy(x)
+    centre, bulk = centre_and_bulk(points)
+    squares = (points - centre).square().sum(1).numpy()
+    farthest = np.sort(squares)[::-1][: len(x) // SCANNED] / np.median(squares)
+    return float(surprise(expected_beyond(len(x), bulk, farthest)).max())
+
+
+def reached(kind: Kind, n: int, d: int, simulations: int = SIMULATIONS) -> Reached:
+    """Simulate a case, with random numbers that depend on its name alone."""
+    random = np.random.default_rng([SEED, crc32(f"{kind.name}, {n} x {d}".encode())])
+    scales = np.arange(1.0, d + 1) ** (-kind.decay / 2)
+    values = np.empty(simulations)
+    for i in range(simulations):
+        x = random.standard_normal((n, d)) * scales
+        if kind.heavy:
+            x /= np.sqrt(random.chisquare(TAIL, (n, 1)) / TAIL)
+        values[i] = statistic(x)
+    return Reached(kind, n, d, values)
+
+
+def cases(simulations: int = SIMULATIONS) -> Iterator[Reached]:
+    """Yield every case when it is done."""
+    for kind, n, d in product(KINDS, ROWS, DIMENSIONS):
+        yield reached(kind, n, d, simulations)
+
+
+def main() -> None:
+    """Print a table of all cases; end with 1 where the 99.9% point of one is above the limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--simulations", type=int, default=SIMULATIONS, help="clouds of each case")
+    asked = parser.parse_args()
+    print(f"{machine('numpy', 'torch')}\n\n{HEAD}", flush=True)
+    points = []
+    for case in cases(asked.simulations):
+        print(case.row(), flush=True)
+        points.append(case.point)
+    print(f"\nlimit {LIMIT:g}, greatest 99.9% point {max(points):.1f}")
+    raise SystemExit(max(points) > LIMIT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""A data set and a sweep that a dry run is asked of."""
+
+import pytest
+
+from app.db.models import DryRun, ResultStatus
+from app.settings import Settings
+from tests.tiny import make_table
+from workers.finetune.dry_run import dry_run
+
+
+@pytest.fixture
+def settings(tmp_path, database, models_dir):
+    return Settings(data_dir=tmp_path / "data", sample=False, models_dir=models_dir, **database)
+
+
+@pytest.fixture
+def dataset(client):
+    files = {"train": ("train.tsv", make_table(60, 1)), "validation": ("validation.tsv", make_table(40, 2))}
+    return client.post("/api/datasets", files=files).json()
+
+
+@pytest.fixture
+def sweep(dataset):
+    return {
+        "model": "tiny-bert",
+        "dataset_id": dataset["id"],
+        "text_columns": ["sentence"],
+        "label_column": "label",
+        "regularizers": ["istar", "cosreg"],
+        "lambdas": [-1, 1],
+        "seeds": [0, 1],
+        "epochs": 2,
+        "batch_size": 8,
+    }
+
+
+@pytest.fixture(scope="module")
+def rehearsed_once():
+    """What one dry run came to that was really tried."""
+    return {}
+
+
+@pytest.fixture
+def make_ready(context, settings, rehearsed_once):
+    """Have every dry run that waits be ready, for tests of how it is asked for: one was tried, the others repeat it."""
+
+    def make_ready():
+        with context.sessions() as session:
+            waiting = session.query(DryRun).filter_by(status=ResultStatus.QUEUED).all()
+        if not rehearsed_once:
+            dry_run(waiting[0].id, settings, "cpu")
+        with context.sessions.begin() as session:
+            rehearsed_once.update(rehearsed_once or session.get_one(DryRun, waiting[0].id).results)
+            for one in waiting:
+                kinds = rehearsed_once["kinds"][:1] * len(one.configs)
+                row = session.get_one(DryRun, one.id)
+                row.status, row.results = ResultStatus.READY, rehearsed_once | {"kinds": kinds}
+
+    return make_ready

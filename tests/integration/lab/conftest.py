@@ -1,0 +1,39 @@
+"""A measured embedding and a trial of it."""
+
+import io
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def vectors(cloud):
+    """An .npz of 400 named and labelled points, one of them not finite."""
+    cloud[7, 0] = np.nan
+    file = io.BytesIO()
+    words, labels = [f"word{i}" for i in range(400)], [f"{i % 3}" for i in range(400)]
+    np.savez(file, vectors=cloud, words=np.array(words), labels=np.array(labels))
+    return file.getvalue()
+
+
+@pytest.fixture
+def source(client, work, vectors):
+    """The id of a measured embedding."""
+    files = {"file": ("cloud.npz", vectors)}
+    created = client.post("/api/embeddings?commit=auto", files=files, data={"name": "cloud"}).json()
+    work()
+    return created["id"]
+
+
+@pytest.fixture
+def base(source):
+    return f"/api/embeddings/{source}/postprocessings"
+
+
+@pytest.fixture
+def trial(client, work, base):
+    """A trial that is ready."""
+    asked = client.post(base, json={"method": "soft_zca", "parameters": {"eps": 0.5}})
+    assert (asked.status_code, asked.json()["status"]) == (202, "queued")
+    work()
+    return client.get(f"{base}/{asked.json()['id']}").json()

@@ -1,0 +1,150 @@
+"""The lab's pages, with the real jobs."""
+
+import csv
+import io
+import re
+
+import pytest
+import safetensors.numpy
+import safetensors.torch
+
+from app.db.models import Embedding, PostProcessing
+from app.services import postprocess
+from app.services.embeddings import get_embedding
+from isotropy.postprocess.methods import restore
+
+
+def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context, work, source):
+    lab = f"/embeddings/{source}/lab"
+    page = client.get(f"{lab}?method=soft_zca&eps=0.5").text
+    assert "Soft ZCA whitening, eps 0.5 has not been tried on these vectors yet." in page
+    assert work() == 0
+    tried = client.post(lab, data={"method": "soft_zca", "eps": "0.5"})
+    assert (tried.status_code, tried.headers["location"]) == (303, f"{lab}?method=soft_zca&eps=0.5")
+    waiting = client.get(tried.headers["location"]).text
+    assert "A worker is fitting Soft ZCA whitening, eps 0.5." in waiting
+    assert 'hx-trigger="every 500ms" hx-sync="#lab:abort"' in waiting
+    work()
+    ready = client.get(tried.headers["location"]).text
+    assert "Of 199 rows held out" in ready
+    assert "every 500ms" not in ready
+    embedding = get_embedding(context, source)
+    trial = postprocess.last_result(context, embedding, "soft_zca")
+    change = trial.results["after"]["isoscore"]["value"] - trial.results["before"]["isoscore"]["value"]
+    assert f"+{change:.2f}" in ready
+    assert "silhouette" in ready
+    told = re.search(
+        r'<p class="outcome">On rows that Soft ZCA whitening has not seen, IsoScore rises from .*</p>', ready
+    )
+    assert "; the mean cosine " in told[0]
+    assert "; higher is more isotropic</small>" in ready
+    assert "; higher is less isotropic</small>" in ready
+    assert 'id="figure-twonn"' not in ready
+
+
+def test_a_position_that_nobody_waits_for_any_longer_is_dropped(client, context, source):
+    lab = f"/embeddings/{source}/lab"
+    client.post(lab, data={"method": "soft_zca", "eps": "0.5"})
+    (first,) = client.get(f"/api/embeddings/{source}/postprocessings").json()
+    client.post(lab, data={"method": "soft_zca", "eps": "0.6", "instead_of": first["id"]})
+    (second,) = client.get(f"/api/embeddings/{source}/postprocessings").json()
+    assert second["parameters"] == {"eps": 0.6}
+    assert context.queue.active() >= {f"postprocess-{second['id']}"}
+    assert f"postprocess-{first['id']}" not in context.queue.active()
+    client.post(lab, data={"method": "soft_zca", "eps": "0.6", "instead_of": second["id"]})
+    assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 1
+
+
+def test_a_result_that_is_there_is_not_dropped(client, source, trial):
+    client.post(f"/embeddings/{source}/lab", data={"method": "centring", "instead_of": trial["id"]})
+    assert len(client.get(f"/api/embeddings/{source}/postprocessings").json()) == 2
+
+
+def test_while_another_is_made_the_last_result_of_the_method_is_shown(client, source, trial):
+    lab = f"/embeddings/{source}/lab"
+    client.post(lab, data={"method": "soft_zca", "eps": "0.6"})
+    page = client.get(f"{lab}?method=soft_zca&eps=0.6").text
+    assert "Meanwhile, the last result of this method." in page
+    assert "Of 199 rows held out" in page
+    assert "Use as a new embedding" not in page
+
+
+@pytest.mark.parametrize("value", ["9", "-1", "many"])
+def test_a_wrong_number_comes_back_with_the_sentence_at_its_field(client, source, value):
+    lab = f"/embeddings/{source}/lab"
+    for answer in (
+        client.get(f"{lab}?method=all_but_the_top&D={value}", headers={"Accept": "text/html"}),
+        client.post(lab, data={"method": "all_but_the_top", "D": value}, headers={"Accept": "text/html"}),
+    ):
+        assert answer.status_code == 422
+        assert f'value="{value}"' in answer.text
+        assert re.search(r'id="dial-D-error">Expected D as a (whole )?number', answer.text)
+        assert "has not been tried" not in answer.text
+
+
+def test_no_such_method_is_not_found(client, source):
+    answer = client.get(f"/embeddings/{source}/lab?method=nothing")
+    assert answer.status_code == 404
+    assert "There is no method 'nothing': choose one on the page of the lab." in answer.text
+
+
+@pytest.mark.parametrize(("method", "told"), [("zca_whitening", True), ("soft_zca", False), ("centring", False)])
+def test_what_is_so_by_construction_is_said(client, work, source, method, told):
+    client.post(f"/embeddings/{source}/lab", data={"method": method})
+    work()
+    page = client.get(f"/embeddings/{source}/lab?method={method}").text
+    assert ("In-sample whitening gives 1 by construction: only rows held out say what it does." in page) == told
+    assert ("Changes neither covariance nor IsoScore." in page) == (method == "centring")
+
+
+def test_figures_and_the_map_are_files_of_the_position(client, source, trial):
+    lab = f"/embeddings/{source}/lab"
+    figure = client.get(f"{lab}/figures/spectrum.json?method=soft_zca&eps=0.5")
+    assert figure.json()["data"]
+    rows = list(csv.DictReader(io.StringIO(client.get(f"{lab}/figures/spectrum.csv?method=soft_zca&eps=0.5").text)))
+    eigenvalues = trial["results"]["before"]["spectrum"]["detail"]["eigenvalues"]
+    assert float(rows[0]["eigenvalue: before"]) == pytest.approx(eigenvalues[0])
+    state = safetensors.torch.load(client.get(f"{lab}/map.safetensors?method=soft_zca&eps=0.5").content)
+    assert restore("soft_zca", state).matrix.shape == (8, 8)
+    missing = client.get(f"{lab}/map.safetensors?method=soft_zca&eps=0.7")
+    assert missing.status_code == 404
+    assert "Soft ZCA whitening, eps 0.7 has no result here yet" in missing.text
+
+
+def test_rows_left_out_are_not_among_those_that_rows_are_drawn_of(client, context, source):
+    with context.sessions.begin() as session:
+        row = session.get_one(Embedding, source)
+        row.n, row.n_left_out = 30_000, 9_000
+    page = " ".join(client.get(f"/embeddings/{source}/lab").text.split())
+    assert "It is fitted on 10,000 of 20,000 rows drawn of 21,000, and judged by the 10,000 others" in page
+
+
+def test_a_trial_of_another_version_is_shown_without_what_it_noted_besides(client, context, source, trial):
+    with context.sessions.begin() as session:
+        row = session.get_one(PostProcessing, trial["id"])
+        before = {slug: one | {"former": 1} for slug, one in row.results["before"].items()}
+        row.results = row.results | {"before": before | {"former_measure": {"value": 1.0, "n": 9}}}
+    page = client.get(f"/embeddings/{source}/lab?method=soft_zca&eps=0.5")
+    assert (page.status_code, "Of 199 rows held out" in page.text) == (200, True)
+
+
+def test_names_are_looked_up_among_the_rows_held_out(client, source, trial):
+    neighbours = trial["results"]["neighbours"]
+    assert (neighbours["k"], neighbours["rows"], len(neighbours["of"])) == (8, 199, 199)
+    lab = f"/embeddings/{source}/lab?method=soft_zca&eps=0.5"
+    one = neighbours["of"][3]
+    page = client.get(f"{lab}&name={one['name']}").text
+    assert f'aria-label="Nearest neighbours of {one["name"]}"' in page
+    assert f'data-label="Before">{one["before"][0]["name"]}</td>' in page
+    assert '<input type="hidden" name="eps" value="0.5"><input type="hidden" name="method" value="soft_zca">' in page
+    outside = client.get(f"{lab}&name=<nobody>").text
+    assert "&lt;nobody&gt; is not among the names that can be looked up here: they are 199" in outside
+
+
+def test_an_embedding_is_made_from_the_page(client, work, source, trial):
+    form = {"postprocessing_id": trial["id"], "name": " whitened / twice "}
+    made = client.post(f"/embeddings/{source}/lab/embedding", data=form)
+    assert made.status_code == 303
+    work()
+    ready = client.get(f"/api{made.headers['location']}").json()
+    assert (ready["name"], ready["filename"], ready["status"]) == ("whitened / twice", "whitened-twice.npy", "ready")

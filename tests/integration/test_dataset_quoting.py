@@ -1,0 +1,125 @@
+"""How the quotes of a data set's .tsv files are read: said, chosen otherwise, and kept as runs have read them."""
+
+import pytest
+from sqlalchemy import update
+
+from app.db.config import RunConfig
+from app.db.models import Dataset, Encoding, Experiment
+from app.services.datasets import get_dataset
+from workers.finetune.data import describe_rows, load_columns
+
+HEAD = "sentence\tlabel\n"
+QUOTED = HEAD + "".join(f'"When was the ""X"" period {i}?"\t{i % 2}\n' for i in range(8))
+PAIRS = HEAD + '"Yes."\t1\n"No."\t0\n'
+GLUE = HEAD + "".join(f'He said "no" {i} times\t{i % 2}\n' for i in range(8))
+CONFIG = RunConfig.model_construct(
+    text_columns=["sentence"], label_column="label", train_rows=None, validation_rows=None
+)
+
+
+def upload(client, train=QUOTED, validation=QUOTED, **data):
+    files = {"train": ("train.tsv", train.encode())}
+    files |= {} if validation is None else {"validation": ("dev.tsv", validation.encode())}
+    return client.post("/api/datasets", files=files, data=data)
+
+
+def first_texts(context, dataset_id):
+    """What a run reads first, of the train and of the validation rows."""
+    parts = load_columns(get_dataset(context, dataset_id), CONFIG, context.settings)
+    return [part.columns["sentence"][0] for part in parts]
+
+
+def test_the_reading_taken_is_said_and_the_other_is_one_click_away(client, context):
+    found = upload(client).json()
+    assert found["quoting"] == {"train": "quoted", "validation": "quoted"}
+    assert found["columns"][0]["examples"][0] == 'When was the "X" period 0?'
+    address = f"/datasets/{found['id']}"
+    page = client.get(address).text
+    assert "in train.tsv enclose cells" in page
+    assert "in dev.tsv enclose cells" in page
+    assert "Read quotes as part of the text" in page
+    assert "Read quotes as enclosing cells" not in page
+    assert client.post(f"{address}/quoting", data={"quoting": "text"}).headers["location"] == address
+    found = client.get(f"/api{address}").json()
+    assert found["quoting"] == {"train": "text", "validation": "text"}
+    assert found["columns"][0]["examples"][0] == '"When was the ""X"" period 0?"'
+    assert "Read quotes as enclosing cells" in client.get(address).text
+    assert first_texts(context, found["id"]) == ['"When was the ""X"" period 0?"'] * 2
+
+
+def test_a_run_reads_what_was_described(client, context):
+    found = upload(client, validation=PAIRS).json()
+    assert found["quoting"]["validation"] == "quoted"
+    assert first_texts(context, found["id"]) == ['When was the "X" period 0?', "Yes."]
+    assert describe_rows(get_dataset(context, found["id"]))["quoting"] == found["quoting"]
+    found = upload(client, GLUE, PAIRS).json()
+    assert found["quoting"] == {"train": "text", "validation": "text"}
+    assert first_texts(context, found["id"]) == ['He said "no" 0 times', '"Yes."']
+    found = upload(client, HEAD + "one\t1\n", HEAD + "two\t1\n").json()
+    assert found["quoting"] == {}
+    assert "Read quotes" not in client.get(f"/datasets/{found['id']}").text
+
+
+def test_a_reading_is_chosen_at_upload(client, context):
+    found = upload(client, PAIRS, PAIRS, quoting="quoted").json()
+    assert found["quoting"] == {"train": "quoted", "validation": "quoted"}
+    assert first_texts(context, found["id"]) == ["Yes.", "Yes."]
+    refused = upload(client, GLUE, QUOTED, quoting="quoted").json()
+    assert refused["field"] == "quoting"
+    assert "train.tsv: Line 2 holds a quote" in refused["detail"]
+    assert upload(client, quoting="both").status_code == 422
+
+
+def test_rows_that_are_divided_are_read_in_the_same_way(client, context):
+    part = "sentence\tlabel\tpart\n" + "".join(
+        f'"a ""film"" {i}"\t{i % 2}\t{"dev" if i > 5 else "train"}\n' for i in range(8)
+    )
+    values = {"split_column": "part", "split_validation": "dev"}
+    found = upload(client, part, None, **values).json()
+    assert first_texts(context, found["id"]) == ['a "film" 0', 'a "film" 6']
+    page = client.get(f"/datasets/{found['id']}").text
+    assert "enclose cells" in page
+    assert "Read quotes" not in page
+    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": "text"})
+    assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
+    assert "Upload the file again" in refused.json()["detail"]
+    found = upload(client, part, None, quoting="text", **values).json()
+    assert first_texts(context, found["id"]) == ['"a ""film"" 0"', '"a ""film"" 6"']
+    drawn = upload(client, QUOTED, PAIRS, test_fraction="0.25").json()
+    assert drawn["quoting"] == {"train": "quoted", "validation": "quoted"}
+    assert first_texts(context, drawn["id"])[1] == "Yes."
+
+
+def test_a_data_set_stored_before_quotes_were_detected_is_read_as_then(client, context):
+    found = upload(client).json()
+    with context.sessions.begin() as session:
+        session.execute(update(Dataset).values(quoting=None))
+    assert first_texts(context, found["id"]) == ['"When was the ""X"" period 0?"'] * 2
+    assert "quoting" not in describe_rows(get_dataset(context, found["id"]))
+    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": "quoted"})
+    assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
+    assert "Upload the files again" in refused.json()["detail"]
+
+
+def test_what_an_experiment_has_read_is_not_read_otherwise(client, context):
+    found = upload(client).json()
+    with context.sessions.begin() as session:
+        session.add(Experiment(name="e", dataset_id=found["id"], config={}))
+    refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": "text"})
+    assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
+    assert "used by an experiment" in refused.json()["detail"]
+    page = client.post(f"/datasets/{found['id']}/quoting", data={"quoting": "text"})
+    assert page.status_code == 409
+    assert "used by an experiment" in page.text
+    assert get_dataset(context, found["id"]).quoting == found["quoting"]
+
+
+@pytest.mark.parametrize("reading", ["text", "quoted"])
+def test_an_encoding_of_its_texts_reads_them_likewise(client, context, reading):
+    found = upload(client, quoting=reading).json()
+    data = {"dataset_id": found["id"], "split": "train"}
+    encoding = client.post("/api/encodings", data=data).json()
+    assert encoding["quoting"] == reading
+    assert encoding["columns"][0]["examples"] == found["columns"][0]["examples"]
+    with context.sessions() as session:
+        assert session.get(Encoding, encoding["id"]).quoting == reading

@@ -1,0 +1,79 @@
+"""A deleted experiment is hidden at once, removed in short transactions, and taken up again where that was cut off."""
+
+from types import SimpleNamespace
+
+import pytest
+from sqlalchemy import func, select, update
+
+from app.db import removal
+from app.db.arriving import SEEING_ARRIVING
+from app.db.models import Experiment, Opening, Run, RunStatus, Step
+from app.errors import ConflictError
+from app.services.experiments import delete_experiment
+from tests.archives import add_experiment
+from tests.sealed import add_sealed
+from workers.importing.experiment import refuse_a_second
+
+
+class StoppedHere(BaseException):
+    """As if the process were killed."""
+
+
+@pytest.fixture
+def cut_off(context, monkeypatch):
+    """Delete an experiment in small transactions, of which so many are done; return its id."""
+    monkeypatch.setattr(removal, "STEPS_AT_ONCE", 2)
+    monkeypatch.setattr(removal, "RUNS_AT_ONCE", 5)
+
+    def cut_off(delete, transactions):
+        left = transactions
+
+        def pause(_):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise StoppedHere
+
+        with monkeypatch.context() as patched:
+            patched.setattr(removal, "let_others_write", pause)
+            with pytest.raises(StoppedHere):
+                delete()
+
+    return cut_off
+
+
+def count(context, table):
+    with context.sessions() as session:
+        return session.scalar(select(func.count()).select_from(table), execution_options={SEEING_ARRIVING: True})
+
+
+@pytest.mark.parametrize("transactions", [1, 21])
+def test_a_removal_that_is_cut_off_is_hidden_and_taken_up_again(client, context, cut_off, transactions):
+    experiment_id = add_experiment(context)
+    run_id = client.get(f"/api/experiments/{experiment_id}").json()["runs"][0]["id"]
+    with context.sessions.begin() as session:
+        session.execute(update(Run).values(status=RunStatus.FINISHED))
+    steps, runs = count(context, Step), count(context, Run)
+    cut_off(lambda: delete_experiment(context, experiment_id), transactions)
+    assert 0 < count(context, Step) + count(context, Run) < steps + runs
+    for path in (f"experiments/{experiment_id}", f"runs/{run_id}"):
+        assert (client.get(f"/api/{path}").status_code, client.get(f"/{path}").status_code) == (404, 404)
+    assert client.get("/api/experiments").json() == client.get("/api/runs").json() == []
+    assert client.delete(f"/api/experiments/{experiment_id}").status_code == 404
+
+    found = SimpleNamespace(experiment=SimpleNamespace(id=experiment_id), content="c" * 64)
+    with context.sessions() as session, pytest.raises(ConflictError, match="is being deleted"):
+        refuse_a_second(session, found, "i" * 32)
+
+    assert removal.remove_left(context.sessions) == 1
+    assert [count(context, table) for table in (Experiment, Run, Step)] == [0, 0, 0]
+    assert removal.remove_left(context.sessions) == 0
+
+
+def test_openings_outlive_the_experiment(client, context):
+    experiment_id = add_sealed(context, name="Sealed", scores=[0.80, 0.82, 0.81, 0.85, 0.86, 0.87])
+    choice = client.get(f"/api/experiments/{experiment_id}/opening").json()["settings"][0]["label"]
+    body = {"choose": choice}
+    assert client.post(f"/api/experiments/{experiment_id}/opening", json=body).status_code < 300
+    assert client.delete(f"/api/experiments/{experiment_id}").status_code == 204
+    assert count(context, Opening) == 1

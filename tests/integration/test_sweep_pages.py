@@ -1,0 +1,276 @@
+"""Pages of data sets and the form of a sweep, as a browser without JavaScript uses them."""
+
+import re
+
+import pytest
+
+from app.db.hub_tasks import HubName
+from app.services.presets import PRESETS
+from app.services.sweeps import SweepRequest
+
+TABLE = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
+
+
+@pytest.fixture
+def dataset(client):
+    files = {"train": ("train.tsv", TABLE), "validation": ("validation.tsv", TABLE)}
+    return client.post("/datasets", files=files, data={"name": "Tiny"}).headers["location"]
+
+
+def sweep(dataset, **changed):
+    given = {
+        "dataset_id": dataset.rsplit("/", 1)[-1],
+        "text_columns": ["sentence", ""],
+        "label_column": "label",
+        "model": "all-MiniLM-L6-v2",
+        "regularizers": ["none", "istar"],
+        "lambdas": "−1, 1",
+        "zetas": "0.2",
+        "seeds": "0 1",
+    }
+    return given | changed
+
+
+def test_a_data_set_page_shows_its_columns(client, dataset):
+    page = client.get(dataset).text
+    assert "Tiny" in page
+    assert "the keys are here" in page
+    assert f"/experiments/new?dataset_id={dataset.rsplit('/', 1)[-1]}" in page
+
+
+def test_the_sweep_form_counts_its_runs(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset)).text
+    assert "6 runs" in page
+    assert "The λ = 0 baseline was added" in page
+
+
+def test_the_sweep_form_says_beside_its_plan_that_steps_replace_epochs(client, dataset):
+    told = "Max steps is given, so epochs do not count."
+    assert told in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
+    assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
+
+
+def refused(client, data):
+    """The page to which a wrong form leads: loading it again sends nothing."""
+    answer = client.post("/experiments", data=data)
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["location"].endswith("&checked=true")
+    return client.get(answer.headers["location"]).text
+
+
+def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(client, dataset):
+    page = refused(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
+    assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true" autofocus' in page
+    assert "Expected λ values as a number, got &#39;abc&#39;." in page
+    assert 'value="3, 4"' in page
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("zetas", "2"),
+        ("zetas", ""),
+        ("seeds", "-1"),
+        ("lambdas", "nan"),
+        ("epochs", "0"),
+        ("learning_rate", "fast"),
+        ("token_fraction", "0"),
+    ],
+)
+def test_each_wrong_setting_is_told_at_its_field(client, dataset, field, text):
+    page = refused(client, sweep(dataset, **{"epochs": "1", field: text}))
+    assert f'id="{field}-error"' in page
+
+
+def test_only_what_is_chosen_shows_its_settings(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset)).text
+    assert 'name="shrinkage_points"' in page
+    assert 'name="entropy_bars"' not in page
+    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none", "entropy", "spectrum"])).text
+    assert 'name="entropy_bars"' in page
+    assert 'name="shrinkage_points"' not in page
+    assert 'name="zetas"' not in page
+    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none", "spectrum"])).text
+    assert 'name="layers"' not in page
+    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], fixed_entropy="0.1")).text
+    assert 'name="entropy_bars"' in page
+    assert "Extra penalties on every run: persistent entropy with λ = 0.1" in page
+
+
+def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
+    rows = {"grid_field": ["learning_rate", "batch_size"], "grid_values": ["1e-5, 3e-5", "8"]}
+    page = client.get("/experiments/new", params=sweep(dataset, **rows)).text
+    assert page.count('name="grid_field"') == 3
+    assert 'value="1e-5, 3e-5"' in page
+    assert "2 rates × (1 baseline + I-STAR × 2 λ) × 2 seeds." in page
+    assert "12 runs" in page
+
+
+def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
+    rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
+    page = refused(client, sweep(dataset, **rows))
+    assert 'id="grid-error">Expected Epochs in the grid as a whole number, got &#39;x&#39;.' in page
+    assert 'value="1, x"' in page
+
+
+def test_of_the_grid_only_the_row_that_is_wrong_is_marked(client, dataset):
+    rows = {"grid_field": ["batch_size", "warmup"], "grid_values": ["8, 16", "0, 2"]}
+    page = refused(client, sweep(dataset, **rows))
+    assert page.count("aria-invalid") == 1
+    assert 'value="0, 2" autocomplete="off" aria-invalid="true" aria-describedby="grid-error"' in page
+
+
+@pytest.mark.parametrize(("field", "values"), [("epochs", "3, default"), ("entropy_bars", "all")])
+def test_what_is_wrong_of_the_whole_grid_is_told_at_all_of_it(client, dataset, field, values):
+    page = refused(client, sweep(dataset, grid_field=field, grid_values=values))
+    assert '<fieldset id="grid" aria-describedby="grid-help grid-error" aria-invalid="true">' in page
+    assert page.count("aria-invalid") == 1
+
+
+def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
+    page = refused(client, sweep(dataset, grid_field="fixed_regularizers", grid_values="cosreg"))
+    assert "Expected an option for the values cosreg, got fixed_regularizers." in page
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "error"),
+    [
+        (
+            {"fixed_istar": "1"},
+            'every run" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
+            "fixed_regularizers",
+        ),
+        ({"regularizers": ["x"]}, 'aria-invalid="true" aria-describedby="regularizers-error"', "regularizers"),
+        ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
+    ],
+)
+def test_a_group_that_is_wrong_names_its_sentence(client, dataset, change, place, error):
+    page = refused(client, sweep(dataset, **change))
+    assert place in page
+    assert f'id="{error}-error"' in page
+
+
+def test_without_classes_the_barcode_is_of_the_whole_batch_and_the_choice_is_kept(client, dataset):
+    chosen = {"regularizers": ["none", "entropy"], "entropy_by_label": "true"}
+    page = client.get("/experiments/new", params=sweep(dataset, task="regression", **chosen)).text
+    assert '<input type="hidden" name="entropy_by_label" value="true">' in page
+    page = client.get("/experiments/new", params=sweep(dataset, **chosen)).text
+    assert "Entropy by label: each class of a batch" in page
+    assert '<option value="true" selected>each class of a batch</option>' in page
+
+
+def test_a_preset_fills_the_form_in_and_says_what_it_is_and_what_differs(client, dataset):
+    chosen = {"preset": "istar-2-tuning", "dataset_id": dataset.rsplit("/", 1)[-1]}
+    page = client.get("/experiments/new", params=chosen).text
+    assert 'value="-5, -3, -1, 0.5, 1, 3, 5"' in page
+    assert 'value="0.2, 0.4, 0.6, 0.8"' in page
+    assert "29 runs" in page
+    assert "Algorithm 1, the poster and the code" in page
+    assert "No worker here has a GPU, so float32 is filled in" in page
+    assert '<option value="fp32" selected>' in page
+    changed = client.get("/experiments/new", params=sweep(dataset, preset="istar-2-tuning", lambdas="1")).text
+    assert 'id="lambdas" name="lambdas" aria-describedby="lambdas-help" value="1"' in changed
+    assert "Algorithm 1, the poster and the code" in changed
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_can_be_launched_as_it_is_filled_in(client, dataset, preset):
+    page = client.get("/experiments/new", params={"preset": preset, "dataset_id": dataset.rsplit("/", 1)[-1]}).text
+    assert "Not ready" not in page
+    assert PRESETS[preset].title in page
+
+
+def test_a_form_of_nonsense_is_shown_with_what_is_wrong(client, dataset):
+    left_out = {"dataset_id", "text_columns", "label_column", "grid", "fixed_regularizers"}
+    fields = SweepRequest.model_fields.keys() - left_out
+    nonsense = dict.fromkeys(fields, "nonsense") | {"regularizers": ["istar", "entropy", "nonsense"]}
+    answer = client.get("/experiments/new", params=sweep(dataset, **nonsense))
+    assert answer.status_code == 200
+    assert "Not ready" in answer.text
+
+
+def test_a_preset_that_there_is_not_is_as_none(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset, preset="nonsense")).text
+    assert "Start from a paper’s settings" in page
+
+
+def test_a_task_that_was_changed_brings_its_metrics(client, dataset):
+    page = client.get("/experiments/new", params=sweep(dataset, task="span", metric="accuracy")).text
+    assert '<option value="word_f1" selected>' in page
+    assert 'name="stride"' in page
+    assert "question and the context" in page
+
+
+def test_a_sweep_launches_is_watched_and_is_cancelled(client, dataset):
+    answer = client.post("/experiments", data=sweep(dataset, epochs="", max_steps="2"))
+    assert answer.status_code == 303
+    page = answer.headers["location"]
+    shown = client.get(page).text
+    assert "6 queued" in shown
+    assert "The first point appears here" in shown
+    assert 'hx-trigger="every 2s"' in shown
+    assert client.post(f"{page}/cancel").headers["location"] == page
+    ended = client.get(page).text
+    assert "6 cancelled" in ended
+    assert 'hx-trigger="every 2s"' not in ended
+    assert client.get("/experiments").text.count("6 of 6") == 1
+
+
+def test_a_data_set_is_shown_with_the_task_it_looks_like(client, dataset):
+    summary = "classification: sentence → label, 2 classes"
+    assert f"Looks like {summary}." in client.get(dataset).text
+    shown = client.get("/datasets").text
+    assert f'<td class="wrap">{summary}</td>' in shown
+    assert '<option value="squad">SQuAD 1.1 (span, 87,599 train and 10,570 validation rows)</option>' in shown
+    assert [name for name in HubName if f'<option value="{name}">' not in shown] == []
+
+
+def test_a_data_set_that_is_no_task_is_shown_with_its_columns(client):
+    files = dict.fromkeys(("train", "validation"), ("texts.tsv", "sentence\tidx\na\t0\nb\t1\n"))
+    page = client.post("/datasets", files=files).headers["location"]
+    assert "No text with something to predict was found." in client.get(page).text
+    assert "no task: sentence, idx" in client.get("/datasets").text
+
+
+def test_a_task_of_the_hub_fills_the_form_of_a_sweep(client):
+    page = client.post("/datasets/hub", data={"hub_name": "squad"}).headers["location"]
+    assert "Looks like span: question + context → answers." in client.get(page).text
+    form = client.get(f"/experiments/new?dataset_id={page.rsplit('/', 1)[-1]}").text
+    assert "Span: question and context → answers" in form
+
+
+def test_deleting_asks_first(client, dataset):
+    assert "cannot be undone" in client.get(f"{dataset}/delete").text
+    assert client.post(f"{dataset}/delete").headers["location"] == "/datasets"
+    assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
+
+
+def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_folds_are_open(client, dataset):
+    wrong = {"batch_size": "0", "warmup": "2", "shrinkage_points": "1", "fixed_cosreg": "much", "patience": "-1"}
+    rows = {"grid_field": ["accumulation", "epochs"], "grid_values": ["1, 2", "x"]}
+    page = refused(client, sweep(dataset, **wrong, **rows))
+    alert = re.search(r'role="alert">(.*?)</div>', page, re.DOTALL)[1]
+    assert "6 fields need a change." in alert
+    for field in (*wrong, "grid-2"):
+        assert f'<a href="#{field}">' in alert
+        assert page.count(f' id="{field}"') == 1
+    for field, value in wrong.items():
+        assert re.search(rf'id="{field}"[^>]* aria-invalid="true"', page), field
+        assert f'id="{field}-error"' in page
+        assert f'value="{value}"' in page
+    assert page.count("autofocus") == 1
+    folds = re.findall(r'<details class="(?:fold|own)" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
+    opened = {slug for is_open, slug in folds if is_open}
+    assert opened == {"optimizer-and-schedule", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
+    assert "Expected Batch size of at least 1, got 0." in alert
+    again = client.post("/api/experiments", json={"batch_size": 0, "warmup": 2, "model": "m"}).json()
+    assert (again["field"], again["detail"]) == tuple(again["errors"][0][name] for name in ("field", "detail"))
+    told = {one["field"]: one["detail"] for one in again["errors"]}
+    assert told["batch_size"] == "Expected batch_size of at least 1, got 0."
+    assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(told)
+
+
+def test_a_wrong_form_that_is_too_long_for_an_address_is_shown_in_place(client, dataset):
+    answer = client.post("/experiments", data=sweep(dataset, seeds="x" * 10_000))
+    assert answer.status_code == 422
+    assert 'id="seeds-error"' in answer.text

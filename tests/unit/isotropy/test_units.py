@@ -1,0 +1,118 @@
+"""Points of extreme size: what does not depend on scale keeps every digit, what has units is scaled back."""
+
+import math
+
+import numpy as np
+import pytest
+
+from isotropy.cloud import read_cloud
+from isotropy.findings import findings_of
+from isotropy.projection import projection
+from isotropy.report import measure
+from isotropy.rows import Rows
+from isotropy.sample_size import sample_size
+from isotropy.score import OUT_OF_RANGE
+from isotropy.spectrum import CHUNK_ROWS
+from workers.zeta import zeta_lines
+
+OF_SCALE = {"spectrum": 2, "barcode": 1, "activation_profile": 1}
+"""Measures with units, and their power."""
+PARTITIONS = {"partition", "partition_log"}
+POWERS = (-1010, -600, -200, 200, 600, 1010)
+
+
+def points(n=400, d=6):
+    random = np.random.default_rng(0)
+    x = random.standard_t(5, (n, d)) * np.arange(1, d + 1) ** -0.7 + 0.3
+    x[7] = x[3]
+    x[11] *= 40
+    return x
+
+
+LABELS = [str(i % 3) for i in range(400)]
+
+
+@pytest.fixture(scope="module")
+def ordinary():
+    return measure(read_cloud(Rows(points(), LABELS)))
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_measures_keep_every_digit_at_every_scale(ordinary, power):
+    found = measure(read_cloud(Rows(np.ldexp(points(), power), LABELS)))
+    for slug, finding in found.items():
+        if slug not in OF_SCALE.keys() | PARTITIONS:
+            assert (slug, finding) == (slug, ordinary[slug])
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_measures_with_units_are_told_in_those_of_the_points(ordinary, power):
+    found = measure(read_cloud(Rows(np.ldexp(points(), power))))
+    for slug, times in OF_SCALE.items():
+        one, expected = found[slug].score, ordinary[slug].score
+        if slug == "activation_profile":
+            assert one == expected
+            for column in ("mean", "std"):
+                assert found[slug].detail[column] == np.ldexp(ordinary[slug].detail[column], power).tolist()
+        elif abs(power * times) > 1010:
+            assert (one.value, one.reason, found[slug].detail) == (None, OUT_OF_RANGE, None)
+        else:
+            assert one.value == math.ldexp(expected.value, power * times)
+            assert one.se == (None if expected.se is None else math.ldexp(expected.se, power * times))
+    if abs(power) < 500:
+        eigenvalues = np.ldexp(ordinary["spectrum"].detail["eigenvalues"], 2 * power)
+        assert found["spectrum"].detail["eigenvalues"] == eigenvalues.tolist()
+    assert found["barcode"].detail["lengths"] == np.ldexp(ordinary["barcode"].detail["lengths"], power).tolist()
+
+
+@pytest.mark.parametrize("power", [-600, 600])
+def test_figures_and_findings_are_the_same_at_every_scale(power):
+    x = points()
+    plain, extreme = (read_cloud(Rows(one)) for one in (x, np.ldexp(x, power)))
+    assert sample_size(extreme) == sample_size(plain)
+    assert [one.document() for one in findings_of(extreme)] == [one.document() for one in findings_of(plain)]
+    assert zeta_lines(extreme, [lambda S: S.diagonal().diag()]) == zeta_lines(plain, [lambda S: S.diagonal().diag()])
+    drawn, expected = projection(extreme), projection(plain)
+    assert (drawn["rows"], drawn["shares"]) == (expected["rows"], expected["shares"])
+    np.testing.assert_allclose(drawn["x"], np.ldexp(expected["x"], power), rtol=2e-4)
+
+
+def test_coordinates_that_leave_float64_have_a_reason():
+    x = np.array([[1.7e308, 1.7e308], [-1.7e308, -1.7e308], [1.6e308, 1.7e308]])
+    data = projection(read_cloud(Rows(x)))
+    assert (data["x"], data["reason"]) == ([], OUT_OF_RANGE)
+    profile = measure(read_cloud(Rows(np.repeat(x[:2], 2, axis=0))), ["activation_profile"])["activation_profile"]
+    assert (profile.score.reason, profile.detail) == (OUT_OF_RANGE, None)
+
+
+def test_the_partition_function_sees_the_scale():
+    small, large = (measure(read_cloud(Rows(scale * points())), PARTITIONS) for scale in (1e-200, 1e200))
+    assert (small["partition"].value, small["partition_log"].value) == (1, 0)
+    assert large["partition"].score.reason.startswith("The partition ratio is exp(-")
+    assert large["partition_log"].value < -1e200
+
+
+@pytest.mark.parametrize("first", [0.0, 1e-200, 1e-320])
+@pytest.mark.parametrize("power", [0, 600])
+def test_rows_that_are_far_larger_than_those_before_count_in_full(first, power):
+    """The unit of the first chunk is too small for the second."""
+    few, most = first * np.ones((CHUNK_ROWS + 5, 3)), points(2000, 3)
+    zeros = read_cloud(Rows(np.concatenate([0 * few, most])), seed=3)
+    found = read_cloud(Rows(np.concatenate([few, np.ldexp(most, power)])), seed=3)
+    for slug in ("isoscore", "participation_ratio", "mean_share"):
+        assert found.moment_scores[slug].value == pytest.approx(zeros.moment_scores[slug].value, rel=1e-12)
+    sample, expected = (found.sample * found.unit).numpy(), np.ldexp(zeros.sample.numpy(), power)
+    np.testing.assert_allclose(sample, expected, rtol=1e-12, atol=1e-199)
+    assert math.log2(found.moments.fourth) + 4 * math.log2(found.unit) == pytest.approx(
+        math.log2(zeros.moments.fourth) + 4 * power
+    )
+
+
+@pytest.mark.parametrize("power", [-100, 100])
+def test_float32_is_measured_as_it_is(power):
+    x = points().astype(np.float32)
+    plain, extreme = (read_cloud(Rows(one)) for one in (x, np.ldexp(x, power)))
+    assert extreme.unit == 1
+    for slug in ("isoscore_unbiased", "effective_rank", "mean_cosine", "twonn"):
+        assert measure(extreme, [slug])[slug] == measure(plain, [slug])[slug]
+    assert zeta_lines(extreme, [lambda S: S]) == zeta_lines(plain, [lambda S: S])

@@ -1,0 +1,50 @@
+"""Sweeps as YAML: numbers beyond their bounds, and true where a number belongs, are refused at their field."""
+
+import pytest
+
+from app.errors import InvalidError
+from app.formats.yaml_document import read_yaml
+from app.routes.pages.sweep_file import asked_by, search_asked_by
+
+SWEEP = f"dataset_id: {'a' * 32}\ntext_columns: [sentence]\nlabel_column: label\nmodel: minilm\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "sentence"),
+    [
+        ("lambdas: [1e308]", "lambdas", "Expected lambdas.0 up to 1e+06, got '1e308'."),
+        ("lambdas: [1.0e+308]", "lambdas", "Expected lambdas.0 up to 1e+06, got 1e+308."),
+        ("lambdas: [true]", "lambdas", "Expected lambdas.0 as a number, got 'true'."),
+        ("seeds: [true]", "seeds", "Expected seeds.0 as a whole number, got 'true'."),
+        ("seeds: [yes]", "seeds", "Expected seeds.0 as a whole number, got 'true'."),
+        ("seeds: [1e308]", "seeds", "as a whole number, got '1e308'."),
+        ("zetas: [true]", "zetas", "Expected zetas.0 as a number, got 'true'."),
+        ("epochs: true", "epochs", "Expected epochs as a whole number, got 'true'."),
+        (
+            "fixed_regularizers: {cosreg: 1e308}",
+            "fixed_regularizers",
+            "Expected fixed_regularizers.cosreg up to 1e+06, got '1e308'.",
+        ),
+        ("grid: {batch_size: [true]}", "grid", "Expected grid.batch_size.0 as a whole number, got 'true'."),
+    ],
+)
+def test_a_number_of_a_sweep_is_one_within_bounds(line, field, sentence):
+    with pytest.raises(InvalidError) as refused:
+        asked_by(read_yaml(SWEEP + line))
+    assert refused.value.field == field
+    assert sentence in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "sentence"),
+    [
+        ("lam_high: 1e308", "lam_high", "Expected search.lam_high up to 1e+06, got '1e308'."),
+        ("lam_high: true", "lam_high", "Expected search.lam_high as a number, got 'true'."),
+        ("seed: true", "seed", "Expected search.seed as a whole number, got 'true'."),
+    ],
+)
+def test_a_number_of_a_search_is_one_within_bounds(given, field, sentence):
+    with pytest.raises(InvalidError) as refused:
+        search_asked_by(read_yaml(f"{SWEEP}search: {{regularizer: cosreg, {given}}}"))
+    assert refused.value.field == field
+    assert sentence in refused.value.message
