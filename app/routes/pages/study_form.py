@@ -166,7 +166,7 @@ def study_page(
         "dataset": dataset,
         "groups": in_folds(controls),
         "problem": problem,
-        "labels": LABELS | {control.name: control.option.label for control in controls},
+        "labels": {control.name: control.option.label for control in controls},
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(_parse, values, searched)),
     }

@@ -65,7 +65,7 @@ def test_regularizers_are_an_axis_of_names_where_there_are_several():
 def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
     field = "patience" if None in values else "fixed_regularizers"
     of = sweep(*(run(1.0, seed=seed, **{field: value}) for seed, value in enumerate(values)), **{field: values})
-    axis = next(axis for axis in drawn(of)[0].dimensions if axis.label == inside(field))
+    axis = next(axis for axis in drawn(of)[0].dimensions if inside(field).startswith(axis.label[:8]))
     assert axis.name == ""
 
 
