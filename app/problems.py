@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from fastapi import FastAPI, Request, Response
@@ -17,15 +17,16 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from app.complaints import complaint_of
 from app.db.failures import told_by
 from app.settings import Settings
 from app.storage.space import full_disk, fullest, is_full
 from app.templating import templates
+from app.validation_messages import messages_of
 from isoscope.core.errors import (
     AbandonedError,
     BusyError,
     ConflictError,
+    FieldError,
     FullDiskError,
     InvalidError,
     IsoscopeError,
@@ -33,6 +34,7 @@ from isoscope.core.errors import (
     TooLargeError,
     UnavailableError,
     UnsupportedFormatError,
+    invalid,
 )
 
 logger = logging.getLogger(__name__)
@@ -68,11 +70,26 @@ BARE = {
 PARTS = ("body", "query", "path")
 
 
+class FieldProblem(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    detail: str
+
+
 class Problem(BaseModel):
     """The body of every answer that is not a success."""
 
     detail: str
     field: str | None = None
+    errors: list[FieldProblem] = []
+    """Every field that is wrong, the first one first."""
+
+    @classmethod
+    def of(cls, error: IsoscopeError) -> Self:
+        """Return what an error says."""
+        fields = [FieldProblem(detail=one.detail, field=one.field) for one in error.errors if one.field is not None]
+        return cls(detail=error.message, field=error.field, errors=fields)
 
 
 RETRY_SECONDS = 5
@@ -86,12 +103,13 @@ def status_of(error: IsoscopeError) -> HTTPStatus:
     return STATUS[type(error)]
 
 
-def first_problem(errors: Sequence[Any]) -> Problem:
-    """The first of pydantic's complaints as a sentence and the field it belongs to."""
+def invalid_request(errors: Sequence[Any]) -> InvalidError:
+    """All that pydantic finds wrong with a request, as sentences at the fields they belong to."""
     placed = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
-    complaint = complaint_of(placed)
-    field = next((part for part in complaint.place if isinstance(part, str)), None)
-    return Problem(detail=complaint.sentence, field=field)
+    return invalid(
+        FieldError(next((part for part in one.place if isinstance(part, str)), None), one.sentence)
+        for one in messages_of(placed)
+    )
 
 
 def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
@@ -146,7 +164,7 @@ def install(app: FastAPI, settings: Settings) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
-        return problem_response(request, 422, first_problem(error.errors()))
+        return _told(request, invalid_request(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -200,7 +218,7 @@ def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
 
 
 def _told(request: Request, error: IsoscopeError) -> Response:
-    response = problem_response(request, status_of(error), Problem(detail=error.message, field=error.field))
+    response = problem_response(request, status_of(error), Problem.of(error))
     if isinstance(error, BusyError):
         response.headers["Retry-After"] = str(error.retry_seconds)
     return response

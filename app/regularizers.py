@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from isoscope.core.formatting import short
 
 

@@ -13,7 +13,7 @@ from app.db.divergence import diverged
 from app.db.trivial import learned_nothing
 from app.db.types import utcnow
 from app.figures.palette import of_lambda
-from app.help import ENCODING, UPLOADS
+from app.help.uploads import UPLOADS
 from app.installation import FILES
 from app.regularizers import added_words, coordinates
 from app.results.column_labels import heading
@@ -79,7 +79,6 @@ def create_environment() -> Environment:
         "coordinates": coordinates,
         "described": described,
         "lambda_colour": of_lambda,
-        "encoding_help": ENCODING,
         "measures": MEASURES,
         "methods": METHODS,
         "silent": is_silent,

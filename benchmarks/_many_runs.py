@@ -19,7 +19,7 @@ from app.context import Context
 from app.db.config import RunConfig, TrainingConfig
 from app.db.migration import upgrade
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import new_id, utcnow
 from app.main import create_context
 from app.queue import migrate

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.regularizers import NAMES
 from app.results.statistics.repeats import tail_mean
 from benchmarks._tasks import CHECK

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from isoscope.core.task import Metric, TaskKind
 
 MODEL = "all-MiniLM-L6-v2"

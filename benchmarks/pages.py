@@ -21,7 +21,7 @@ from sqlalchemy import func, select
 from app.context import Context
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.embeddings import Incoming, commit_embedding, create_embedding

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
-from app.db.penalty import Bars, Regularizer
+from app.db.regularizer_options import Bars, Regularizer
 from app.regularizers import NAMES
 from benchmarks._rounds import interleave, machine, rounds_asked, table
 from benchmarks._step import BATCH, TOKENS, Penalty, Step

@@ -4,7 +4,7 @@ import html
 
 from app.db.config import RunConfig
 from app.db.models import Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 

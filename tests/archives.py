@@ -7,7 +7,7 @@ import zipfile
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Attempt, Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import IMPORT_KINDS
 from app.results.metrics import OF_SENTENCES, WATCHED

@@ -5,8 +5,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from app.archive.records import ExperimentRecord, Name, RunRecord
-from app.db.config import Zeta
-from app.db.penalty import Regularizer
+from app.db.options.regularization import Zeta
+from app.db.regularizer_options import Regularizer
 from app.db.run_results import LayerValues, Learning, Measure, RunResults
 from app.numbers import Count, Number
 from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word

@@ -40,10 +40,10 @@ from app.archive.records import (
     StepRecord,
 )
 from app.archive.sealed_records import OpeningRecord, SealedScoreRecord, check_openings
-from app.complaints import complaint_of
 from app.db.models import Run, Split
 from app.db.predictions import Predictions
 from app.results.setting import cell, setting_of
+from app.validation_messages import message_of
 from isoscope.core.errors import InvalidError, TooLargeError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 
@@ -290,7 +290,7 @@ def _told(place: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        raise InvalidError(f"{place}: {complaint_of(error.errors()).sentence} {ADVICE}") from None
+        raise InvalidError(f"{place}: {message_of(error.errors()).sentence} {ADVICE}") from None
 
 
 def _parsed(text: bytes, place: str) -> object:

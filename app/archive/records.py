@@ -15,14 +15,15 @@ from pydantic import (
     model_validator,
 )
 
-from app.db.config import RunConfig, TrainingConfig, Zeta
+from app.db.config import RunConfig, TrainingConfig, renamed
 from app.db.hub_tasks import HubName
 from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, RunStatus, Split
-from app.db.penalty import Regularizer
+from app.db.options.regularization import Zeta
+from app.db.regularizer_options import Regularizer
 from app.db.run_results import MAX_LAYERS, Measure, Reason, RunResults
 from app.db.study import Search
 from app.numbers import Count, Number
-from app.services.grid import Grid
+from app.services.grid_expansion import Grid
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
 from isoscope.files.quoting import Quoting
@@ -41,7 +42,7 @@ def _of_our_time(moment: datetime) -> datetime:
 def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
     """Fields of a grid stay in the order in which they were given: it is that of the columns of every table."""
     checked = check(grid)
-    return {name: checked[name] for name in grid}
+    return {name: checked[name] for name in renamed(grid)}
 
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]

@@ -2,11 +2,13 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from app.db.config import Seed
 from app.db.models.states import Pooling
+from app.db.options.option import Group, Option, Options
 from isoscope.core.errors import InvalidError
+from isotropy.catalog.sources import ETHAYARAJH_2019
 
 MAX_EMBEDDINGS = 500
 """Of one encoding: a layer under a pooling each."""
@@ -18,33 +20,103 @@ FLOAT_BYTES = 4
 StateNumber = Annotated[int, Field(ge=0, le=1000)]
 
 
-class EncodingConfig(BaseModel):
+TEXTS = Group("Texts and model")
+OTHERS = Group("Texts and model", "All other settings")
+
+
+class EncodingConfig(Options):
     """Which texts go through which model, and what becomes an embedding of its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    model: str = Field(
-        max_length=200,
-        description="Encoder or causal: one on this machine, or a name of the Hugging Face Hub where that is reached.",
-    )
-    text_columns: list[str] = Field(
-        min_length=1, max_length=2, description="The column of texts; of two, the model reads each row as a pair."
-    )
-    label_column: str | None = Field(None, description="Labels of the rows, for colours and for measures by class.")
-    poolings: list[Pooling] = Field(
-        [Pooling.MEAN],
-        min_length=1,
-        description="Which vector of a layer stands for a text. Each makes an embedding of every layer.",
-    )
-    layers: list[StateNumber] | None = Field(
-        None, min_length=1, description="Layers to keep, 0 being the input embeddings; without a value all."
-    )
-    max_rows: int | None = Field(
-        2000, ge=2, le=2**31, description="At most so many texts, drawn by the seed; without a value all."
-    )
-    max_length: int = Field(128, ge=8, le=4096, description="In tokens; longer texts are cut.")
-    batch_size: int = Field(32, ge=1, le=4096, description="Texts at once; halved if memory runs out.")
-    seed: Seed = Field(0, description="Of the rows that are drawn.")
+    model: Annotated[
+        str,
+        Field(max_length=200),
+        Option(
+            "Model",
+            "Encoder or causal: one on this machine, or a name of the Hugging Face Hub where that can be reached.",
+            TEXTS,
+        ),
+    ]
+    text_columns: Annotated[
+        list[str],
+        Field(min_length=1, max_length=2),
+        Option(
+            "Text columns",
+            "The column of texts; of two, the model reads each row as a pair.",
+            TEXTS,
+            more="Rows without a text are left out and counted.",
+        ),
+    ]
+    label_column: Annotated[
+        str | None,
+        Option(
+            "Label column",
+            "Labels of the rows, for colours and for measures by class.",
+            TEXTS,
+            none_means="none",
+            more="As of a data set: classes, at most 200 for colours.",
+            measures=("silhouette", "isoscore_by_label"),
+        ),
+    ] = None
+    poolings: Annotated[
+        list[Pooling],
+        Field(min_length=1),
+        Option(
+            "Pooling",
+            "Which vector of a layer stands for a text. Each makes an embedding of every layer.",
+            TEXTS,
+            words={
+                Pooling.FIRST: "first token, [CLS] in BERT; in a causal model it knows no other",
+                Pooling.MEAN: "mean of all tokens, [CLS] and [SEP] too",
+                Pooling.LAST: "last token, which has seen all others in a causal model; in BERT it is [SEP]",
+            },
+            formula="first: h_1; mean: Σ h_i / n; last: h_n, h_i the vector of the i-th of n tokens",
+            more="The geometry differs with it: a first token’s vector is a summary only where the model was trained "
+            "to make it one.",
+        ),
+    ] = Field([Pooling.MEAN])
+    max_rows: Annotated[
+        int | None,
+        Field(ge=2, le=2**31),
+        Option(
+            "Max rows",
+            "At most this many texts, drawn by the seed. Empty: all.",
+            TEXTS,
+            unit="row",
+            none_means="all rows",
+            more="Scores of n rows in d dimensions are biased while n is not many times d: the report shows how far.",
+            measures=("isoscore", "isoscore_unbiased"),
+        ),
+    ] = 2000
+    layers: Annotated[
+        list[StateNumber] | None,
+        Field(min_length=1),
+        Option(
+            "Layers",
+            "Layers to keep, 0 being the input embeddings. Empty: all.",
+            OTHERS,
+            none_means="all layers",
+            more="Written 0, 6, 12. Anisotropy grows with the layer in many models.",
+            source=ETHAYARAJH_2019,
+            measures=("mean_cosine", "isoscore"),
+        ),
+    ] = None
+    max_length: Annotated[
+        int,
+        Field(ge=8, le=4096),
+        Option(
+            "Max length (tokens)",
+            "Longer texts are cut.",
+            OTHERS,
+            unit="token",
+            more="At most what the model can read; how many texts were cut is told afterwards.",
+        ),
+    ] = 128
+    batch_size: Annotated[
+        int,
+        Field(ge=1, le=4096),
+        Option("Batch size", "Texts at once; halved if memory runs out.", OTHERS, unit="text"),
+    ] = 32
+    seed: Annotated[Seed, Option("Seed", "Of the rows that are drawn.", OTHERS)] = 0
 
     @field_validator("poolings")
     @classmethod

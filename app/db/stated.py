@@ -4,9 +4,9 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.db.config import Weights
 from app.db.models import Experiment, Run
-from app.db.penalty import Bars, Regularizer, added
+from app.db.options.regularization import Weights
+from app.db.regularizer_options import Bars, Regularizer, added
 from isoscope.core.task import Metric, TaskKind
 
 
@@ -19,7 +19,7 @@ class Stated(BaseModel):
     """By a script, of which nothing else is known."""
     task: TaskKind
     metric: Metric
-    beside: Weights = Field(default_factory=dict)
+    fixed_regularizers: Weights = Field(default_factory=dict)
     regularizer: Regularizer = Regularizer.NONE
     lam: float = 0.0
     zeta: float | None = None
@@ -34,4 +34,4 @@ class Stated(BaseModel):
     @property
     def weights(self) -> dict[Regularizer, float]:
         """Lambda of every regularizer that the run adds to its loss; empty for plain training."""
-        return added(self.regularizer, self.lam, self.beside)
+        return added(self.regularizer, self.lam, self.fixed_regularizers)

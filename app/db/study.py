@@ -3,13 +3,17 @@
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from app.db.config import Weight, Zeta, words_for_booleans
+from app.db.config import Seed, words_for_booleans
 from app.db.models import Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.options import sources
+from app.db.options.option import Group, Option, Options
+from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
+from app.db.regularizer_options import Regularizer
+from app.regularizers import METHODS
 
 ZETA_DIGITS = 4
 
@@ -21,29 +25,101 @@ class Objective(StrEnum):
     BOTH = "performance_and_isotropy"
 
 
-class Search(BaseModel):
+SEARCHED = Group("What is searched")
+HOW_LONG = Group("How long")
+
+
+class Search(Options):
     """Ranges of lambda and zeta, and how they are searched. The baseline at lambda = 0 is run in any case."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    regularizer: Regularizer = Field(Regularizer.ISTAR, description="Whose λ is searched.")
-    lam_low: Weight = Field(-1.0, description="The least λ that is tried: below 0 isotropy is taken away.")
-    lam_high: Weight = Field(1.0, description="The greatest λ that is tried: above 0 isotropy is added.")
-    least_size: float | None = Field(
-        None,
-        gt=0,
-        le=1e6,
-        description="Search the logarithm of λ’s size from this one on, on both sides of 0; without a value λ itself.",
-    )
-    zeta_low: Zeta = Field(0.2, description="The least ζ that is tried, 0 to 1; only I-STAR has one.")
-    zeta_high: Zeta = Field(0.2, description="The greatest ζ that is tried; if it is the least, ζ is not searched.")
-    trials: int = Field(20, ge=1, le=200, description="Pairs of λ and ζ that are tried, each trained with every seed.")
-    at_once: int = Field(1, ge=1, le=32, description="Trials that wait or run at the same time: one for each worker.")
-    objective: Objective = Field(Objective.PERFORMANCE, description="What the search makes as great as it can.")
-    prune: bool = Field(
-        False, description="Give a run up whose metric on the selection rows is below the median of others at its step."
-    )
-    seed: int = Field(0, ge=0, lt=2**31, description="Of the search itself: with one worker the same trials again.")
+    regularizer: Annotated[
+        Regularizer,
+        Option(
+            "Regularizer",
+            "Whose λ is searched.",
+            SEARCHED,
+            words={slug: f"{method.name}: {method.formula}" for slug, method in METHODS.items()},
+            more="It is added to the loss with the λ of each trial; the baseline has none.",
+        ),
+    ] = Regularizer.ISTAR
+    lam_low: Annotated[
+        Weight, Option("Minimum λ", "Below 0 isotropy is taken away.", SEARCHED, **vars(ABOUT_LAMBDA))
+    ] = -1.0
+    lam_high: Annotated[Weight, Option("Maximum λ", "Above 0 isotropy is added.", SEARCHED, **vars(ABOUT_LAMBDA))] = 1.0
+    least_size: Annotated[
+        float | None,
+        Field(gt=0, le=1e6),
+        Option(
+            "Minimum size of λ",
+            "Search the logarithm of λ’s size from this one on, on both sides of 0. Empty: search λ itself.",
+            SEARCHED,
+            none_means="λ itself is searched",
+            formula="place = sign(λ) log(|λ| / minimum), |λ| ≥ minimum",
+            more="So 0.1 and 0.01 are as far apart as 10 and 1. λ itself is the better choice between −1 and 1.",
+        ),
+    ] = None
+    zeta_low: Annotated[
+        Zeta, Option("Minimum ζ", "From 0 to 1; only I-STAR has one.", SEARCHED, **vars(ABOUT_ZETA))
+    ] = 0.2
+    zeta_high: Annotated[
+        Zeta,
+        Option("Maximum ζ", "If it equals the minimum, ζ is not searched.", SEARCHED, **vars(ABOUT_ZETA)),
+    ] = 0.2
+    objective: Annotated[
+        Objective,
+        Option(
+            "Objective",
+            "What the search maximizes.",
+            SEARCHED,
+            words={
+                Objective.PERFORMANCE: "performance",
+                Objective.BOTH: "performance and IsoScore★: the front of both",
+            },
+            more="Of both, no single best is chosen: a trial is on the front if none beats it in performance and in "
+            "IsoScore★.",
+            measures=("isoscore_star",),
+        ),
+    ] = Objective.PERFORMANCE
+    trials: Annotated[
+        int,
+        Field(ge=1, le=200),
+        Option(
+            "Trials",
+            "Pairs of λ and ζ that are tried, each trained with every seed.",
+            HOW_LONG,
+            more="A few at random come first; then those are preferred that are like the best so far.",
+            source=f"{sources.TPE} {sources.OPTUNA}",
+        ),
+    ] = 20
+    at_once: Annotated[
+        int,
+        Field(ge=1, le=32),
+        Option(
+            "Trials at once",
+            "Trials that wait or run at the same time: one for each worker.",
+            HOW_LONG,
+            more="The more at once, the less each can learn from the others.",
+        ),
+    ] = 1
+    seed: Annotated[
+        Seed,
+        Option(
+            "Search seed",
+            "Of the search itself: with one worker the same trials again.",
+            HOW_LONG,
+            more="With several workers trials end in another order, and so the next ones differ.",
+        ),
+    ] = 0
+    prune: Annotated[
+        bool,
+        Option(
+            "Prune runs",
+            "Stop a run whose metric on the selection rows is below the median of others at its step.",
+            HOW_LONG,
+            more="It needs evaluations while training: the best checkpoint or a patience, in the sweep form.",
+            source=sources.OPTUNA,
+        ),
+    ] = False
     paused: bool = Field(False, description="No further trial is asked for until it is resumed.")
     over: bool = Field(False, description="No further trial is asked for.")
     why: str | None = Field(None, max_length=200, description="Why it is over before all trials were asked for.")
@@ -58,9 +134,9 @@ class Search(BaseModel):
         if self.regularizer is Regularizer.NONE:
             raise ValueError("expected a regularizer to search lambda of, got none")
         if not self.lam_low < self.lam_high:
-            raise ValueError(f"expected lam_low below lam_high, got {self.lam_low:g} and {self.lam_high:g}")
+            raise ValueError(f"expected `lam_low` below `lam_high`, got {self.lam_low:g} and {self.lam_high:g}")
         if self.zeta_low > self.zeta_high:
-            raise ValueError(f"expected zeta_low at most zeta_high, got {self.zeta_low:g} and {self.zeta_high:g}")
+            raise ValueError(f"expected `zeta_low` at most `zeta_high`, got {self.zeta_low:g} and {self.zeta_high:g}")
         if self.least_size is not None:
             ends = [abs(end) for end in (self.lam_low, self.lam_high)]
             inside = [size for size in ends if size < self.least_size]

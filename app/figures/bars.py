@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures import legend, palette
 from app.figures.figure import Figure, Table, plain, plot
 from app.figures.marks import error_bar

@@ -7,6 +7,7 @@ from functools import cached_property
 from app.figures import palette
 from app.figures.figure import Cell
 from app.regularizers import NAMES
+from app.results.column_labels import inside
 from app.results.setting import Family, Setting, cell, words
 from app.results.sweep import Sweep
 from isoscope.core.formatting import short
@@ -23,7 +24,7 @@ def choices(sweep: Sweep) -> Mapping[str, str]:
         ZETA: len(sweep.zetas) > 1,
     }
     named = {by: TITLES[by] for by, several in varies.items() if several}
-    return named | {field: field.replace("_", " ") for field in sweep.fields}
+    return named | {field: inside(field) for field in sweep.fields}
 
 
 @dataclass(frozen=True)

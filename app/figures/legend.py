@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from textwrap import wrap
 from typing import Any, TypeVar
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures import palette
 from app.figures.figure import plain
 from app.regularizers import NAMES

@@ -7,7 +7,7 @@ palette serves both. They are mixed in OKLab, where the middle of two colours lo
 from functools import lru_cache
 from math import cos, radians, sin, sqrt
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 
 Oklab = tuple[float, float, float]
 

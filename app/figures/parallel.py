@@ -11,6 +11,7 @@ from app.db.models import Run
 from app.figures import palette
 from app.figures.figure import Cell, Columns, Figure, Table, plain, plot
 from app.regularizers import NAMES
+from app.results.column_labels import inside
 from app.results.metrics import SCALES
 from app.results.points import empty, finished
 from app.results.setting import words
@@ -83,7 +84,7 @@ def _of_grid(sweep: Sweep, field: str, values: list[Cell]) -> Axis:
     # A search knows neither a script's own settings, which may be called as other fields are, nor names told apart.
     searched = field in TrainingOptions.model_fields and field in FIELDS and field not in sweep.told
     known = searched and all(isinstance(value, str | int | float) for value in sweep.grid[field])
-    return Axis(field if known else "", field.replace("_", " "), values)
+    return Axis(field if known else "", inside(field), values)
 
 
 def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:

@@ -1,8 +1,10 @@
 """What is behind the name of each regularizer."""
 
-from app.db.penalty import Regularizer
-from app.help.help import Help
-from app.help.sources import GAO_2019, SPECTRUM_CONTROL
+from dataclasses import replace
+
+from app.db.options.option import Help
+from app.db.options.sources import GAO_2019, SPECTRUM_CONTROL
+from app.db.regularizer_options import Regularizer
 from app.regularizers import METHODS
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
@@ -47,4 +49,4 @@ BEHIND = {
     ),
 }
 
-REGULARIZERS = {name: BEHIND[name]._replace(text=method.help) for name, method in METHODS.items()}
+REGULARIZERS = {name: replace(BEHIND[name], text=method.help) for name, method in METHODS.items()}

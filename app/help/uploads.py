@@ -1,34 +1,7 @@
-"""What is behind the fields of uploads and encodings."""
+"""What is behind the fields of uploads."""
 
-from app.db.encoding import EncodingConfig
-from app.help.help import Help, described
+from app.db.options.option import Help
 from isoscope.files.upload_formats import listed_rows
-from isotropy.catalog.sources import ETHAYARAJH_2019
-
-ENCODING = described(
-    EncodingConfig,
-    {
-        "text_columns": Help(more="Rows without a text are left out and counted."),
-        "label_column": Help(
-            more="As of a data set: classes, at most 200 for colours.", measures=("silhouette", "isoscore_by_label")
-        ),
-        "poolings": Help(
-            formula="first: h_1; mean: Σ h_i / n; last: h_n, h_i the vector of the i-th of n tokens",
-            more="The geometry differs with it: a first token’s vector is a summary only where the model was trained "
-            "to make it one.",
-        ),
-        "layers": Help(
-            more="Written 0, 6, 12. Anisotropy grows with the layer in many models.",
-            source=ETHAYARAJH_2019,
-            measures=("mean_cosine", "isoscore"),
-        ),
-        "max_rows": Help(
-            more="Scores of n rows in d dimensions are biased while n is not many times d: the report shows how far.",
-            measures=("isoscore", "isoscore_unbiased"),
-        ),
-        "max_length": Help(more="At most what the model can read; how many texts were cut is told afterwards."),
-    },
-)
 
 UPLOADS = {
     "train": Help(

@@ -2,6 +2,9 @@
 
 import re
 
+from app.db.config import OPTIONS
+from app.db.options.option import lowered
+
 WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
 PARTS = (
     (re.compile(r"_?ci95_half_width$"), " ± (95 % CI)"),
@@ -9,12 +12,19 @@ PARTS = (
     (re.compile(r"isoscore_star"), "IsoScore★"),
     (re.compile(r"_"), " "),
 )
-FIELDS = {"task": "Data set", "lam": "λ", "zeta": "ζ", "evaluation_zeta": "ζ of the evaluation"}
+DATA_SET = {"task": "Data set"}
+"""A run's task is called as its data set is, in columns and in searches."""
 
 
 def head(field: str) -> str:
-    """What a field that runs differ in is called at the head of a column."""
-    return FIELDS.get(field) or field.replace("_", " ").capitalize()
+    """Return what a field that runs differ in is called at the head of a column."""
+    label = DATA_SET.get(field) or (OPTIONS[field].label if field in OPTIONS else "")
+    return label or field.replace("_", " ").capitalize()
+
+
+def inside(field: str) -> str:
+    """Return the same inside a sentence or beside a value."""
+    return lowered(head(field))
 
 
 def heading(column: str) -> str:

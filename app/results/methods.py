@@ -1,6 +1,6 @@
 """What a run adds to its task loss, in words."""
 
-from app.db.penalty import Bars, Regularizer
+from app.db.regularizer_options import Bars, Regularizer
 from app.db.stated import Stated
 from app.regularizers import METHODS
 from isoscope.core.formatting import short

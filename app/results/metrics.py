@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from isoscope.core.formatting import short, starred
-from isoscope.core.task import Metric
+from isoscope.core.task import METRIC_TITLES, Metric
 from isotropy.catalog import MEASURES
 
 
@@ -21,14 +21,9 @@ class MetricRange(NamedTuple):
         return f"{short(self.low)} to {short(self.high)}"
 
 
+BELOW_ZERO = frozenset({Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN})
 SCALES: Mapping[str, MetricRange] = {
-    Metric.ACCURACY: MetricRange("Accuracy", 0),
-    Metric.F1: MetricRange("F1", 0),
-    Metric.MATTHEWS: MetricRange("Matthews correlation", -1),
-    Metric.PEARSON: MetricRange("Pearson correlation", -1),
-    Metric.SPEARMAN: MetricRange("Spearman correlation", -1),
-    Metric.EXACT_MATCH: MetricRange("Exact match", 0),
-    Metric.WORD_F1: MetricRange("F1 of words", 0),
+    metric: MetricRange(title, -1 if metric in BELOW_ZERO else 0) for metric, title in METRIC_TITLES.items()
 }
 """By the metric's name in a configuration."""
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from app.db.config import TrainingOptions
 from app.db.models import Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.figure import Cell
 from app.regularizers import NAMES
 from app.results.setting import UNKNOWN, setting_of

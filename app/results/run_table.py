@@ -9,10 +9,10 @@ from fastapi import Request
 
 from app.context import Context
 from app.db.models import Run
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures import palette
 from app.regularizers import NAMES
-from app.results.column_labels import head
+from app.results.column_labels import head, inside
 from app.results.metrics import SCALES, MetricRange
 from app.results.setting import setting_of, words
 from app.search.fields import FIELDS, find_field
@@ -23,7 +23,7 @@ from app.services.run_search import Page, RunQuery, find_runs
 from app.services.workers import list_workers, worker_lost
 from isoscope.core.errors import InvalidError
 
-WORDS = {"lam": "λ =", "zeta": "ζ =", "task": "data set"}
+WORDS = {"lam": "λ =", "zeta": "ζ ="}
 ALWAYS = "lam"
 """The column that is there even if it does not vary: what a run is called by."""
 GREATEST_FIRST = ("performance", "isoscore_star")
@@ -185,7 +185,7 @@ def address(request: Request, page: str, query: RunQuery) -> dict[str, str]:
 def _said(name: str, value: Any) -> str:
     if name in ("regularizer", "model"):
         return str(value)
-    return f"{WORDS.get(name) or name.replace('_', ' ')} {value}"
+    return f"{WORDS.get(name) or inside(name)} {value}"
 
 
 class ExperimentListing(NamedTuple):

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from app.db.config import applies
 from app.db.models import Run
-from app.db.penalty import Points, Regularizer, is_read
+from app.db.regularizer_options import Points, Regularizer
 from app.figures.figure import Cell
 from app.regularizers import added_words
 from isoscope.core.formatting import short
@@ -41,13 +42,13 @@ def setting_of(run: Run, fields: Sequence[str]) -> Setting:
     config, lam, regularizer = run.config, run.lam, run.regularizer
     baseline = lam == 0 or regularizer is Regularizer.NONE
     swept = [] if baseline else [regularizer]
-    active = [*swept, *map(Regularizer, config.get("beside") or {})]
+    active = [*swept, *map(Regularizer, config.get("fixed_regularizers") or {})]
     points = Points(config["points"]) if config.get("points") else None
     return Setting(
         Regularizer.NONE if baseline else regularizer,
         0.0 if baseline else lam,
-        run.zeta if is_read("zeta", active, points) else None,
-        tuple(cell(config.get(field, UNKNOWN)) if is_read(field, active, points) else None for field in fields),
+        run.zeta if applies("zeta", active, points) else None,
+        tuple(cell(config.get(field, UNKNOWN)) if applies(field, active, points) else None for field in fields),
     )
 
 

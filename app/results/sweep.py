@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from app.db.models import Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.figure import Cell
 from app.regularizers import NAMES
+from app.results.column_labels import inside
 from app.results.setting import Family, Setting, cell, differing, setting_of, words
 from isoscope.core.formatting import short
 
@@ -151,4 +152,4 @@ class Sweep:
 
 def _named(field: str, value: Cell) -> str:
     """A value with the name of its setting; that of a model says by itself what it is."""
-    return words(value) if field == "model" else f"{field.replace('_', ' ')} {words(value)}"
+    return words(value) if field == "model" else f"{inside(field)} {words(value)}"

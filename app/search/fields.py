@@ -2,29 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin
 
 from sqlalchemy import case
 
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
+from app.db.options.option import single_type
 from app.regularizers import NAMES
 from app.search.kinds import Choice, Day, Flag, Kind, Number, Text
 from isoscope.core.task import Metric
 
 OTHERWISE = {"task": "kind"}
 """Settings that are called otherwise here: a task is what its data set is called, not classification."""
-
-
-def _of_one_type(annotation: Any) -> type | None:
-    """What a setting is besides null; None where it may be several things, or a list."""
-    if get_origin(annotation) is Annotated:
-        return _of_one_type(get_args(annotation)[0])
-    if get_origin(annotation) is UnionType:
-        possible = [one for one in get_args(annotation) if one is not NoneType]
-        return _of_one_type(possible[0]) if len(possible) == 1 else None
-    return annotation if isinstance(annotation, type) else None
 
 
 def _kind(name: str, of: type, *, optional: bool) -> Kind | None:
@@ -40,7 +29,7 @@ def _kind(name: str, of: type, *, optional: bool) -> Kind | None:
 
 def _settings() -> Iterator[tuple[str, Kind]]:
     for name, field in TrainingOptions.model_fields.items():
-        of = _of_one_type(field.annotation)
+        of = single_type(field.annotation)
         if of is not None and (kind := _kind(name, of, optional=field.default is None)):
             yield OTHERWISE.get(name, name), kind
 

@@ -2,7 +2,7 @@
 
 from app.context import Context
 from app.figures.figure import Figure
-from app.results.column_labels import head
+from app.results.column_labels import inside
 from app.results.conclusion.conclusion import Conclusion
 from app.results.metrics import SCALES
 from app.results.run_set import COMPARABLE, COORDINATES, Measured, RunSet
@@ -95,6 +95,6 @@ def cautions(chosen: Chosen, on: str) -> list[str]:
     if "evaluation_zeta" in shown.differing:
         told.append("IsoScore★ was taken at different ζ, between which it cannot be compared. No mean is over several.")
     if others := shown.beside([*chosen.fields, *COORDINATES, *COMPARABLE]):
-        named = ", ".join(head(field).lower() for field in others)
+        named = ", ".join(inside(field) for field in others)
         told.append(f"Some points are means over runs that differ in {named} too.")
     return told

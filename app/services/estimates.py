@@ -4,9 +4,10 @@ import json
 import math
 from typing import NamedTuple
 
-from app.db.config import HELD_OUT_PART, LOOKS_PER_RUN, RunConfig, Selection
+from app.db.config import OPTIONS, RunConfig
 from app.db.models import DryRun
-from app.db.penalty import Refresh
+from app.db.options.measuring import HELD_OUT_PART, LOOKS_PER_RUN, Selection
+from app.db.regularizer_options import Refresh
 from app.services.sweeps import SweepPlan
 
 WEIGHT_BYTES = 4
@@ -15,12 +16,7 @@ CHECKPOINT_WEIGHTS = 3
 CHECKPOINTS_AT_ONCE = 2
 """The last one goes when the next one is whole."""
 
-# What a run can differ in without a step of it taking longer: how many there are, and of which size.
-OF_NO_COST = (
-    "label_column", "lam", "seed", "epochs", "max_steps", "learning_rate", "warmup", "schedule", "weight_decay",
-    "train_rows", "validation_rows", "metric", "shrinkage_every", "shrinkage_momentum", "probe_every",
-    "evaluation_zeta", "checkpoint", "selection", "evaluate_every", "patience", "export", "regularizer", "beside",
-)  # fmt: skip
+OF_NO_COST = frozenset(name for name, option in OPTIONS.items() if not option.slows)
 
 
 class Estimate(NamedTuple):

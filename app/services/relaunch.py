@@ -5,7 +5,8 @@ from typing import Any
 
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run
-from app.db.penalty import Regularizer
+from app.db.options.option import options_of
+from app.db.regularizer_options import Regularizer
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 from isoscope.core.errors import ConflictError
@@ -71,8 +72,7 @@ def plain(request: Request) -> dict[str, Any]:
 
 def yaml_of(request: Request, dataset: Dataset) -> str:
     """Return a request as YAML: what differs from the defaults, with what it means."""
-    fields = type(request).model_fields
-    meanings = {name: field.description for name, field in fields.items() if field.description}
+    meanings = {name: option.text for name, option in options_of(type(request)).items()}
     # A grid's explanation is of the API; in a file the names of its settings say it.
     told = {
         "dataset_id": one_line(dataset.name),

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.setting import setting_of, told
 from app.search.kinds import Condition
 from app.services.run_search import wanted_runs
@@ -79,7 +79,7 @@ def _fields(experiments: Sequence[Any]) -> list[str]:
 
 def _kinds(session: Session, fields: Collection[str], wanted: Collection[Condition]) -> list[Run]:
     """A run, of no table, for all that are alike in these settings and in what says whether they mean anything."""
-    names = ["logged", *dict.fromkeys(("beside", "points", *fields))]
+    names = ["logged", *dict.fromkeys(("fixed_regularizers", "points", *fields))]
     said = [cast(Run.config[name], Text) for name in names]
     rows = select(Run.regularizer, Run.lam != 0, Run.zeta, *said).distinct()
     found = session.execute(rows.join(Run.experiment).join(Experiment.dataset).where(*wanted))

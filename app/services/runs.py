@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 from app.context import Context
 from app.db.attempts import end_attempts
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import Job, JobKind
 from isoscope.core.errors import ConflictError, NotFoundError

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from app.db.config import Seed, TrainingOptions, Weight, Zeta
-from app.db.penalty import Regularizer
+from app.db.config import Seed, TrainingOptions
+from app.db.options.regularization import Weight, Zeta
+from app.db.regularizer_options import Regularizer
 from app.results.setting import UNKNOWN, cell
 from app.services.names import MAX_NAME_CHARACTERS
 from isoscope.core.errors import InvalidError, TooLargeError

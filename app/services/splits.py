@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from app.complaints import complaint_of
 from app.context import Context
 from app.sandbox import run_in_sandbox
 from app.services.proposal import propose
 from app.storage import Stored
 from app.storage.ledger import Store
+from app.validation_messages import message_of
 from isoscope.core.errors import InvalidError
 from isoscope.files.division import SUFFIX, ColumnDivision, Division, FractionDivision, divide_file
 from isoscope.files.quoting import Quoting
@@ -123,6 +123,6 @@ def _checked(kind: type[ColumnDivision] | type[FractionDivision], given: Mapping
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        complaint = complaint_of(error.errors())
-        place = next((str(part) for part in complaint.place), "column")
-        raise InvalidError(complaint.sentence, FIELDS.get(place, f"split_{place}")) from None
+        message = message_of(error.errors())
+        place = next((str(part) for part in message.place), "column")
+        raise InvalidError(message.sentence, FIELDS.get(place, f"split_{place}")) from None

@@ -1,12 +1,16 @@
 """Searches for the best lambda and zeta: an experiment whose runs a worker asks for, one trial after another."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from app.context import Context
-from app.db.config import Checkpoint, Seed, TrainingOptions
+from app.db.config import Seed, TrainingOptions, applies
 from app.db.models import Experiment, Run
-from app.db.penalty import Regularizer, is_read
-from app.db.study import Search
+from app.db.options.measuring import Checkpoint
+from app.db.options.option import Option, options_of
+from app.db.regularizer_options import Regularizer
+from app.db.study import HOW_LONG, SEARCHED, Search
 from app.db.types import RowId
 from app.queue import Job, JobKind
 from app.services.experiments import get_experiment
@@ -14,14 +18,22 @@ from app.services.names import clean_name
 from app.services.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
 from isoscope.core.errors import InvalidError
 
+OF_A_SWEEP = options_of(SweepRequest)
+
 
 class StudyRequest(TrainingOptions):
     """A configuration, and what is searched."""
 
-    name: str | None = Field(None, max_length=200)
-    dataset_id: RowId
-    seeds: list[Seed] = Field([0], min_length=1, max_length=20, description="Of every trial, and of the baseline.")
-    search: Search = Field(default_factory=Search)
+    name: Annotated[str | None, Field(max_length=200), OF_A_SWEEP["name"]] = None
+    dataset_id: Annotated[RowId, OF_A_SWEEP["dataset_id"]]
+    seeds: Annotated[
+        list[Seed],
+        Field(min_length=1, max_length=20),
+        Option("Seeds", "Of every trial, and of the baseline.", HOW_LONG, more=OF_A_SWEEP["seeds"].more),
+    ] = Field([0])
+    search: Annotated[Search, Option("Search", "Ranges in which the best λ and ζ are searched.", SEARCHED)] = Field(
+        default_factory=Search
+    )
 
 
 def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True) -> SweepPlan:
@@ -43,7 +55,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
             "Choose the best checkpoint, or a patience.",
             "prune",
         )
-    if search.zeta_low < search.zeta_high and not is_read("zeta", [search.regularizer], None):
+    if search.zeta_low < search.zeta_high and not applies("zeta", [search.regularizer], None):
         raise InvalidError(
             f"Expected one zeta for {search.regularizer}, which reads none, got a range. Make both ends the same.",
             "zeta_high",

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
-from app.db.config import Precision, RunConfig, TrainingOptions
-from app.db.penalty import OF_TOKENS, READERS, Points, Regularizer, is_read
+from app.db.config import OPTIONS, RunConfig, TrainingOptions, applies, applies_to
+from app.db.options.training import Precision
+from app.db.regularizer_options import Points, Regularizer
 from app.regularizers import METHODS
 from app.services.models import ModelChoice
 from app.services.workers import WorkerState, has_gpu
@@ -11,13 +12,13 @@ from isoscope.core.errors import InvalidError
 from isoscope.core.task import TaskKind
 
 
-def check_combination(swept: Collection[Regularizer], beside: Collection[Regularizer]) -> None:
+def check_combination(swept: Collection[Regularizer], fixed: Collection[Regularizer]) -> None:
     """Raise InvalidError where a regularizer has two lambdas in one run."""
-    if both := [METHODS[one].name for one in METHODS if one in swept and one in beside]:
+    if both := [METHODS[one].name for one in METHODS if one in swept and one in fixed]:
         raise InvalidError(
             f"{both[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
             "Take it out of one of the two.",
-            "beside",
+            "fixed_regularizers",
         )
 
 
@@ -27,14 +28,14 @@ def check_grid(fields: Collection[str], there: Collection[Regularizer], points: 
     ``points`` are all that runs of the sweep may see, None for those of a regularizer's paper.
     """
     if {"epochs", "max_steps"} <= set(fields):
-        raise InvalidError("Expected a grid over either epochs or max_steps, got both; take one of them out.", "grid")
+        raise InvalidError("Expected a grid over either `epochs` or `max_steps`, got both; take one out.", "grid")
     for field in fields:
-        if not any(is_read(field, there, one) for one in points):
-            readers = " or ".join(METHODS[one].name for one in METHODS if one in READERS[field])
-            tokens = ", where it sees tokens" if field in OF_TOKENS else ""
+        if not any(applies(field, there, one) for one in points):
+            readers = " or ".join(METHODS[one].name for one in METHODS if one in (applies_to(field) or ()))
+            tokens = ", where it sees tokens" if OPTIONS[field].of_tokens else ""
             raise InvalidError(
-                f"The grid ranges over {field}, which is a setting of {readers}{tokens}, and the sweep has none of it. "
-                "Add the regularizer, or take the field out of the grid.",
+                f"The grid ranges over `{field}`, an option of {readers}{tokens}, and the sweep has none of it. "
+                "Add the regularizer, or take the option out of the grid.",
                 "grid",
             )
 
@@ -42,7 +43,7 @@ def check_grid(fields: Collection[str], there: Collection[Regularizer], points: 
 def check_hidden_states(options: TrainingOptions, there: Collection[Regularizer]) -> None:
     """Raise InvalidError where layers or points are chosen and no regularizer of the sweep sees any."""
     chosen = [field for field in ("layers", "points") if getattr(options, field) is not None]
-    if chosen and there and not READERS[chosen[0]].intersection(there):
+    if chosen and there and not any(applies(chosen[0], [one], None) for one in there):
         raise InvalidError(
             "Spectrum control sees the input embedding matrix and no hidden states, so it has no layers and no points "
             "to choose: leave both out, or add a regularizer that has them.",
@@ -96,7 +97,7 @@ def _classes_to_group_by(run: RunConfig) -> str | None:
         return None
     return (
         f"Persistent entropy cannot be taken within each class, because {run.task} has no classes: "
-        "set entropy_by_label to false, so that it is taken of the whole batch."
+        "set `entropy_by_label` to false, so that it is taken of the whole batch."
     )
 
 

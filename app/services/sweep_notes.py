@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from app.db.config import RunConfig
+from app.db.config import OPTIONS, RunConfig
 from app.db.models import Dataset
-from app.services.product import Product
+from app.services.grid_expansion import Product
 from isoscope.core.formatting import count
 
 
@@ -52,7 +52,7 @@ def _given_twice(asked: Asked) -> list[str]:
         ("λ", asked.lambdas),
         ("ζ", asked.zetas),
         ("Seed", asked.seeds),
-        *((name.replace("_", " ").capitalize(), values) for name, values in asked.grid.items()),
+        *((OPTIONS[name].label, values) for name, values in asked.grid.items()),
     ]
     return [
         f"{name} {_shown(again)} is given more than once and counts once."

@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, field_validator
 
 from app.context import Context
-from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, Weight, Zeta, words_for_booleans
+from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, renamed, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
-from app.db.penalty import Regularizer
+from app.db.options.option import DATA, MEASURING, SWEPT, Group, Option
+from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, ISTAR, Weight, Zeta
+from app.db.regularizer_options import Regularizer
 from app.db.types import RowId
+from app.regularizers import METHODS
 from app.services.columns import check_columns
 from app.services.datasets import find_dataset
-from app.services.grid import GRID_FIELDS, ZETA, Grid
+from app.services.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
 from app.services.models import require_model
-from app.services.product import Product, product_of
 from app.services.sweep_checks import (
     check_combination,
     check_grid,
@@ -25,48 +28,93 @@ from app.services.sweep_checks import (
 )
 from app.services.sweep_notes import Asked, notes_of, notes_of_rows
 from app.services.workers import list_workers
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import InvalidError, check_all
 from isoscope.files.columns import Column
 
 MAX_RUNS = 500
+GRID = Group("Grid")
 LENGTHS = {"epochs": "max_steps", "max_steps": "epochs"}
 
 
 class SweepRequest(TrainingOptions):
     """A configuration, and the values that the runs differ in."""
 
-    name: str | None = Field(
-        None, max_length=200, description="What the experiment is called; without a name, after model and data set."
-    )
-    dataset_id: RowId = Field(description="The data set: its train rows are trained on, its validation rows judge.")
-    regularizers: list[Regularizer] = Field(
-        [Regularizer.ISTAR],
-        max_length=20,
-        description="Each is swept over all λ on its own; none, or an empty list: the baseline alone.",
-    )
-    lambdas: list[Weight] = Field(
-        [-1.0, 0.0, 1.0],
-        min_length=1,
-        max_length=100,
-        description="How strongly a regularizer acts: below 0 it takes isotropy away, above 0 it adds it.",
-    )
-    zetas: list[Zeta] = Field(
-        [0.2],
-        min_length=1,
-        max_length=50,
-        description="Of I-STAR: how far a batch’s covariance is shrunk to that of many more tokens. 0: not at all.",
-    )
-    seeds: list[Seed] = Field(
-        [0],
-        min_length=1,
-        max_length=100,
-        description="Every setting is trained once with each: new weights, dropout and order of the rows.",
-    )
-    grid: Grid = Field(
-        default_factory=dict,
-        description="Values by the name of a training option: every combination is a setting, with a baseline of its "
-        "own. A regularizer's own options are varied only in its runs. A grid over max_steps stands in for epochs.",
-    )
+    dataset_id: Annotated[
+        RowId,
+        Option(
+            "Data set",
+            "Its train rows are trained on, its validation rows judge.",
+            DATA,
+            more="Upload one on the page of data sets, or name a task of the Hub there.",
+        ),
+    ]
+    regularizers: Annotated[
+        list[Regularizer],
+        Field(max_length=20),
+        Option(
+            "Regularizers",
+            "Each is swept over all λ on its own; none, or an empty list: the baseline alone.",
+            SWEPT,
+            words={slug: method.name for slug, method in METHODS.items()},
+            formula="loss of the task + λ × penalty",
+            more="A run has one swept regularizer. All runs of one seed begin with the same weights and read the rows "
+            "in the same order, so that only the penalty differs.",
+        ),
+    ] = Field([Regularizer.ISTAR])
+    lambdas: Annotated[
+        list[Weight],
+        Field(min_length=1, max_length=100),
+        Option(
+            "λ values",
+            "How strongly a regularizer acts: below 0 it takes isotropy away, above 0 it adds it.",
+            SWEPT,
+            **vars(ABOUT_LAMBDA),
+        ),
+    ] = Field([-1.0, 0.0, 1.0])
+    zetas: Annotated[
+        list[Zeta],
+        Field(min_length=1, max_length=50),
+        Option(
+            "ζ values",
+            "Of I-STAR: how far a batch’s covariance is shrunk to that of many more tokens. 0: not at all.",
+            SWEPT,
+            applies_to=ISTAR,
+            **vars(ABOUT_ZETA),
+        ),
+    ] = Field([0.2])
+    seeds: Annotated[
+        list[Seed],
+        Field(min_length=1, max_length=100),
+        Option(
+            "Seeds",
+            "Train every setting once with each: new weights, dropout and order of the rows.",
+            SWEPT,
+            more="With one seed a difference may be chance: means have error bars from two on. Six are the least with "
+            "which one λ can be told from λ = 0 at p < 0.05, seven where two or three are looked at. The papers have "
+            "five.",
+        ),
+    ] = Field([0])
+    grid: Annotated[
+        Grid,
+        Option(
+            "Grid",
+            "Values by the name of a training option: every combination is a setting, with a baseline of its own. A "
+            "regularizer's own options are varied only in its runs. A grid over max_steps stands in for epochs.",
+            GRID,
+            more="The values here stand in for the option’s own field above. A regularizer’s own options are tried in "
+            "its runs alone, all others in the baseline too.",
+        ),
+    ] = Field(default_factory=dict)
+    name: Annotated[
+        str | None,
+        Field(max_length=200),
+        Option(
+            "Name",
+            "What the experiment is called. Empty: after model and data set.",
+            MEASURING,
+            more="It can be searched for, and files that are downloaded are called by it.",
+        ),
+    ] = None
 
     @field_validator("grid", mode="before")
     @classmethod
@@ -74,10 +122,10 @@ class SweepRequest(TrainingOptions):
         names = grid if isinstance(grid, Mapping) else ()
         if shared := [name for name in TrainingOptions.model_fields if name in names and name not in GRID_FIELDS]:
             raise ValueError(
-                f"expected a grid over options that the runs of an experiment may differ in; {shared[0]} is the same "
+                f"expected a grid over options that the runs of an experiment may differ in; `{shared[0]}` is the same "
                 "for all of them, so that they can be compared"
             )
-        return words_for_booleans(grid, TrainingOptions.model_fields)
+        return words_for_booleans(renamed(grid), TrainingOptions.model_fields)
 
 
 class SweepPlan(NamedTuple):
@@ -111,47 +159,53 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
             "dataset_id",
         )
     columns = [Column.model_validate(column) for column in dataset.columns]
-    names = check_columns(columns, request.task, request.text_columns, request.label_column)
     grid = {name: _each_once(values) for name, values in request.grid.items()}
-    _check_lengths(grid)
-    factors = _product(request, grid)
+    fixed = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
+    factors = _product(request, grid, fixed)
+    check_all(
+        lambda: check_columns(columns, request.task, request.text_columns, request.label_column),
+        lambda: _check_lengths(grid),
+        lambda: check_combination(factors.methods, fixed),
+        lambda: check_grid(grid, fixed.union(factors.methods), grid.get("points", [request.points])),
+        lambda: check_hidden_states(request, fixed.union(factors.methods)),
+        lambda: _check_number(factors, grid),
+    )
+    names = check_columns(columns, request.task, request.text_columns, request.label_column)
     config = TrainingConfig.model_validate(_first_setting(request, grid) | {"label_names": names})
     base = config.model_dump() | {ZETA: request.zetas[0]}
     runs = [RunConfig.model_validate(base | coordinates) for coordinates in factors.coordinates()]
     models = {name: require_model(context.settings, name, ask_hub=ask_hub) for name in {run.model for run in runs}}
-    for run in runs:
-        check_run(run, models[run.model], grid)
-    check_precision(runs, list_workers(context), grid)
+    check_all(
+        *(partial(check_run, run, models[run.model], grid) for run in runs),
+        lambda: check_precision(runs, list_workers(context), grid),
+    )
     different = _different(runs)
     asked = Asked(request.lambdas, request.zetas, request.seeds, request.grid)
     notes = [*notes_of(asked, factors, factors.total - len(different)), *notes_of_rows(dataset, runs)]
     return SweepPlan(dataset, config, grid, factors, different, notes)
 
 
-def _product(request: SweepRequest, grid: Mapping[str, list[Any]]) -> Product:
+def _product(request: SweepRequest, grid: Mapping[str, list[Any]], fixed: frozenset[Regularizer]) -> Product:
     swept = [one for one in request.regularizers if one is not Regularizer.NONE]
-    beside = frozenset().union(request.beside, *grid.get("beside", ()))
-    check_combination(swept, beside)
-    there = beside.union(swept)
-    check_grid(grid, there, grid.get("points", [request.points]))
-    check_hidden_states(request, there)
     ranges = {**grid, ZETA: _each_once(request.zetas)}
-    factors = product_of(ranges, swept, beside, request.lambdas, request.seeds)
+    return product_of(ranges, swept, fixed, request.lambdas, request.seeds)
+
+
+def _check_number(factors: Product, grid: Mapping[str, list[Any]]) -> None:
     if factors.total > MAX_RUNS:
         raise InvalidError(
             f"Expected at most {MAX_RUNS} runs in one experiment, got {factors.words()}. "
-            "Take fewer lambdas, seeds or values of the grid.",
+            "Take fewer λ values, seeds or values of the grid.",
             "grid" if grid else "lambdas",
         )
-    return factors
 
 
 def _check_lengths(grid: Mapping[str, list[Any]]) -> None:
     for name in LENGTHS:
         if None in grid.get(name, ()):
             raise InvalidError(
-                f"Expected a whole number as each value of {name} in the grid, got null: a run without a length never "
-                "ends. Take it out.",
+                f"Expected a whole number as each value of `{name}` in the grid, got null: a run without a length "
+                "never ends. Take it out.",
                 "grid",
             )
 

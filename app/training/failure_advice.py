@@ -3,8 +3,7 @@
 from typing import Any, NamedTuple
 
 from app.db.models import AttemptOutcome, FailureCause, Run
-from app.routes.pages.sweep_choices import LABELS
-from app.routes.pages.sweep_form import Values
+from app.routes.pages.sweep_form import LABELS, Values
 from isoscope.core.errors import InvalidError
 
 

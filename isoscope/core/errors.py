@@ -1,6 +1,15 @@
 """What can go wrong for a reason the user can mend: what was expected, what came, what to do."""
 
 import dataclasses
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+
+class FieldError(NamedTuple):
+    """What is wrong with one field: the name of a form's field or of a JSON key, and a sentence."""
+
+    field: str | None
+    detail: str
 
 
 @dataclasses.dataclass
@@ -8,15 +17,25 @@ class IsoscopeError(Exception):
     """Base of all errors whose message is shown to the user as it stands.
 
     ``field`` names the form field or JSON key at fault, so that a page can show the sentence beside it; ``page`` is the
-    path of what the sentence names, so that it can be opened from there.
+    path of what the sentence names, so that it can be opened from there. ``more`` are further fields that are wrong.
     """
 
     message: str
     field: str | None = None
     page: str | None = dataclasses.field(default=None, kw_only=True)
+    more: tuple[FieldError, ...] = dataclasses.field(default=(), kw_only=True)
 
     def __str__(self) -> str:
         return self.message
+
+    def at(self, field: str) -> str:
+        """Return what is wrong with one field; nothing where it is right."""
+        return " ".join(one.detail for one in self.errors if one.field == field)
+
+    @property
+    def errors(self) -> tuple[FieldError, ...]:
+        """All that is wrong, the first first."""
+        return (FieldError(self.field, self.message), *self.more)
 
 
 class NotFoundError(IsoscopeError):
@@ -56,3 +75,21 @@ class BusyError(IsoscopeError):
 
 class AbandonedError(IsoscopeError):
     """Nobody waits for the answer any more."""
+
+
+def invalid(errors: Iterable[FieldError]) -> InvalidError:
+    """Return one error for all that is wrong, of which there is something; each sentence once."""
+    first, *more = dict.fromkeys(errors)
+    return InvalidError(first.detail, first.field, more=tuple(more))
+
+
+def check_all(*checks: Callable[[], object]) -> None:
+    """Make every check, then raise InvalidError with all that they found wrong."""
+    found: list[FieldError] = []
+    for check in checks:
+        try:
+            check()
+        except InvalidError as error:
+            found += error.errors
+    if found:
+        raise invalid(found)

@@ -23,6 +23,17 @@ class Metric(StrEnum):
     WORD_F1 = "word_f1"
 
 
+METRIC_TITLES: dict[Metric, str] = {
+    Metric.ACCURACY: "Accuracy",
+    Metric.F1: "F1",
+    Metric.MATTHEWS: "Matthews correlation",
+    Metric.PEARSON: "Pearson correlation",
+    Metric.SPEARMAN: "Spearman correlation",
+    Metric.EXACT_MATCH: "Exact match",
+    Metric.WORD_F1: "F1 of words",
+}
+"""What each is called, in forms, figures and tables."""
+
 METRICS: dict[TaskKind, tuple[Metric, ...]] = {
     TaskKind.CLASSIFICATION: (Metric.ACCURACY, Metric.F1, Metric.MATTHEWS),
     TaskKind.REGRESSION: (Metric.PEARSON, Metric.SPEARMAN),

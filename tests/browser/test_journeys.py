@@ -121,7 +121,7 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
 
     page.get_by_label("Model", exact=True).fill("tiny-bert")
     page.get_by_label("Seeds", exact=True).fill("0, 1")
-    page.get_by_label("Or steps").fill("4")
+    page.get_by_label("Max steps", exact=True).fill("4")
     expect(page.locator("#plan strong")).to_have_text("6 runs")
     page.get_by_role("button", name="Launch", exact=True).click()
 
@@ -154,10 +154,10 @@ def test_a_sweep_goes_from_the_form_to_its_scatter_and_to_a_table_in_latex(dashb
 
 def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled, page):
     page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
-    page.get_by_label("Tuning parameters λ").fill("abc")
-    expect(page.locator("#plan")).to_contain_text("Expected numbers separated by commas")
+    page.get_by_label("λ values", exact=True).fill("abc")
+    expect(page.locator("#plan")).to_contain_text("Expected λ values as a number, got 'abc'.")
     page.get_by_role("button", name="Launch").click()
-    field = page.get_by_label("Tuning parameters λ")
+    field = page.get_by_label("λ values", exact=True)
     expect(field).to_have_value("abc")
     expect(field).to_have_attribute("aria-invalid", "true")
 
@@ -165,17 +165,17 @@ def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(filled
 def test_what_is_chosen_shows_its_settings_and_a_grid_counts_its_runs(filled, page):
     page.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     page.get_by_role("checkbox", name="Persistent entropy").check()
-    page.get_by_text("Barcode: prominent bars").click()
-    page.get_by_label("Bars", exact=True).select_option("all")
-    page.get_by_label("Setting", exact=True).last.select_option("batch_size")
-    expect(page.get_by_label("Setting", exact=True)).to_have_count(2)
+    page.get_by_text("Barcode: Entropy bars: prominent").click()
+    page.get_by_label("Entropy bars", exact=True).select_option("all")
+    page.get_by_label("Option", exact=True).last.select_option("batch_size")
+    expect(page.get_by_label("Option", exact=True)).to_have_count(2)
     page.get_by_label("Values, by commas").first.fill("8, 16")
     expect(page.locator("#plan strong")).to_have_text("10 runs")
-    page.get_by_label("Setting", exact=True).last.select_option("learning_rate")
-    expect(page.get_by_label("Setting", exact=True)).to_have_count(3)
-    assert page.get_by_label("Setting", exact=True).nth(0).input_value() == "batch_size"
+    page.get_by_label("Option", exact=True).last.select_option("learning_rate")
+    expect(page.get_by_label("Option", exact=True)).to_have_count(3)
+    assert page.get_by_label("Option", exact=True).nth(0).input_value() == "batch_size"
     page.reload()
-    expect(page.get_by_label("Bars", exact=True)).to_have_value("all")
+    expect(page.get_by_label("Entropy bars", exact=True)).to_have_value("all")
     expect(page.get_by_label("Values, by commas").first).to_have_value("8, 16")
 
 

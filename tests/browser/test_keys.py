@@ -42,7 +42,7 @@ def test_a_sweep_is_launched_and_its_run_reached_and_cancelled(filled, page):
     tab_to(page, page.get_by_role("button", name="Launch a sweep"))
     page.keyboard.press("Enter")
 
-    lambdas = page.get_by_label("Tuning parameters λ")
+    lambdas = page.get_by_label("λ values", exact=True)
     write(page, lambdas, "3")
     expect(page.locator("#plan")).to_contain_text("2 runs")
     expect(lambdas).to_be_focused()

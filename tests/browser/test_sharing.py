@@ -24,7 +24,7 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
     form = f"{filled.url}/experiments/new?dataset_id={filled.dataset}"
     page.goto(form)
     page.get_by_role("checkbox", name="CosReg").check()
-    page.get_by_label("Tuning parameters λ").fill("-2, 0.5")
+    page.get_by_label("λ values", exact=True).fill("-2, 0.5")
     page.get_by_label("Seeds", exact=True).fill("3, 4")
     page.get_by_label("Learning rate").fill("0.0001")
     expect(page.locator("#plan strong")).to_have_text("10 runs")

@@ -72,7 +72,7 @@ def form(dataset):
         "lambdas": "-1, 0.123456789",
         "zetas": "0.2, 0.4",
         "seeds": "0, 3",
-        "beside_spectrum": "0.5",
+        "fixed_spectrum": "0.5",
         "epochs": "",
         "max_steps": "7",
         "batch_size": "8",
@@ -148,7 +148,7 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     first, *others = made(context)
     name, config, grid, runs = first
     assert (name, grid) == (NAME, {"learning_rate": [1e-5, 3e-5], "layers": [[1, 2], "last", None]})
-    assert (config["beside"], config["max_steps"], config["epochs"]) == ({"spectrum": 0.5}, 7, None)
+    assert (config["fixed_regularizers"], config["max_steps"], config["epochs"]) == ({"spectrum": 0.5}, 7, None)
     # For each of 2 rates and 2 seeds: the baseline; I-STAR at 2 λ × 2 ζ × 3 layers, CosReg at 2 λ × 3 layers.
     assert len(runs) == 2 * 2 * (1 + 12 + 6)
     assert others == [first] * 7

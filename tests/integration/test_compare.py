@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
-from app.statistics.estimate import block_degrees
-from app.statistics.student import quantile
+from app.results.statistics.estimate import block_degrees, quantile
 from tests.embedding_rows import add
 
 FIRST = {"isoscore_unbiased": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
@@ -141,6 +140,10 @@ def test_nothing_or_one_chosen_says_what_to_do(client, pair):
     assert f'<option value="{pair[0]}">' not in one
 
 
+def told(sentence):
+    return {"detail": sentence, "field": "id", "errors": [{"field": "id", "detail": sentence}]}
+
+
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_two_to_eight_can_be_compared(client, context, count):
     ids = [add(context) for _ in range(count)]
@@ -149,13 +152,13 @@ def test_two_to_eight_can_be_compared(client, context, count):
         assert answer.status_code == 422
         if count or not path.startswith("/api"):
             sentence = f"Expected 2 to 8 embeddings to compare, got {count}."
-            assert answer.json() == {"detail": sentence, "field": "id"}
+            assert answer.json() == told(sentence)
 
 
 def test_more_than_eight_are_refused_on_the_page_too(client, context):
     answer = client.get(f"/compare?{query(add(context) for _ in range(9))}")
     sentence = "Expected at most 8 embeddings to compare, got 9. Leave some out."
-    assert (answer.status_code, answer.json()) == (422, {"detail": sentence, "field": "id"})
+    assert (answer.status_code, answer.json()) == (422, told(sentence))
 
 
 @pytest.mark.parametrize("path", ["/compare", "/api/compare"])
@@ -165,7 +168,7 @@ def test_what_cannot_be_compared_is_told(client, context, pair, path):
     assert (twice.status_code, twice.json()["detail"]) == (422, sentence)
     unknown = client.get(f"{path}?{query([pair[0], 'none'])}")
     sentence = "There is no embedding 'none'; it may have been deleted."
-    assert (unknown.status_code, unknown.json()) == (404, {"detail": sentence, "field": "id"})
+    assert (unknown.status_code, unknown.json()) == (404, told(sentence))
     draft = add(context, "a draft", status=EmbeddingStatus.DRAFT)
     early = client.get(f"{path}?{query([pair[0], draft])}")
     sentence = "a draft is draft; a comparison needs a measured embedding."

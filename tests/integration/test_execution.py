@@ -19,7 +19,7 @@ from app.db.models import (
     StoredFile,
     Worker,
 )
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor

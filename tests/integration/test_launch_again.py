@@ -8,8 +8,7 @@ from sqlalchemy import update
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus
 from app.db.study import Search
 from app.routes.pages.sweep_again import again
-from app.routes.pages.sweep_form import defaults
-from app.routes.pages.sweep_request import parse
+from app.routes.pages.sweep_form import defaults, parse
 from app.services.experiments import get_experiment
 from app.services.sweeps import SweepRequest, plan_sweep
 from app.settings import Settings
@@ -47,7 +46,7 @@ SWEEPS = {
         "grid": {"batch_size": [8, 16], "layers": ["last", [1, 2], None], "token_fraction": [0.5, 1.0]},
     },
     "steps, and another beside": {
-        "epochs": None, "max_steps": 20, "beside": {"entropy": -0.5}, "regularizers": ["istar"],
+        "epochs": None, "max_steps": 20, "fixed_regularizers": {"entropy": -0.5}, "regularizers": ["istar"],
         "entropy_by_label": False, "export": True, "patience": 2, "checkpoint": "best", "selection": "validation",
     },
     "a grid of steps": {"grid": {"max_steps": [10, 20]}, "regularizers": []},
@@ -127,7 +126,7 @@ def test_what_no_setting_mends_is_told_above_the_form(client, context, launch, c
     run_id = client.get(f"/api/experiments/{launch()}").json()["runs"][0]["id"]
     fail(context, error="Why.", cause=cause)
     form = client.get(f"/experiments/new?run={run_id}").text
-    assert '<div class="notice bad" role="alert"><p>The run failed: Why.</p></div>' in form
+    assert re.search(r'<div class="notice bad" role="alert">\s*<p>The run failed: Why.</p>', form)
     assert "-error" not in form
 
 
@@ -154,9 +153,9 @@ def test_a_baseline_is_launched_again_at_lambda_zero(client, launch):
 
 
 def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, context, launch):
-    experiment_id = launch(grid={"beside": [{"cosreg": 1}, {}]})
+    experiment_id = launch(grid={"fixed_regularizers": [{"cosreg": 1}, {}]})
     form = client.get(f"/experiments/new?experiment={experiment_id}").text
-    assert "which this form cannot say and leaves out: POST /api/experiments takes them." in form
+    assert "The form has no row for a grid over sets of extra penalties." in form
     with context.sessions.begin() as session:
         config = {"logged": True, "task": "classification", "metric": "accuracy", "model": "mine"}
         session.execute(update(Experiment).values(config=config))

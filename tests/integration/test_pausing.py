@@ -15,7 +15,7 @@ from app.db.models import (
     Run,
     RunStatus,
 )
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import Job, JobKind, working
 from tests.waiting import wait_for

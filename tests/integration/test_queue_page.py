@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run, RunStatus, Worker
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import Job, JobKind
 from app.routes.pages.queue import WORK

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.queue import Job, JobKind, working
 from app.slot import FileLocks
 from app.wanted import wanted

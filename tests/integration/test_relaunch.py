@@ -42,12 +42,12 @@ def runs_of(context, experiment):
         {"regularizers": ["istar"], "lambdas": [0]},
         {"regularizers": ["cosreg"], "zetas": [0.4, 0.2], "lambdas": [3, 3, -1, 0]},
         {"regularizers": ["istar", "entropy"], "zetas": [0.4, 0.2], "seeds": [5, 1], "evaluation_zeta": 0.3},
-        {"beside": {"istar": 0.5}, "regularizers": ["cosreg"], "zetas": [0.2, 0.1]},
+        {"fixed_regularizers": {"istar": 0.5}, "regularizers": ["cosreg"], "zetas": [0.2, 0.1]},
         {
             "regularizers": ["cosreg"],
             "zetas": [0.2, 0.4],
             "lambdas": [1],
-            "grid": {"beside": [{}, {"istar": 0.5}], "max_steps": [3, 5]},
+            "grid": {"fixed_regularizers": [{}, {"istar": 0.5}], "max_steps": [3, 5]},
         },
         {"grid": {"layers": ["last", [2, 1], None], "epochs": [2, 1]}, "checkpoint": "best", "patience": 2},
         {"lambdas": list(range(1, 101))},
@@ -76,20 +76,22 @@ def test_where_no_request_means_the_runs_that_is_said(client, context, launch):
 
 
 def fill(client, text, **upload):
-    return client.post("/experiments/new/yaml", data={"yaml": text}, headers={"accept": "text/html"}, **upload)
+    answer = client.post("/experiments/new/yaml", data={"yaml": text}, headers={"accept": "text/html"}, **upload)
+    address = answer.headers.get("location", "")
+    return client.get(address) if address.startswith("/experiments/new/yaml") else answer
 
 
 def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
     text = (
         f"dataset_id: {dataset}\nmodel: all-MiniLM-L6-v2\ntext_columns: [sentence]\nlabel_column: label\n"
-        "regularizers: []\nbeside: {cosreg: 0.123456789}\nexport: true\nepochs: null\nmax_steps: 7\n"
+        "regularizers: []\nfixed_regularizers: {cosreg: 0.123456789}\nexport: true\nepochs: null\nmax_steps: 7\n"
         "grid: {layers: [[1, 2], null]}\n"
     )
     as_file = client.post("/experiments/new/yaml", files={"file": ("sweep.yaml", text)})
     answer = fill(client, text)
     assert (answer.status_code, as_file.headers["location"]) == (303, answer.headers["location"])
     values = parse_qs(answer.headers["location"].partition("?")[2])
-    assert (values["regularizers"], values["beside_cosreg"]) == (["none"], ["0.123456789"])
+    assert (values["regularizers"], values["fixed_cosreg"]) == (["none"], ["0.123456789"])
     assert (values["export"], values["max_steps"], "epochs" in values) == (["true"], ["7"], False)
     assert (values["grid_field"], values["grid_values"]) == (["layers"], ["1 2, default"])
     shown = client.get(answer.headers["location"]).text
@@ -103,7 +105,7 @@ def test_a_file_fills_in_the_form_and_says_all_of_it(client, dataset):
         ("batch_size: 0", "batch_size", "Expected batch_size of at least 1, got 0."),
         ("text_columns: [poem]", "text_columns", "poem"),
         ("grid: {batch_size: [0]}", "grid", "Expected grid.batch_size.0 of at least 1, got 0."),
-        ("grid: {beside: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of further"),
+        ("grid: {fixed_regularizers: [{}, {istar: 1}]}", "grid", "The form has no row for a grid over sets of extra"),
         ("model: *x", "yaml", "Expected plain values in YAML, got an anchor, alias or tag in line 1."),
     ],
 )
@@ -171,4 +173,13 @@ def test_a_file_of_another_data_set_is_filled_in_with_one_that_is_here_and_says_
         assert "seeds: [41, 42]" in shown.text
     wrong = fill(client, f"{line}{ELSEWHERE}batch_size: 0\n")
     assert wrong.status_code == 422
-    assert f"got 0. The file names {named}; train is chosen instead." in wrong.text
+    assert "got 0." in wrong.text
+    assert f"The file names {named}; train is chosen instead." in wrong.text
+
+
+def test_a_file_that_calls_an_option_as_before_is_filled_in_with_a_note(client, dataset):
+    shown = fill(client, f"dataset_id: {dataset}\n{ELSEWHERE}beside: {{cosreg: 0.5}}\n")
+    assert "`beside` is now called" not in shown.text
+    assert "beside is now called" in shown.text
+    assert 'id="fixed_cosreg" name="fixed_cosreg"' in shown.text
+    assert 'value="0.5"' in shown.text

@@ -4,7 +4,7 @@ import pytest
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, Step
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.services import run_data
 from app.services.run_data import list_logged, list_looks
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.run_set import RunSet
 from app.search.fields import FIELDS
 from app.search.kinds import Choice, Day, Flag, Number, Text
@@ -267,7 +267,10 @@ class TestTable:
 
         assert fields(points="sentence", include_padding=False) == []
         assert fields(points="tokens", include_padding=False) == ["include_padding"]
-        beside = [run_row(0.0, config={"beside": {"istar": 0.5}, "shrinkage_points": points}) for points in (500, 600)]
+        beside = [
+            run_row(0.0, config={"fixed_regularizers": {"istar": 0.5}, "shrinkage_points": points})
+            for points in (500, 600)
+        ]
         plain = [run_row(0.0, 1, config={"shrinkage_points": points}) for points in (700, 800)]
         experiment = add_experiment(context, *beside, *plain, grid={"shrinkage_points": [500, 600, 700, 800]})
         assert read_columns(context, "seed:1", experiment_id=experiment).varying == []

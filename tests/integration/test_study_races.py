@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.session import create_sessions
 from app.db.study import Search
 from app.queue import Job, JobKind

@@ -1,5 +1,7 @@
 """Pages of data sets and the form of a sweep, as a browser without JavaScript uses them."""
 
+import re
+
 import pytest
 
 from app.db.hub_tasks import HubName
@@ -43,17 +45,24 @@ def test_the_sweep_form_counts_its_runs(client, dataset):
 
 
 def test_the_sweep_form_says_beside_its_plan_that_steps_replace_epochs(client, dataset):
-    told = "Steps are given, so epochs do not count."
+    told = "Max steps is given, so epochs do not count."
     assert told in client.get("/experiments/new", params={"epochs": "3", "max_steps": "10"}).text
     assert told not in client.get("/experiments/new", params={"epochs": "3"}).text
 
 
+def refused(client, data):
+    """The page to which a wrong form leads: loading it again sends nothing."""
+    answer = client.post("/experiments", data=data)
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["location"].endswith("&checked=true")
+    return client.get(answer.headers["location"]).text
+
+
 def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(client, dataset):
-    answer = client.post("/experiments", data=sweep(dataset, lambdas="abc", seeds="3, 4"))
-    assert answer.status_code == 422
-    assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true"' in answer.text
-    assert "got abc." in answer.text
-    assert 'value="3, 4"' in answer.text
+    page = refused(client, sweep(dataset, lambdas="abc", seeds="3, 4"))
+    assert 'aria-describedby="lambdas-help lambdas-error" aria-invalid="true" autofocus' in page
+    assert "Expected λ values as a number, got &#39;abc&#39;." in page
+    assert 'value="3, 4"' in page
 
 
 @pytest.mark.parametrize(
@@ -69,9 +78,8 @@ def test_a_wrong_sweep_comes_back_filled_in_with_the_sentence_at_its_field(clien
     ],
 )
 def test_each_wrong_setting_is_told_at_its_field(client, dataset, field, text):
-    answer = client.post("/experiments", data=sweep(dataset, **{"epochs": "1", field: text}))
-    assert answer.status_code == 422
-    assert f'id="{field}-error"' in answer.text
+    page = refused(client, sweep(dataset, **{"epochs": "1", field: text}))
+    assert f'id="{field}-error"' in page
 
 
 def test_only_what_is_chosen_shows_its_settings(client, dataset):
@@ -84,9 +92,9 @@ def test_only_what_is_chosen_shows_its_settings(client, dataset):
     assert 'name="zetas"' not in page
     page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none", "spectrum"])).text
     assert 'name="layers"' not in page
-    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], beside_entropy="0.1")).text
+    page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], fixed_entropy="0.1")).text
     assert 'name="entropy_bars"' in page
-    assert "Beside every run: persistent entropy with λ = 0.1" in page
+    assert "Extra penalties on every run: persistent entropy with λ = 0.1" in page
 
 
 def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
@@ -100,55 +108,54 @@ def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
 
 def test_a_wrong_value_of_the_grid_is_told_at_the_grid(client, dataset):
     rows = {"grid_field": ["epochs", ""], "grid_values": ["1, x", ""]}
-    answer = client.post("/experiments", data=sweep(dataset, **rows))
-    assert answer.status_code == 422
-    assert 'id="grid-error">Expected of each value of Epochs in the grid: a whole number' in answer.text
-    assert 'value="1, x"' in answer.text
+    page = refused(client, sweep(dataset, **rows))
+    assert 'id="grid-error">Expected Epochs in the grid as a whole number, got &#39;x&#39;.' in page
+    assert 'value="1, x"' in page
 
 
 def test_of_the_grid_only_the_row_that_is_wrong_is_marked(client, dataset):
     rows = {"grid_field": ["batch_size", "warmup"], "grid_values": ["8, 16", "0, 2"]}
-    page = client.post("/experiments", data=sweep(dataset, **rows)).text
+    page = refused(client, sweep(dataset, **rows))
     assert page.count("aria-invalid") == 1
     assert 'value="0, 2" autocomplete="off" aria-invalid="true" aria-describedby="grid-error"' in page
 
 
 @pytest.mark.parametrize(("field", "values"), [("epochs", "3, default"), ("entropy_bars", "all")])
 def test_what_is_wrong_of_the_whole_grid_is_told_at_all_of_it(client, dataset, field, values):
-    answer = client.post("/experiments", data=sweep(dataset, grid_field=field, grid_values=values))
-    assert answer.status_code == 422
-    assert '<fieldset id="grid" aria-describedby="grid-help grid-error" aria-invalid="true">' in answer.text
-    assert answer.text.count("aria-invalid") == 1
+    page = refused(client, sweep(dataset, grid_field=field, grid_values=values))
+    assert '<fieldset id="grid" aria-describedby="grid-help grid-error" aria-invalid="true">' in page
+    assert page.count("aria-invalid") == 1
 
 
 def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
-    answer = client.post("/experiments", data=sweep(dataset, grid_field="beside", grid_values="cosreg"))
-    assert answer.status_code == 422
-    assert "Expected a setting for the values cosreg, got beside." in answer.text
+    page = refused(client, sweep(dataset, grid_field="fixed_regularizers", grid_values="cosreg"))
+    assert "Expected an option for the values cosreg, got fixed_regularizers." in page
 
 
 @pytest.mark.parametrize(
     ("change", "place", "error"),
     [
-        ({"beside_istar": "1"}, 'beside every run" aria-describedby="beside-help beside-error"', "beside"),
+        (
+            {"fixed_istar": "1"},
+            'every run" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
+            "fixed_regularizers",
+        ),
         ({"regularizers": ["x"]}, 'aria-invalid="true" aria-describedby="regularizers-error"', "regularizers"),
         ({"text_columns": ["x", "sentence"]}, 'aria-describedby="second_text-help text_columns-error"', "text_columns"),
     ],
 )
 def test_a_group_that_is_wrong_names_its_sentence(client, dataset, change, place, error):
-    answer = client.post("/experiments", data=sweep(dataset, **change))
-    assert answer.status_code == 422
-    assert place in answer.text
-    assert f'id="{error}-error"' in answer.text
+    page = refused(client, sweep(dataset, **change))
+    assert place in page
+    assert f'id="{error}-error"' in page
 
 
 def test_without_classes_the_barcode_is_of_the_whole_batch_and_the_choice_is_kept(client, dataset):
     chosen = {"regularizers": ["none", "entropy"], "entropy_by_label": "true"}
     page = client.get("/experiments/new", params=sweep(dataset, task="regression", **chosen)).text
-    assert "prominent bars, of the whole batch" in page
     assert '<input type="hidden" name="entropy_by_label" value="true">' in page
     page = client.get("/experiments/new", params=sweep(dataset, **chosen)).text
-    assert "prominent bars, of each class of a batch" in page
+    assert "Entropy by label: each class of a batch" in page
     assert '<option value="true" selected>each class of a batch</option>' in page
 
 
@@ -174,7 +181,8 @@ def test_every_preset_can_be_launched_as_it_is_filled_in(client, dataset, preset
 
 
 def test_a_form_of_nonsense_is_shown_with_what_is_wrong(client, dataset):
-    fields = SweepRequest.model_fields.keys() - {"dataset_id", "text_columns", "label_column", "grid", "beside"}
+    left_out = {"dataset_id", "text_columns", "label_column", "grid", "fixed_regularizers"}
+    fields = SweepRequest.model_fields.keys() - left_out
     nonsense = dict.fromkeys(fields, "nonsense") | {"regularizers": ["istar", "entropy", "nonsense"]}
     answer = client.get("/experiments/new", params=sweep(dataset, **nonsense))
     assert answer.status_code == 200
@@ -235,3 +243,34 @@ def test_deleting_asks_first(client, dataset):
     assert "cannot be undone" in client.get(f"{dataset}/delete").text
     assert client.post(f"{dataset}/delete").headers["location"] == "/datasets"
     assert client.get(dataset, headers={"accept": "text/html"}).status_code == 404
+
+
+def test_all_wrong_fields_are_marked_at_once_and_listed_with_links_and_their_folds_are_open(client, dataset):
+    wrong = {"batch_size": "0", "warmup": "2", "shrinkage_points": "1", "fixed_cosreg": "much", "patience": "-1"}
+    rows = {"grid_field": ["accumulation", "epochs"], "grid_values": ["1, 2", "x"]}
+    page = refused(client, sweep(dataset, **wrong, **rows))
+    alert = re.search(r'role="alert">(.*?)</div>', page, re.DOTALL)[1]
+    assert "6 fields need a change." in alert
+    for field in (*wrong, "grid-2"):
+        assert f'<a href="#{field}">' in alert
+        assert page.count(f' id="{field}"') == 1
+    for field, value in wrong.items():
+        assert re.search(rf'id="{field}"[^>]* aria-invalid="true"', page), field
+        assert f'id="{field}-error"' in page
+        assert f'value="{value}"' in page
+    assert page.count("autofocus") == 1
+    folds = re.findall(r'<details class="(?:fold|own)" (open)?>\s*<summary id="fold-([a-z-]+)"', page)
+    opened = {slug for is_open, slug in folds if is_open}
+    assert opened == {"optimizer-and-schedule", "shrinkage-covariance", "fixed", "checkpoint-and-early-stopping"}
+    assert "Expected Batch size of at least 1, got 0." in alert
+    again = client.post("/api/experiments", json={"batch_size": 0, "warmup": 2, "model": "m"}).json()
+    assert (again["field"], again["detail"]) == tuple(again["errors"][0][name] for name in ("field", "detail"))
+    told = {one["field"]: one["detail"] for one in again["errors"]}
+    assert told["batch_size"] == "Expected batch_size of at least 1, got 0."
+    assert {"warmup", "dataset_id", "text_columns", "label_column"} <= set(told)
+
+
+def test_a_wrong_form_that_is_too_long_for_an_address_is_shown_in_place(client, dataset):
+    answer = client.post("/experiments", data=sweep(dataset, seeds="x" * 10_000))
+    assert answer.status_code == 422
+    assert 'id="seeds-error"' in answer.text

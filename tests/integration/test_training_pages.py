@@ -8,7 +8,7 @@ from sqlalchemy import event
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.sweep_figures import with_what_they_need
@@ -110,7 +110,9 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
         for rows in (8, 32)
         for lam, method in ((0.0, Regularizer.NONE), (1.0, Regularizer.ISTAR), (1.0, Regularizer.COSREG))
     ]
-    page = words(client.get(f"/experiments/{launch(*runs, grid={'batch_size': [8, 32]}, beside={'spectrum': 0.5})}"))
+    page = words(
+        client.get(f"/experiments/{launch(*runs, grid={'batch_size': [8, 32]}, fixed_regularizers={'spectrum': 0.5})}")
+    )
     heads = re.findall(r'<th scope="col"[^>]*>\s*(?:<a [^>]*>)?([^<]*)', page.split("<caption>One row")[1])
     assert heads == ["Regularizer", "λ", "Batch size", "Status", "Accuracy", "IsoScore★", "Time", ""]
     assert "6 runs. All: ζ = 0.2; seed 0." in page
@@ -121,13 +123,13 @@ def test_the_runs_table_has_a_column_for_all_that_varies(client, launch):
 
 
 def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, launch):
-    grid = {"beside": [{}, {"cosreg": 1.0, "istar": 0.5}]}
+    grid = {"fixed_regularizers": [{}, {"cosreg": 1.0, "istar": 0.5}]}
     runs = [
-        make_run(lam, 0, regularizer=Regularizer.ENTROPY, beside=beside)
+        make_run(lam, 0, regularizer=Regularizer.ENTROPY, fixed_regularizers=fixed)
         for lam in (0.0, 1.0)
-        for beside in grid["beside"]
+        for fixed in grid["fixed_regularizers"]
     ]
-    experiment = launch(*runs, grid=grid, beside=grid["beside"][0])
+    experiment = launch(*runs, grid=grid, fixed_regularizers=grid["fixed_regularizers"][0])
     page = words(client.get(f"/experiments/{experiment}"))
     assert 'aria-label="Details of λ = 1, beside I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
@@ -267,7 +269,7 @@ def test_an_experiment_without_a_finished_run_says_what_will_come(client, launch
 
 
 def test_the_run_page_has_its_layers_with_n_and_reasons(client, launch, context):
-    run = make_run(1.0, 0, beside={"cosreg": 0.5})
+    run = make_run(1.0, 0, fixed_regularizers={"cosreg": 0.5})
     launch(run)
     page = words(client.get(f"/runs/{run.id}"))
     assert "with I-STAR at λ = 1 and ζ = 0.2 and CosReg at λ = 0.5" in page

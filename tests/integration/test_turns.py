@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.main import create_context
 from app.queue import Job, JobKind, working
 from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put

@@ -5,7 +5,7 @@ import pytest
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DryRun
 from app.services.estimates import estimate
-from app.services.product import Product
+from app.services.grid_expansion import Product
 from app.services.sweeps import SweepPlan
 
 KIND = {

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
+from app.services.grid_expansion import product_of
 from app.services.presets import PRESETS, Stage
-from app.services.product import product_of
 from app.services.sweeps import SweepRequest
 
 

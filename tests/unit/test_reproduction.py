@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.services.sweeps import SweepRequest
 from benchmarks._report import BEGIN, END, Check, Report, between_markers
 from benchmarks._results import (

@@ -147,7 +147,7 @@ class TestRefusals:
 
 
 def test_every_setting_of_one_word_or_number_is_a_field():
-    several = {"text_columns", "layers", "beside"}
+    several = {"text_columns", "layers", "fixed_regularizers"}
     assert set(TrainingOptions.model_fields) - several - {"task"} <= set(FIELDS)
     assert several.isdisjoint(FIELDS)
     assert FIELDS["kind"].operators == (":", "=")

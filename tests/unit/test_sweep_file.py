@@ -20,7 +20,11 @@ SWEEP = f"dataset_id: {'a' * 32}\ntext_columns: [sentence]\nlabel_column: label\
         ("seeds: [1e308]", "seeds", "as a whole number, got '1e308'."),
         ("zetas: [true]", "zetas", "Expected zetas.0 as a number, got 'true'."),
         ("epochs: true", "epochs", "Expected epochs as a whole number, got 'true'."),
-        ("beside: {cosreg: 1e308}", "beside", "Expected beside.cosreg up to 1e+06, got '1e308'."),
+        (
+            "fixed_regularizers: {cosreg: 1e308}",
+            "fixed_regularizers",
+            "Expected fixed_regularizers.cosreg up to 1e+06, got '1e308'.",
+        ),
         ("grid: {batch_size: [true]}", "grid", "Expected grid.batch_size.0 as a whole number, got 'true'."),
     ],
 )

@@ -1,28 +1,27 @@
-"""The sweep form has every setting, offers every value of each, and says truly what it expects."""
+"""The sweep form offers every value of each option, and means by its texts what the API means."""
 
 import pytest
 from pydantic import ValidationError
 from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import TrainingOptions
-from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, WORDS
-from app.routes.pages.sweep_form import FLAGS, defaults, fitting, read_values, texts_of
-from app.routes.pages.sweep_request import EXPECTED, parse
-from app.services.grid import GRID_FIELDS
+from app.db.options.option import options_of
+from app.routes.pages.option_form import labelled
+from app.routes.pages.sweep_form import FLAGS, GRID_GROUPS, LABELS, defaults, fitting, parse, read_values, texts_of
+from app.services.grid_expansion import GRID_FIELDS
 from app.services.presets import PRESETS
 from app.services.sweeps import SweepRequest
-from app.templating import FRONTEND
 from isoscope.core.errors import InvalidError
 
 NEEDED = {"dataset_id": "d", "text_columns": ["sentence"], "label_column": "label"}
-OFTEN = {"regularizers", "beside", "grid"}
+OPTIONS = [name for name in TrainingOptions.model_fields if name != "layers"]
 
 
 def filled(**changes):
     return defaults(None, "m") | NEEDED | changes
 
 
-def options_of(name):
+def options_of_schema(name):
     """The values that a setting can be chosen from; none where it is typed."""
     described = SweepRequest.model_json_schema()
     setting = described["properties"][name]
@@ -31,27 +30,14 @@ def options_of(name):
     return [value for kind in named for value in kind.get("enum", [])]
 
 
-def test_every_setting_of_a_sweep_is_in_the_form():
-    settings = set(SweepRequest.model_fields)
-    assert settings - OFTEN == set(LABELS) - OFTEN
-    assert settings - {"beside", "grid"} <= set(EXPECTED)
-    templates = "".join(path.read_text() for path in (FRONTEND / "templates").glob("_sweep_*.html"))
-    assert [
-        name for name in settings - {"beside", "grid"} if f'"{name}"' not in templates and name not in templates
-    ] == []
-
-
-@pytest.mark.parametrize("name", [name for name in TrainingOptions.model_fields if options_of(name)])
-def test_what_can_be_chosen_is_offered_and_expected(name):
-    values = options_of(name)
-    if name in WORDS:
-        assert {value for value in WORDS[name] if value} == set(values)
-    if name != "metric":
-        assert all(value in EXPECTED[name] for value in values)
+@pytest.mark.parametrize("name", [name for name in OPTIONS if options_of_schema(name)])
+def test_what_can_be_chosen_is_offered(name):
+    offered = options_of(SweepRequest)[name].words
+    assert {value for value in offered if value} == set(options_of_schema(name))
 
 
 def test_the_grid_is_offered_over_all_that_may_differ_but_sets_of_regularizers():
-    assert {*GRID_GROUPS["Training"], *GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {"beside"}
+    assert {*GRID_GROUPS["Training"], *GRID_GROUPS["Regularizers"]} == set(GRID_FIELDS) - {"fixed_regularizers"}
 
 
 def test_the_form_as_it_starts_is_the_request_with_its_defaults():
@@ -83,50 +69,52 @@ def test_rows_of_the_grid_are_read_in_their_order_and_mean_values():
 @pytest.mark.parametrize(
     ("changes", "field", "sentence"),
     [
-        ({"layers": "first"}, "layers", "Expected layer numbers from 1, separated by commas, or all, last, or nothing"),
-        ({"layers": "0"}, "layers", "got 0."),
-        ({"points": "words"}, "points", "Expected tokens, sentence or mean"),
-        ({"regularizers": ["l2"]}, "regularizers", "Expected regularizers of those offered; got l2."),
-        (
-            {"beside_cosreg": "much"},
-            "beside_cosreg",
-            "Expected a number from −1000000 to 1000000, or nothing; got much.",
-        ),
+        ({"layers": "first"}, "layers", "Expected Layers as a whole number, got 'first'."),
+        ({"layers": "0"}, "layers", "Expected Layers of at least 1, got 0."),
+        ({"points": "words"}, "points", "Expected Vectors as tokens, sentence or mean, got 'words'."),
+        ({"regularizers": ["l2"]}, "regularizers", "Expected Regularizers as none, istar"),
+        ({"fixed_cosreg": "much"}, "fixed_cosreg", "Expected λ of CosReg as a number, got 'much'."),
         (
             {"grid": [("warmup", "0"), ("batch_size", "8, x")]},
             "grid-2",
-            "in the grid: a whole number from 1 to 4096; got 8, x.",
+            "Expected Batch size in the grid as a whole number, got 'x'.",
         ),
         ({"grid": [("batch_size", "")]}, "grid-1", "Expected the values of Batch size in the grid, got nothing."),
-        ({"grid": [("", "1, 2")]}, "grid-1", "Expected a setting for the values 1, 2, got none."),
-        ({"grid": [("metric", "f1")]}, "grid-1", "Expected a setting for the values f1, got metric."),
-        ({"grid": [("beside", "x")]}, "grid-1", "Expected a setting for the values x, got beside."),
+        ({"grid": [("", "1, 2")]}, "grid-1", "Expected an option for the values 1, 2, got none."),
+        ({"grid": [("metric", "f1")]}, "grid-1", "Expected an option for the values f1, got metric."),
         (
             {"grid": [("epochs", "1"), ("epochs", "2")]},
             "grid-2",
-            "Expected each setting once in the grid, got Epochs twice; join its values.",
+            "Expected each option once in the grid, got Epochs twice; join its values.",
         ),
-        ({"epochs": ""}, "max_steps", "Expected a whole number from 1, or epochs instead; got nothing."),
+        ({"epochs": ""}, "max_steps", "Expected either Epochs or Max steps; give one of them."),
         ({"metric": "pearson"}, "metric", "Expected a metric of classification, one of accuracy, f1, matthews"),
-        ({"warmup": "1"}, "warmup", "Expected a number from 0 and below 1, such as 0.1; got 1."),
-        ({"zetas": "0.2, 2"}, "zetas", "got 0.2, 2."),
-        ({"lambdas": "1e308"}, "lambdas", "Expected numbers separated by commas, from −1000000 to 1000000"),
-        ({"lambdas": "true"}, "lambdas", "from −1000000 to 1000000, such as -1, 0, 1; got true."),
-        ({"zetas": "true"}, "zetas", "Expected numbers from 0 to 1, separated by commas"),
-        ({"seeds": "true"}, "seeds", "Expected whole numbers from 0, separated by commas"),
-        ({"seeds": "1e308"}, "seeds", "Expected whole numbers from 0, separated by commas"),
-        ({"patience": "never"}, "patience", "or nothing for never; got never."),
+        ({"warmup": "1"}, "warmup", "Expected Warm-up below 1, got 1."),
+        ({"batch_size": ""}, "batch_size", "Expected Batch size as a whole number, got nothing."),
+        ({"zetas": "0.2, 2"}, "zetas", "Expected ζ values up to 1, got 2."),
+        ({"lambdas": "1e308"}, "lambdas", "Expected λ values up to 1e+06, got"),
+        ({"lambdas": "true"}, "lambdas", "Expected λ values as a number, got 'true'."),
+        ({"zetas": "true"}, "zetas", "Expected ζ values as a number, got 'true'."),
+        ({"seeds": "1e308"}, "seeds", "Expected Seeds as a whole number, got '1e308'."),
+        ({"seeds": "true"}, "seeds", "Expected Seeds as a whole number, got 'true'."),
+        ({"patience": "never"}, "patience", "Expected Patience as a whole number, got 'never'."),
     ],
 )
 def test_what_means_nothing_is_told_at_its_field(changes, field, sentence):
     with pytest.raises(InvalidError) as refused:
         parse(filled(**changes))
     assert refused.value.field == field
-    assert sentence in refused.value.message
+    assert sentence in labelled(refused.value, LABELS).message
+
+
+def test_every_field_that_means_nothing_is_told_the_first_wrong_value_of_each():
+    with pytest.raises(InvalidError) as refused:
+        parse(filled(batch_size="0", warmup="x", seeds="-1, x", grid=[("", "1"), ("stride", "1, y")]))
+    assert {one.field for one in refused.value.errors} == {"grid-1", "warmup", "batch_size", "seeds", "grid-2"}
 
 
 def test_a_lambda_beside_every_run_is_read_with_any_minus():
-    assert parse(filled(beside_entropy="−0.5")).beside == {"entropy": -0.5}
+    assert parse(filled(fixed_entropy="−0.5")).fixed_regularizers == {"entropy": -0.5}
 
 
 def test_steps_count_instead_of_epochs():
@@ -138,7 +126,7 @@ def test_steps_that_are_said_alone_stand_in_for_epochs_and_beside_epochs_are_ref
     said = SweepRequest(model="m", **NEEDED, max_steps=20)
     assert (said.epochs, said.max_steps) == (None, 20)
     assert SweepRequest(model="m", **NEEDED, max_steps=None).epochs == 3
-    with pytest.raises(ValidationError, match="expected either epochs or max_steps; give one of them"):
+    with pytest.raises(ValidationError, match="expected either `epochs` or `max_steps`; give one of them"):
         SweepRequest(model="m", **NEEDED, epochs=3, max_steps=20)
 
 
@@ -159,3 +147,17 @@ def test_a_box_that_is_ticked_is_true_and_one_that_is_not_is_false():
     ticked = parse(filled(**dict.fromkeys(FLAGS, "true")))
     assert (ticked.include_padding, ticked.gradient_checkpointing, ticked.export) == (True, True, True)
     assert parse(filled()).export is False
+
+
+def test_an_address_made_before_fields_were_renamed_is_read():
+    assert read_values(ImmutableMultiDict([("beside_cosreg", "1")])) == {"fixed_cosreg": "1"}
+
+
+def test_a_request_that_calls_an_option_as_before_is_read_with_a_note_and_not_by_both_names():
+    asked = SweepRequest(model="m", **NEEDED, beside={"cosreg": 1}, grid={"beside": [{"entropy": 1}, {}]})
+    assert asked.fixed_regularizers == {"cosreg": 1}
+    assert asked.grid == {"fixed_regularizers": [{"entropy": 1}, {}]}
+    assert asked.old_names == ["`beside` is now called `fixed_regularizers`."]
+    assert SweepRequest(model="m", **NEEDED).old_names == []
+    with pytest.raises(ValidationError, match="extra_forbidden"):
+        SweepRequest(model="m", **NEEDED, beside={}, fixed_regularizers={})

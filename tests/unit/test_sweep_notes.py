@@ -4,9 +4,9 @@ import pytest
 
 from app.db.config import RunConfig
 from app.db.models import Dataset
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
+from app.services.grid_expansion import product_of
 from app.services.presets import PRESETS, unfit
-from app.services.product import product_of
 from app.services.sweep_notes import Asked, notes_of, notes_of_rows
 
 

@@ -8,8 +8,8 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from app.db.config import Checkpoint
-from app.db.penalty import Regularizer
+from app.db.options.measuring import Checkpoint
+from app.db.regularizer_options import Regularizer
 from workers.finetune.evaluation import Evaluation
 from workers.finetune.folder import RunFolder
 from workers.finetune.order import Order

@@ -1,7 +1,7 @@
 """What a run does when memory runs out while it trains: it goes on with a smaller batch, once, and says so."""
 
 from app.db.config import RunConfig
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 
 
 class MemoryRanOutError(MemoryError):

@@ -6,8 +6,9 @@ from typing import Any
 
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from app.db.config import LOOKS_PER_RUN, RunConfig
+from app.db.config import RunConfig
 from app.db.models import Phase, Step
+from app.db.options.measuring import LOOKS_PER_RUN
 from isoscope.hidden_states import hidden_states_of, looking_at, width
 from isoscope.layer_measures import LayerMeasures
 from workers.failure import NotFiniteError

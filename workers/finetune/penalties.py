@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from isoscope.core.task import TaskKind
 from isoscope.hidden_states import hidden_states_of
 from isotropy.points import draw_tokens

@@ -13,7 +13,7 @@ from transformers import PrinterCallback
 
 from app.db.config import RunConfig
 from app.db.models import Dataset
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.settings import Settings
 from isoscope.files.span import read_span
 from isoscope.hidden_states import depth, looking_at, width

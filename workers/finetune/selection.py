@@ -11,8 +11,9 @@ from safetensors.torch import load_model as load_weights
 from safetensors.torch import save_model as save_weights
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from app.db.config import HELD_OUT_PART, Checkpoint, RunConfig, Selection
+from app.db.config import RunConfig
 from app.db.models import Phase
+from app.db.options.measuring import HELD_OUT_PART, Checkpoint, Selection
 from app.db.run_results import Selected
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import looking_at

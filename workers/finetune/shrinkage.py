@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 
 from app.db.config import RunConfig
 from app.db.models import Phase
-from app.db.penalty import Refresh
+from app.db.regularizer_options import Refresh
 from isoscope.hidden_states import hidden_states_of, looking_at
 from isoscope.layer_measures import empty_moments
 from isotropy.regularizers.istar import IStar

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
-from app.db.config import Optimizer, Precision, RunConfig, Schedule
+from app.db.config import RunConfig
+from app.db.options.training import Optimizer, Precision, Schedule
 from isoscope.core.errors import InvalidError
 from workers.failure import NotFiniteError
 from workers.finetune.penalties import Penalties

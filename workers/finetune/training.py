@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from transformers.trainer import TRAINER_STATE_NAME
 
 from app.db.models import Run
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.settings import Settings
 from isoscope.files.wording import blaming
 from workers.device import choose_device

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from app.db.config import RunConfig
 from app.db.models import Pooling
-from app.db.penalty import OF_ITS_PAPER, Layers, Points, Regularizer
+from app.db.regularizer_options import OF_ITS_PAPER, Layers, Points, Regularizer
 from isoscope.hidden_states import depth
 from isotropy.points import union_of_layers
 from workers.pooling import pool, sentence_pooling

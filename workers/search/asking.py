@@ -9,9 +9,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import select
 from sqlalchemy.orm import Session, defer
 
-from app.db.config import RunConfig
+from app.db.config import RunConfig, applies
 from app.db.models import Experiment, Run, RunStatus
-from app.db.penalty import is_read
 from app.db.session import Sessions, hold
 from app.db.study import Objective, Search, Trial, trials_of
 from app.queue import Job, JobKind
@@ -91,7 +90,7 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
 def _space(search: Search) -> dict[str, BaseDistribution]:
     low, high = search.axis
     space: dict[str, BaseDistribution] = {"lam": FloatDistribution(low, high)}
-    if search.zeta_low < search.zeta_high and is_read("zeta", [search.regularizer], None):
+    if search.zeta_low < search.zeta_high and applies("zeta", [search.regularizer], None):
         space["zeta"] = FloatDistribution(search.zeta_low, search.zeta_high)
     return space
 

@@ -8,7 +8,7 @@ from optuna.trial import TrialState, create_trial
 from sqlalchemy import select
 
 from app.db.models import Experiment, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.run_results import RunResults, Selected
 from app.db.session import Sessions
 from app.db.study import Search

@@ -25,7 +25,7 @@ from app.db.models.states import (
     RunStatus,
     Split,
 )
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.types import UtcDateTime, stored_by_value
 from isoscope.files.quoting import Quoting
 

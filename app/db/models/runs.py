@@ -12,7 +12,7 @@ from app.db.models.attempts import Attempt
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
 from app.db.models.states import FailureCause, Phase, RunStatus, Split
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.run_results import Learning, RunResults
 from app.db.types import Typed, new_id, utcnow
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from app.db.config import Checkpoint, Selection
 from app.db.models import Run, RunStatus
+from app.db.options.measuring import Checkpoint, Selection
 from app.results.conclusion import verdict_words, words
 from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.points import finished, given_up, named, unscored

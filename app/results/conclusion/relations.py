@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from app.db.models import Run
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.points import scored
 from app.results.setting import Family, Setting
 from app.results.statistics.relation import Measured, adjusted

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.db.models import Run, RunStatus
 from app.figures.figure import Cell, Table
-from app.results.column_labels import head
+from app.results.column_labels import head, inside
 from app.results.metrics import SCALES
 from app.results.points import cells, flattered, named
 from app.results.run_set import RunSet, order
@@ -171,7 +171,7 @@ def _place(column: Column) -> tuple[str, bool, str]:
 def _notes(gathered: RunSet, finished: RunSet, fields: Sequence[str], shown: Shown) -> list[str]:
     notes = []
     if others := finished.beside(fields):
-        named = ", ".join(head(field).lower() for field in others)
+        named = ", ".join(inside(field) for field in others)
         notes.append(f"Runs in one mean differ in {named} too.")
     if waiting := len(gathered.runs) - len(finished.runs):
         have = "it has" if waiting == 1 else "they have"

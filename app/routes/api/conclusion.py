@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.conclusion.comparisons import Comparison, RowsOnly
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.evidence import Evidence, Flagged

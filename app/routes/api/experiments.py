@@ -11,6 +11,7 @@ from app.dependencies import ContextDep
 from app.results.sweep import Sweep
 from app.routes.api.common import TOTAL, Limit, Offset, Row
 from app.routes.api.conclusion import ConclusionOut
+from app.routes.api.old_names import note_old_names
 from app.routes.api.queue import MoveToEnd, PriorityIn
 from app.routes.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
 from app.services import experiments, pausing, run_search, studies, turns
@@ -94,8 +95,12 @@ def _summary(one: Listed) -> ExperimentSummary:
 
 
 @router.post("", status_code=201, response_model=ExperimentOut)
-def create_experiment(context: ContextDep, request: SweepRequest) -> Experiment:
-    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed."""
+def create_experiment(context: ContextDep, response: Response, request: SweepRequest) -> Experiment:
+    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed.
+
+    A header `X-Isoscope-Note` says which options of the request are called otherwise now.
+    """
+    note_old_names(response, request)
     return experiments.create_experiment(context, request)
 
 
@@ -176,8 +181,9 @@ studies_router = APIRouter(prefix="/studies", tags=["experiments"])
 
 
 @studies_router.post("", status_code=201, response_model=ExperimentOut)
-def create_study(context: ContextDep, request: StudyRequest) -> Experiment:
+def create_study(context: ContextDep, response: Response, request: StudyRequest) -> Experiment:
     """Launch a search: the baseline of every seed, then trials of lambda and zeta that a worker asks Optuna for."""
+    note_old_names(response, request)
     return studies.create_study(context, request)
 
 

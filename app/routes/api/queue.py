@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from app.db.models import ImportStatus, Phase, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.dependencies import ContextDep
 from app.routes.api.common import Limit, Offset, Row
 from app.services import pausing, waiting

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validato
 
 from app.db.divergence import diverged
 from app.db.models import AttemptOutcome, FailureCause, Phase, Run, RunStatus, Split
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.run_results import RunResults
 from app.db.trivial import learned_nothing
 from app.dependencies import ContextDep

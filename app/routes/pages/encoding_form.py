@@ -1,5 +1,6 @@
 """The form that launches an encoding: what it starts with, and what its texts mean."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -7,32 +8,24 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.db.encoding import EncodingConfig
 from app.db.models import Encoding
-from isoscope.core.errors import InvalidError
+from app.db.options.option import options_of
+from app.routes.pages.option_form import meaning, text_of
+from app.validation_messages import messages_of
+from isoscope.core.errors import FieldError, invalid
 
 Values = dict[str, Any]
 """Texts by field; of ``LISTS`` lists of them."""
 
+FIELDS = EncodingConfig.model_fields
 LISTS = ("text_columns", "poolings")
-OPTIONAL = ("label_column", "layers", "max_rows")
-EXPECTED = {
-    "model": "a model",
-    "text_columns": "one or two text columns",
-    "label_column": "a label column, or none",
-    "poolings": "at least one of first token, mean and last token",
-    "layers": "layer numbers from 0, separated by commas, or nothing for all layers",
-    "max_rows": "a whole number from 2, or nothing for all rows",
-    "max_length": "a whole number from 8 to 4096",
-    "batch_size": "a whole number from 1 to 4096",
-    "seed": "a whole number from 0",
-}
+LABELS = {name: option.label for name, option in options_of(EncodingConfig).items()}
 
 
 def defaults(encoding: Encoding, model: str) -> Values:
-    """What the form starts with: what was launched before, or else the usual settings and the likeliest columns."""
+    """Return what the form starts with: what was launched before, or the usual settings and the likeliest columns."""
     if encoding.config is not None:
-        return {name: _text(encoding.config[name], name) for name in EXPECTED}
-    fields = EncodingConfig.model_fields
-    usual = {name: _text(fields[name].get_default(), name) for name in EXPECTED if not fields[name].is_required()}
+        return _texts(encoding.config)
+    usual = _texts({name: field.get_default() for name, field in FIELDS.items() if not field.is_required()})
     names = [column["name"] for column in encoding.columns]
     by_kind = {kind: [c["name"] for c in encoding.columns if c["kind"] == kind] for kind in ("label", "text")}
     text = (by_kind["text"] or names)[:1]
@@ -41,33 +34,27 @@ def defaults(encoding: Encoding, model: str) -> Values:
 
 
 def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
-    """The fields of a submitted form, or of a query string that has been one; else nothing."""
+    """Return the fields of a submitted form, or of a query string that has been one; else nothing."""
     if "model" not in data:
         return {}
-    values: Values = {name: str(data[name]).strip() for name in EXPECTED if name in data and name not in LISTS}
+    values: Values = {name: str(data[name]).strip() for name in FIELDS if name in data and name not in LISTS}
     return values | {name: [str(one) for one in data.getlist(name) if one] for name in LISTS}
 
 
+def pairs_of(values: Values) -> list[tuple[str, str]]:
+    """Return the fields of a form that ``read_values`` reads as these values."""
+    return [(name, one) for name, some in values.items() for one in (some if name in LISTS else [some])]
+
+
 def parse(values: Values) -> EncodingConfig:
-    """The configuration that the texts mean. Raises InvalidError at the first field that means nothing."""
-    given = {name: value for name, value in values.items() if value or name not in OPTIONAL}
-    if values.get("max_rows") == "":  # which means all, and not the default
-        given["max_rows"] = None
-    if "layers" in given:
-        given["layers"] = given["layers"].replace(",", " ").split()
+    """Return the configuration that the texts mean. Raises InvalidError with every field that means nothing."""
+    given = {name: value if name in LISTS else meaning(FIELDS[name], value) for name, value in values.items()}
     try:
         return EncodingConfig.model_validate(given)
     except ValidationError as error:
-        field = str(error.errors()[0]["loc"][0])
-        came = values.get(field) or "nothing"
-        came = ", ".join(came) if isinstance(came, list) else came
-        raise InvalidError(f"Expected {EXPECTED[field]}; got {came}.", field) from error
+        told = messages_of(error.errors(), name=lambda place: LABELS[str(place[0])])
+        raise invalid(FieldError(str(place[0]), sentence) for sentence, place in told) from error
 
 
-def _text(value: Any, name: str) -> Any:
-    """A setting as it is typed: a list by commas, nothing for null."""
-    if name in LISTS:
-        return [str(one) for one in value]
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)
+def _texts(config: Mapping[str, Any]) -> Values:
+    return {name: list(map(str, config[name])) if name in LISTS else text_of(config[name]) for name in config}

@@ -1,18 +1,21 @@
 """Encodings: list, upload texts, choose model and columns, follow, read the report by layer, delete."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Request, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
+from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.dependencies import ContextDep
 from app.encodings.layers import LayersQuery, read_layers
 from app.figures.layers import POOLING_TITLES
 from app.parsers import parsing
 from app.problems import status_of
-from app.routes.pages.encoding_form import Values, defaults, parse, read_values
+from app.routes.pages.encoding_form import LABELS, Values, defaults, pairs_of, parse, read_values
+from app.routes.pages.option_form import CHECKED, address_that_shows, controls_of, labelled
 from app.routes.queries import LayersDep
 from app.routes.responses import FileKind, figure_file, see
 from app.services.datasets import list_datasets
@@ -33,6 +36,7 @@ from app.services.workers import list_workers
 from app.templating import templates
 from app.training.equivalent_commands import Server, Way, ways_of_encoding, ways_of_texts
 from isoscope.core.errors import InvalidError, IsoscopeError
+from isoscope.core.formatting import count
 from isoscope.files.upload_formats import Role, suffixes
 
 router = APIRouter(prefix="/encodings")
@@ -126,7 +130,8 @@ def _launch(request: Request, context: Context, encoding_id: str, query: LayersQ
     try:
         launch_encoding(context, encoding_id, parse(values))
     except InvalidError as error:
-        return _page(request, context, encoding_id, query, values, error)
+        address = address_that_shows(f"/encodings/{encoding_id}", pairs_of(values))
+        return see(address) if address else _page(request, context, encoding_id, query, values, error)
     return see(f"/encodings/{encoding_id}")
 
 
@@ -136,29 +141,35 @@ def _page(
     encoding_id: str,
     query: LayersQuery,
     values: Values,
-    problem: InvalidError | None = None,
+    problem: IsoscopeError | None = None,
 ) -> Response:
     encoding = get_encoding(context, encoding_id)
-    shown: dict[str, Any] = {"encoding": encoding, "problem": problem, "pooling_titles": POOLING_TITLES}
+    shown: dict[str, Any] = {"encoding": encoding, "pooling_titles": POOLING_TITLES}
     if encoding.status in LAUNCHABLE:
-        models = list_models(context.settings)
+        models, checked = list_models(context.settings), CHECKED in request.query_params
         filled = defaults(encoding, models[0].name) | values
-        ways = _ways(request, context, encoding_id, filled)
-        shown |= {"models": models, "values": filled, "plan": _preview(context, encoding, filled), "ways": ways}
+        plan = _preview(context, encoding, filled, ask_hub=checked)
+        controls = controls_of(EncodingConfig, filled)
+        controls["max_rows"] = replace(controls["max_rows"], note=f" The file has {count(encoding.n_texts)}.")
+        if checked and isinstance(plan, IsoscopeError):
+            problem = plan
+        shown |= {"models": models, "values": filled, "controls": controls, "plan": plan}
+        shown |= {"labels": LABELS, "ways": _ways(request, context, encoding_id, filled)}
     elif encoding.status in UNFINISHED_ENCODING:
         shown["workers"] = list_workers(context)
     elif encoding.status is EncodingStatus.FINISHED:
         shown |= {"layers": read_layers(context, encoding, query)}
-    status = status_of(problem) if problem else 200
+    shown["problem"] = labelled(problem, LABELS) if problem else None
+    status = status_of(problem) if problem and request.method == "POST" else 200
     return templates.TemplateResponse(request, "encoding.html", shown, status_code=status)
 
 
-def _preview(context: Context, encoding: Encoding, values: Values) -> EncodingPlan | str:
+def _preview(context: Context, encoding: Encoding, values: Values, *, ask_hub: bool) -> EncodingPlan | IsoscopeError:
     """What the form would make as it stands, or why nothing."""
     try:
-        return plan_encoding(context, encoding, parse(values), ask_hub=False)
+        return plan_encoding(context, encoding, parse(values), ask_hub=ask_hub)
     except IsoscopeError as error:
-        return error.message
+        return labelled(error, LABELS)
 
 
 def _ways(request: Request, context: Context, encoding_id: str, values: Values) -> list[Way]:

@@ -109,7 +109,7 @@ def show_experiment(
         "conclusion": read_conclusion(context, sweep),
         "search": outcome_of(experiment),
         "methods": [NAMES[name] for name in sweep.compared],
-        "beside": {NAMES[name]: lam for name, lam in config.beside.items()},
+        "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": by_section(offered(experiment)),
         "figure_sections": SECTIONS,
         "watched": {measure: title_of(measure) for measure in WATCHED},

@@ -22,7 +22,7 @@ from app.results.run_page import (
     whole_name,
 )
 from app.routes.pages.run_config import configuration
-from app.routes.pages.sweep_choices import LABELS
+from app.routes.pages.sweep_form import LABELS
 from app.routes.queries import MeasureQuery
 from app.routes.responses import FileKind, csv_of, figure_file, file_of
 from app.services.files import get_model

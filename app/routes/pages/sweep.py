@@ -2,6 +2,7 @@
 
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -9,23 +10,27 @@ from fastapi.concurrency import run_in_threadpool
 from app.context import Context
 from app.db.models import DryRun
 from app.dependencies import ContextDep
-from app.help import REGULARIZERS, SWEEP
+from app.help.regularizers import REGULARIZERS
 from app.problems import status_of
 from app.regularizers import METHODS
+from app.routes.pages.option_form import CHECKED, Control, address_that_shows, in_folds, labelled
 from app.routes.pages.sweep_again import again
-from app.routes.pages.sweep_choices import GRID_GROUPS, LABELS, options_of
 from app.routes.pages.sweep_form import (
+    EXTRA,
+    GRID_GROUPS,
+    LABELS,
     Values,
     active_methods,
     defaults,
     fitting,
+    pairs_of,
+    parse,
     preset_of,
-    query_of,
     read_values,
+    sweep_controls,
     task_of,
     texts_of,
 )
-from app.routes.pages.sweep_request import parse
 from app.routes.responses import see
 from app.services.datasets import list_trainable
 from app.services.dry_runs import delete_dry_run, find_dry_run, request_dry_run
@@ -39,11 +44,12 @@ from app.services.waiting import obstacle
 from app.services.workers import has_gpu, list_workers
 from app.templating import templates
 from app.training.equivalent_commands import ways_of_form
-from isoscope.core.errors import IsoscopeError
+from isoscope.core.errors import InvalidError, IsoscopeError
 
 router = APIRouter(prefix="/experiments")
 
-STEPS_COUNT = "Steps are given, so epochs do not count."
+FORM = "/experiments/new"
+STEPS_COUNT = "Max steps is given, so epochs do not count."
 
 
 class Preview(NamedTuple):
@@ -61,6 +67,8 @@ class Preview(NamedTuple):
 def new_experiment(request: Request, context: ContextDep) -> Response:
     """The form, filled in from what was launched before, a preset and the query string where these say something."""
     asked = request.query_params
+    if CHECKED in asked:
+        return form_page(request, context, defaults(None, "") | read_values(asked), checked=True, status=200)
     before = again(context, asked.get("run"), asked.get("experiment"))
     return form_page(request, context, starting_values(request, context, before.values), before.problem, status=200)
 
@@ -71,7 +79,7 @@ def starting_values(request: Request, context: Context, before: Values | None = 
     datasets = list_trainable(context)
     chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
     preset = preset_of(given)
-    filled = texts_of(preset, gpu=_has_gpu(context)) if preset else {}
+    filled = texts_of(preset, gpu=has_gpu(list_workers(context))) if preset else {}
     values = defaults(chosen, list_models(context.settings)[0].name) | filled | given
     there = {column["name"] for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
@@ -81,7 +89,7 @@ def starting_values(request: Request, context: Context, before: Values | None = 
 
 @router.post("")
 async def launch_experiment(request: Request, context: ContextDep) -> Response:
-    """Launch the sweep, or show the form again with the sentence at the field that is wrong."""
+    """Launch the sweep, or show the form again with a sentence at every field that is wrong."""
     values = read_values(await request.form())
     return await run_in_threadpool(_launch, request, context, values)
 
@@ -97,8 +105,7 @@ def _launch(request: Request, context: Context, values: Values) -> Response:
     try:
         experiment = create_experiment(context, parse(values))
     except IsoscopeError as error:
-        shown = defaults(None, "") | values
-        return form_page(request, context, shown, error)
+        return _refused(request, context, values, error)
     return see(f"/experiments/{experiment.id}")
 
 
@@ -106,8 +113,14 @@ def _try(request: Request, context: Context, values: Values) -> Response:
     try:
         request_dry_run(context, plan_sweep(context, parse(values)), again=True)
     except IsoscopeError as error:
-        return form_page(request, context, defaults(None, "") | values, error)
-    return see(f"/experiments/new?{query_of(values)}#dry-run")
+        return _refused(request, context, values, error)
+    return see(f"{address_of(values)}#dry-run")
+
+
+def _refused(request: Request, context: Context, values: Values, error: IsoscopeError) -> Response:
+    """At an address that finds the same wrong again and sends nothing; else, as for a full disk, in place."""
+    address = address_that_shows(FORM, pairs_of(values)) if isinstance(error, InvalidError) else None
+    return see(address) if address else form_page(request, context, defaults(None, "") | values, error)
 
 
 @router.post("/dry-run/cancel")
@@ -115,7 +128,12 @@ async def take_back(request: Request, context: ContextDep) -> Response:
     """Take the dry run back that waits, or is at work, and show the form again."""
     sent = await request.form()
     await run_in_threadpool(delete_dry_run, context, str(sent.get("dry_run_id", "")))
-    return see(f"/experiments/new?{query_of(read_values(sent))}#dry-run")
+    return see(f"{address_of(read_values(sent))}#dry-run")
+
+
+def address_of(values: Values) -> str:
+    """Where the form is that is filled in with these texts."""
+    return f"{FORM}?{urlencode(pairs_of(values))}"
 
 
 def form_page(
@@ -124,14 +142,22 @@ def form_page(
     values: Values,
     problem: IsoscopeError | None = None,
     *,
+    checked: bool = False,
     status: int | None = None,
     yaml: str = "",
 ) -> Response:
-    """The form with these texts; and the sentence at the field that is wrong, be it of a file in YAML."""
+    """The form with these texts, and a sentence at every field that is wrong, be it of a file in YAML.
+
+    A form that was sent and is wrong is ``checked``: it is told as loudly as ``problem``.
+    """
     datasets, workers = list_trainable(context), list_workers(context)
     dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
     preset = preset_of(values)
-    preview = _preview(context, values) if dataset else None
+    preview = _preview(context, values, ask_hub=checked) if dataset or checked else None
+    if checked and preview:
+        problem = preview.problem
+    problem = labelled(problem, LABELS) if problem else None
+    controls, shown_controls = sweep_controls(values, gpu=has_gpu(workers))
     shown: dict[str, Any] = {
         "datasets": datasets,
         "dataset": dataset,
@@ -139,7 +165,11 @@ def form_page(
         "models": list_models(context.settings),
         "values": values,
         "labels": LABELS,
-        "options": options_of(values["task"]),
+        "extra_fields": list(EXTRA),
+        "grid_fields": ["grid", *(f"grid-{number}" for number, _ in enumerate(values["grid"], start=1))],
+        "controls": controls,
+        "hidden": [one for one in controls.values() if _of_another_task(one, values["task"])],
+        "groups": in_folds(shown_controls.values()),
         "regularizers": METHODS,
         "active": active_methods(values),
         "grid_groups": GRID_GROUPS,
@@ -151,7 +181,6 @@ def form_page(
         "preview": preview,
         "problem": problem,
         "told": problem or (preview.problem if preview else None),
-        "help": SWEEP,
         "methods_help": REGULARIZERS,
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(parse, values)),
@@ -160,15 +189,16 @@ def form_page(
     return templates.TemplateResponse(request, "experiment_new.html", shown, status_code=status)
 
 
-def _has_gpu(context: Context) -> bool:
-    return has_gpu(list_workers(context))
+def _of_another_task(control: Control, task: str) -> bool:
+    """Whether it is a choice that is not offered for this task, and is kept for when the task changes back."""
+    return control.text in control.words and task not in control.option.tasks
 
 
-def _preview(context: Context, values: Values) -> Preview:
+def _preview(context: Context, values: Values, *, ask_hub: bool) -> Preview:
     try:
-        plan = plan_sweep(context, parse(values), ask_hub=False)
+        plan = plan_sweep(context, parse(values), ask_hub=ask_hub)
     except IsoscopeError as error:
-        return Preview(0, "", [], error)
+        return Preview(0, "", [], labelled(error, LABELS))
     dry_run = find_dry_run(context, plan)
     told = estimate(plan, dry_run) if dry_run else None
     notes = [*plan.notes, *([STEPS_COUNT] if values["epochs"] and values["max_steps"] else [])]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from app.context import Context
 from app.db.models import Dataset, DatasetOrigin, RunStatus
-from app.routes.pages.sweep_form import Values, texts_of_settings
+from app.routes.pages.sweep_form import Values, texts_of_settings, unsaid
 from app.services.experiments import get_experiment
 from app.services.relaunch import Request, request_of, request_of_run
 from app.services.runs import get_run
@@ -53,10 +53,6 @@ def _unsaid(dataset: Dataset, request: Request | None = None) -> InvalidError | 
         return InvalidError(
             f"The rows of {dataset.name} are where its runs were trained. Choose a data set that is here.", "dataset_id"
         )
-    if isinstance(request, SweepRequest) and "beside" in request.grid:
-        return InvalidError(
-            "The experiment also tries several sets of regularizers beside every run, which this form cannot say and "
-            "leaves out: POST /api/experiments takes them.",
-            "grid",
-        )
+    if isinstance(request, SweepRequest) and "fixed_regularizers" in request.grid:
+        return unsaid()
     return None

@@ -1,19 +1,24 @@
 """A sweep or a search as a YAML file: what fills in the form, and the file of an experiment that was launched."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from app.complaints import UNKNOWN, complaint_of
 from app.context import Context
+from app.db.config import TrainingOptions, renamed
 from app.db.study import Search
 from app.dependencies import ContextDep
+from app.routes.pages.option_form import MAX_ADDRESS
 from app.routes.pages.study_form import address_of, study_page, texts_of_search
+from app.routes.pages.sweep import address_of as address_of_sweep
 from app.routes.pages.sweep import form_page
-from app.routes.pages.sweep_form import defaults, query_of, texts_of_settings
+from app.routes.pages.sweep_form import defaults, texts_of_settings, unsaid
 from app.routes.responses import attachment, see
 from app.services.datasets import list_trainable
 from app.services.experiments import get_experiment
@@ -21,13 +26,14 @@ from app.services.names import file_name
 from app.services.relaunch import request_of, yaml_of
 from app.services.studies import StudyRequest, plan_study
 from app.services.sweeps import SweepRequest, plan_sweep
-from isoscope.core.errors import InvalidError, IsoscopeError
+from app.validation_messages import messages_of
+from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
 from isoscope.files.wording import MAX_SHOWN_CHARACTERS
 from isoscope.files.yaml_document import FIELD, MAX_CHARACTERS, read_yaml
 
 router = APIRouter(prefix="/experiments")
 
-Kind = TypeVar("Kind", bound=BaseModel)
+Kind = TypeVar("Kind", bound=TrainingOptions)
 
 
 @router.post("/new/yaml")
@@ -39,45 +45,65 @@ def fill_in(
 ) -> Response:
     """Fill in the form from a file or what was pasted, or say what is wrong, at its field where it has one."""
     try:
-        yaml = _text_of(file) or yaml
+        text = _text_of(file) or yaml
+    except InvalidError as error:
+        return form_page(request, context, defaults(None, ""), error, yaml=yaml)
+    filled = _filled_in(request, context, text)
+    address = f"/experiments/new/yaml?{urlencode({'yaml': text})}"
+    return filled if filled.status_code == HTTPStatus.SEE_OTHER or len(address) > MAX_ADDRESS else see(address)
+
+
+@router.get("/new/yaml")
+def show_filled_in(request: Request, context: ContextDep, yaml: str = "") -> Response:
+    """The form as a document fills it in, at an address that can be loaded again."""
+    return _filled_in(request, context, yaml)
+
+
+def _filled_in(request: Request, context: Context, yaml: str) -> Response:
+    try:
         named = read_yaml(yaml)
     except InvalidError as error:
         return form_page(request, context, defaults(None, ""), error, yaml=yaml)
-    document, moved = _placed(context, named)
+    document, told = _placed(context, named)
     sound = _sound(document)
     values = defaults(None, "") | texts_of_settings(sound)
+    page = partial(form_page, request, context, values, yaml=yaml)
+    address = address_of_sweep(values)
     if "search" in document:
         searched = texts_of_search(sound.get("search") or Search().model_dump(mode="json"))
-        address, page = address_of(values, searched), partial(study_page, request, context, values, searched, yaml=yaml)
-    else:
-        address, page = f"/experiments/new?{query_of(values)}", partial(form_page, request, context, values, yaml=yaml)
+        page = partial(study_page, request, context, values, searched, yaml=yaml)
+        address = address_of(values, searched)
     try:
-        _check(context, document)
+        told += _check(context, document)
     except IsoscopeError as error:
-        return page(_with(error, moved))
-    return page(moved, status=200) if moved else see(address)
+        return page(_with(error, told))
+    return page(_with(None, told), status=200) if told else see(address)
 
 
-def _check(context: Context, document: Mapping[str, Any]) -> None:
-    if "search" in document:
-        plan_study(context, search_asked_by(document), ask_hub=False)
+def _check(context: Context, document: Mapping[str, Any]) -> list[FieldError]:
+    """What is told of a document that can be launched."""
+    asked = search_asked_by(document) if "search" in document else asked_by(document)
+    if isinstance(asked, StudyRequest):
+        plan_study(context, asked, ask_hub=False)
     else:
-        plan_sweep(context, asked_by(document), ask_hub=False)
+        plan_sweep(context, asked, ask_hub=False)
+    # A file says names, which are not to become labels.
+    return [FieldError(None, sentence.replace("`", "")) for sentence in asked.old_names]
 
 
-def _placed(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], InvalidError | None]:
-    """The document on a data set that is here, and the sentence about it where it names another, or none."""
+def _placed(context: Context, document: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[FieldError]]:
+    """The document on a data set that is here, and the sentence about it where it names another."""
     there, asked = list_trainable(context), document.get("dataset_id")
     if not there or any(one.id == asked for one in there):
-        return document, None
+        return document, []
     named = "no data set" if asked is None else f"a data set that is not here ({asked!s:.{MAX_SHOWN_CHARACTERS}})"
-    told = InvalidError(f"The file names {named}; {there[0].name} is chosen instead.", "dataset_id")
-    return {**document, "dataset_id": there[0].id}, told
+    told = FieldError("dataset_id", f"The file names {named}; {there[0].name} is chosen instead.")
+    return {**document, "dataset_id": there[0].id}, [told]
 
 
-def _with(error: IsoscopeError, moved: InvalidError | None) -> IsoscopeError:
-    """What is wrong, followed by what was done about the data set."""
-    return type(error)(f"{error.message} {moved.message}", error.field) if moved else error
+def _with(error: IsoscopeError | None, told: Sequence[FieldError]) -> IsoscopeError:
+    """What is wrong, followed by what was done about it already."""
+    return replace(error, more=(*error.more, *told)) if error else invalid(told)
 
 
 @router.get("/{experiment_id}/request.yaml")
@@ -90,14 +116,10 @@ def show_yaml(context: ContextDep, experiment_id: str) -> Response:
 
 
 def asked_by(document: Mapping[str, Any]) -> SweepRequest:
-    """The request that a document is. Raises InvalidError at the first field that is wrong, or that has no row."""
+    """The request that a document is. Raises InvalidError with every field that is wrong, or that has no row."""
     asked = _asked(SweepRequest, document)
-    if "beside" in asked.grid:
-        raise InvalidError(
-            "The form has no row for a grid over sets of further regularizers. Launch this file by isoscope sweep, or "
-            "take beside out of the grid.",
-            "grid",
-        )
+    if "fixed_regularizers" in asked.grid:
+        raise unsaid()
     return asked
 
 
@@ -111,10 +133,11 @@ def _asked(kind: type[Kind], document: Mapping[str, Any]) -> Kind:
     try:
         return kind.model_validate(document)
     except ValidationError as error:
-        # A name that there is not comes first: where it is misspelled, the right one is missing too.
-        complaint = complaint_of(sorted(error.errors(), key=lambda one: one["type"] != UNKNOWN), known)
-        place = [str(one) for one in complaint.place]
-        raise InvalidError(complaint.sentence, place[-1] if place[0] == "search" else place[0]) from error
+        told = [(sentence, [str(part) for part in place]) for sentence, place in messages_of(error.errors(), known)]
+        raise invalid(
+            FieldError((place[-1] if place[0] == "search" else place[0]) if place else None, sentence)
+            for sentence, place in told
+        ) from error
 
 
 def _sound(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -123,8 +146,8 @@ def _sound(document: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         return kind.model_validate(document).model_dump(mode="json")
     except ValidationError as error:
-        wrong = {place["loc"][0] for place in error.errors()}
-        return {name: value for name, value in document.items() if name not in wrong}
+        wrong = {place["loc"][0] for place in error.errors() if place["loc"]}
+        return {name: value for name, value in renamed(document).items() if name not in wrong}
 
 
 def _text_of(file: UploadFile | str | None) -> str:

@@ -1,5 +1,5 @@
-// While the sweep form is filled in, the plan beside it says which field is wrong. Here that field is marked, as the
-// server marks it in a page of its own, and every other one is cleared.
+// While the sweep form is filled in, the plan beside it says which fields are wrong. Here these are marked, as the
+// server marks them in a page of their own, and every other one is cleared.
 
 const ERROR = "-error";
 
@@ -20,13 +20,17 @@ function mark(form, field, sentence) {
   const row = field.match(/^grid-(\d+)$/);
   const control = form.querySelector(row ? `#grid-values-${row[1]}` : `#${CSS.escape(field)}`);
   if (!control) return;
-  const small = Object.assign(document.createElement("small"), { className: "error", textContent: sentence });
-  small.id = (row ? "grid" : field) + ERROR;
-  const group = row ? form.querySelector("#grid") : control;
-  if (group.matches("fieldset, [role=group]")) group.append(small);
-  else group.closest(".field, .flag")?.append(small);
+  const id = (row ? "grid" : field) + ERROR;
+  let small = document.getElementById(id);
+  if (!small) {
+    small = Object.assign(document.createElement("small"), { className: "error", id });
+    const group = row ? form.querySelector("#grid") : control;
+    if (group.matches("fieldset, [role=group]")) group.append(small);
+    else group.closest(".field, .flag")?.append(small);
+  }
+  small.textContent = [small.textContent, sentence].filter(Boolean).join(" ");
   control.setAttribute("aria-invalid", "true");
-  control.setAttribute("aria-describedby", [...described(control), small.id].join(" "));
+  control.setAttribute("aria-describedby", [...new Set([...described(control), id])].join(" "));
 }
 
 document.addEventListener("htmx:after:swap", () => {
@@ -34,5 +38,5 @@ document.addEventListener("htmx:after:swap", () => {
   const plan = form?.querySelector("#plan");
   if (!plan) return;
   clear(form);
-  if (plan.dataset.wrong) mark(form, plan.dataset.wrong, plan.dataset.sentence);
+  for (const told of plan.querySelectorAll("[data-wrong]")) mark(form, told.dataset.wrong, told.textContent);
 });

@@ -36,9 +36,8 @@ def test_the_form_asks_waits_and_shows(client, form, work):
     assert ">Try again</button>" in shown
     again = client.post("/experiments/dry-run", data=form)
     assert "A worker loads the model" in client.get(again.headers["location"]).text
-    wrong = client.post("/experiments/dry-run", data=form | {"lambdas": "abc"})
-    assert wrong.status_code == 422
-    assert "got abc" in wrong.text
+    wrong = client.post("/experiments/dry-run", data=form | {"lambdas": "abc"}, follow_redirects=True)
+    assert "got &#39;abc&#39;" in wrong.text
 
 
 @pytest.mark.one_database

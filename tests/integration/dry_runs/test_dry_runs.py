@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.db.config import Checkpoint, RunConfig
+from app.db.config import RunConfig
 from app.db.models import Dataset, DryRun, ResultStatus
+from app.db.options.measuring import Checkpoint
 from app.queue import Job, JobKind
 from app.services import dry_runs
 from app.services.sweeps import SweepRequest, plan_sweep

@@ -103,13 +103,13 @@ def test_jobs_that_the_engine_knows_already_are_left_alone_among_others(context)
 
 
 def test_what_stands_beside_every_run_is_in_the_baseline_too(client, request_body):
-    change = {"beside": {"entropy": 0.5}, "grid": {"entropy_bars": ["prominent", "all"]}, "seeds": [0]}
+    change = {"fixed_regularizers": {"entropy": 0.5}, "grid": {"entropy_bars": ["prominent", "all"]}, "seeds": [0]}
     runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
     configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
     assert [(config["entropy_bars"], config["lam"]) for config in configs] == [
         (bars, lam) for bars in ("prominent", "all") for lam in (0, -1, 1)
     ]
-    assert {config["beside"]["entropy"] for config in configs} == {0.5}
+    assert {config["fixed_regularizers"]["entropy"] for config in configs} == {0.5}
 
 
 def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_a_setting(
@@ -120,7 +120,7 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
         "lambdas": [1],
         "zetas": [0.2, 0.4],
         "seeds": [0],
-        "grid": {"beside": [{}, {"istar": 0.5}]},
+        "grid": {"fixed_regularizers": [{}, {"istar": 0.5}]},
     }
     assert plan_sweep(context, SweepRequest.model_validate(request_body | change)).notes == [
         "The λ = 0 baseline was added, one run for each seed and setting.",
@@ -128,7 +128,7 @@ def test_no_run_is_made_twice_where_only_some_sets_of_further_regularizers_read_
     ]
     runs = client.post("/api/experiments", json=request_body | change).json()["runs"]
     configs = [client.get(f"/api/runs/{run['id']}").json()["config"] for run in runs]
-    assert [(config["beside"], config["zeta"], config["lam"]) for config in configs] == [
+    assert [(config["fixed_regularizers"], config["zeta"], config["lam"]) for config in configs] == [
         *[({}, 0.2, lam) for lam in (0, 1)],
         *[({"istar": 0.5}, zeta, lam) for zeta in (0.2, 0.4) for lam in (0, 1)],
     ]
@@ -240,24 +240,24 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         ({"lambdas": [True]}, "lambdas", "Expected lambdas.0 as a number, got 'true'."),
         ({"seeds": [True]}, "seeds", "Expected seeds.0 as a whole number, got 'true'."),
         ({"epochs": True}, "epochs", "Expected epochs as a whole number, got 'true'."),
-        ({"beside": {"cosreg": False}}, "beside", "as a number, got 'false'."),
+        ({"fixed_regularizers": {"cosreg": False}}, "fixed_regularizers", "as a number, got 'false'."),
         ({"grid": {"epochs": [True]}}, "grid", "Expected grid.epochs.0 as a whole number, got 'true'."),
         ({"zetas": [1.5]}, "zetas", "up to 1"),
         ({"regularizers": ["l2"]}, "regularizers", "Expected regularizers.0 as none, istar, istar_unbiased"),
         ({"grid": {"batch_size": [16, 0]}}, "grid", "Expected grid.batch_size.1 of at least 1, got 0."),
         ({"grid": {"batch_size": []}}, "grid", "at least 1"),
         ({"grid": {"nonsense": [1]}}, "grid", "There is no field"),
-        ({"grid": {"metric": ["f1"]}}, "grid", "metric is the same for all of them"),
+        ({"grid": {"metric": ["f1"]}}, "grid", "`metric` is the same for all of them"),
         ({"grid": {"layers": ["first"]}}, "grid", "as a list of whole numbers, all or last, got 'first'"),
         ({"grid": {"layers": [None, [7]]}}, "grid", "Expected layers from 1 to 6"),
-        ({"grid": {"entropy_bars": ["all"]}}, "grid", "entropy_bars, which is a setting of persistent entropy"),
-        ({"grid": {"epochs": [3, None]}}, "grid", "each value of epochs in the grid, got null"),
-        ({"grid": {"epochs": [None]}}, "grid", "each value of epochs in the grid, got null"),
-        ({"grid": {"max_steps": [10, None]}}, "grid", "each value of max_steps in the grid, got null"),
-        ({"grid": {"epochs": [1], "max_steps": [5]}}, "grid", "either epochs or max_steps, got both"),
+        ({"grid": {"entropy_bars": ["all"]}}, "grid", "`entropy_bars`, an option of persistent entropy"),
+        ({"grid": {"epochs": [3, None]}}, "grid", "each value of `epochs` in the grid, got null"),
+        ({"grid": {"epochs": [None]}}, "grid", "each value of `epochs` in the grid, got null"),
+        ({"grid": {"max_steps": [10, None]}}, "grid", "each value of `max_steps` in the grid, got null"),
+        ({"grid": {"epochs": [1], "max_steps": [5]}}, "grid", "either `epochs` or `max_steps`, got both"),
         ({"grid": {"model": ["all-MiniLM-L6-v2", "no such model!"]}}, "model", "got 'no such model!'"),
         ({"grid": {"batch_size": list(range(1, 51))}, "seeds": list(range(9))}, "grid", "50 batch sizes × (1 baseline"),
-        ({"beside": {"istar": 1}}, "beside", "would have two λ in one run"),
+        ({"fixed_regularizers": {"istar": 1}}, "fixed_regularizers", "would have two λ in one run"),
         ({"regularizers": ["istar_unbiased"], "points": "tokens"}, "points", "the tokens of one text do"),
         ({"regularizers": ["spectrum"], "layers": "last"}, "layers", "sees the input embedding matrix"),
         ({"regularizers": ["spectrum"], "points": "mean"}, "points", "sees the input embedding matrix"),
@@ -269,7 +269,7 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         (
             {"regularizers": ["cosreg"], "points": "mean", "grid": {"include_padding": [True, False]}},
             "grid",
-            "which is a setting of I-STAR or CosReg or persistent entropy, where it sees tokens",
+            "an option of I-STAR or CosReg or persistent entropy, where it sees tokens",
         ),
         ({"task": "regression", "metric": "accuracy"}, "metric", "Expected a metric of regression, one of pearson"),
         ({"task": "regression"}, "metric", "got accuracy."),
@@ -289,7 +289,7 @@ def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context
         ({"label_names": ["a", "b"]}, "label_names", "There is no field"),
         ({"model": "foo--bar"}, "model", "got 'foo--bar'"),
         ({"model": "a/b.git"}, "model", "got 'a/b.git'"),
-        ({"epochs": 1, "max_steps": 5}, "max_steps", "Expected either epochs or max_steps"),
+        ({"epochs": 1, "max_steps": 5}, "max_steps", "Expected either `epochs` or `max_steps`"),
         ({"unknown": 1}, "unknown", "There is no field"),
         ({"lambdas": list(range(1, 100)), "seeds": list(range(9))}, "lambdas", "at most 500 runs"),
     ],

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load
 
 from app.db.models import FailureCause, Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.study import Search
 from app.run_files import MARKER
 from app.storage import open_storage
@@ -34,8 +34,12 @@ TOGETHER = {
     "learning_rate": 1e-3,
 }  # fmt: skip
 ISTAR = {"regularizer": "istar"}
-ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "beside": {"cosreg": 1.0}}
-ENTROPY = {"regularizer": "entropy", "entropy_bars": "all", "beside": {"istar_unbiased": 1.0, "spectrum": 1e-3}}
+ACCUMULATED = {"regularizer": "istar", "accumulation": 2, "fixed_regularizers": {"cosreg": 1.0}}
+ENTROPY = {
+    "regularizer": "entropy",
+    "entropy_bars": "all",
+    "fixed_regularizers": {"istar_unbiased": 1.0, "spectrum": 1e-3},
+}
 
 
 A_STEP = apart(100, torch.float32)

@@ -68,7 +68,7 @@ OPTIONS = {
     "entropy with Adam": {"regularizer": "entropy", "entropy_bars": "all", "optimizer": "adam", "weight_decay": 0.1},
     "three at once in bf16": {
         "regularizer": "istar_unbiased",
-        "beside": {"cosreg": 1.0, "istar": 0.5},
+        "fixed_regularizers": {"cosreg": 1.0, "istar": 0.5},
         "shrinkage_refresh": "average",
         "precision": "bf16",
     },

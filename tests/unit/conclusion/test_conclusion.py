@@ -1,9 +1,10 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.statistics.verdict import Verdict
-from tests.unit.conclusion.concluding import LAMBDAS, concluded, run, trend
+from tests.unit.conclusion.concluding import LAMBDAS, concluded, trend
+from tests.unit.figures.rows import run
 
 
 def test_a_relation_is_told_with_direction_coefficient_p_and_values_of_lambda():

@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.conclusion.facts import RowValues, RunFacts
 from app.results.conclusion.verdict_words import interval
-from tests.unit.conclusion.concluding import answered, concluded, run, trend
+from tests.unit.conclusion.concluding import answered, concluded, trend
+from tests.unit.figures.rows import run
 
 
 def verdicts(found):

@@ -2,7 +2,7 @@
 
 from app.db.config import RunConfig
 from app.db.models import Experiment, Run, RunStatus, Step
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.sweep import Sweep
 
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}

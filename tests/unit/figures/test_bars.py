@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.bars import method_bars
 from app.figures.palette import METHODS, of_lambda
 from tests.unit.figures.rows import run, sweep

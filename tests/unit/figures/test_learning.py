@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures import learning
 from tests.unit.figures.rows import run, step
 
@@ -43,11 +43,11 @@ def test_a_run_that_ended_without_a_step_says_so(make):
             "at λ = 1, over all bars, as added",
         ),
         (
-            {"lam": 0.0, "beside": {"spectrum": 0.1}},
+            {"lam": 0.0, "fixed_regularizers": {"spectrum": 0.1}},
             "λ (1 − evenness of the singular values) of the input embedding matrix at λ = 0.1 (beside it), as",
         ),
         (
-            {"lam": 1.0, "beside": {"cosreg": 0.1}},
+            {"lam": 1.0, "fixed_regularizers": {"cosreg": 0.1}},
             "ζ = 0.2, and λ · mean cosine of the batches at λ = 0.1 (beside it), as",
         ),
     ],

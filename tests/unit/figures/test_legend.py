@@ -1,6 +1,6 @@
 import pytest
 
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures import legend
 from app.figures.legend import DASHES
 from app.figures.palette import METHODS, of_lambda

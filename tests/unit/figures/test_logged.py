@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.logged import PENALTY, TASK_LOSS, Way, logged, part_shown, smoothed
 from app.figures.palette import of_lambda
 from tests.unit.figures.rows import run, sweep

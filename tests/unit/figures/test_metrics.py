@@ -1,4 +1,4 @@
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.regularizers import METHODS, NAMES
 from app.results.metrics import SCALES
 from isoscope.core.task import METRICS, Metric

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.figures.marks import RING, RUN
 from app.figures.palette import METHODS, SERIES, of_lambda
 from app.figures.scatter import Look, isotropy_performance, lambda_performance

@@ -1,4 +1,4 @@
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.setting import Setting
 from tests.unit.figures.rows import run, sweep
 
@@ -64,7 +64,7 @@ def test_what_no_run_reads_is_no_column():
 
 
 def test_zeta_matters_to_the_baseline_where_i_star_accompanies_it():
-    runs = [run(0.0, zeta=zeta, beside={"istar": 0.5}) for zeta in (0.2, 0.8)]
+    runs = [run(0.0, zeta=zeta, fixed_regularizers={"istar": 0.5}) for zeta in (0.2, 0.8)]
     assert [setting.zeta for setting in sweep(*runs).settings] == [0.2, 0.8]
     assert [setting.zeta for setting in sweep(run(0.0), run(0.0, zeta=0.8)).settings] == [None]
 
@@ -121,20 +121,29 @@ def test_what_is_read_of_tokens_alone_splits_the_runs_of_every_regularizer_that_
 
 
 def test_sets_of_further_regularizers_are_told_by_their_names_and_lambda():
-    grid = {"beside": [{}, {"istar": 0.5, "cosreg": 1.0}]}
+    grid = {"fixed_regularizers": [{}, {"istar": 0.5, "cosreg": 1.0}]}
     one = sweep(
-        *(run(lam, regularizer=ENTROPY, beside=beside) for lam in (0.0, 1.0) for beside in grid["beside"]), **grid
+        *(
+            run(lam, regularizer=ENTROPY, fixed_regularizers=fixed)
+            for lam in (0.0, 1.0)
+            for fixed in grid["fixed_regularizers"]
+        ),
+        **grid,
     )
     assert labels(one) == [
-        "λ = 0, beside none",
-        "λ = 0, beside I-STAR 0.5; CosReg 1",
-        "λ = 1, beside none",
-        "λ = 1, beside I-STAR 0.5; CosReg 1",
+        "λ = 0, extra penalties on every run none",
+        "λ = 0, extra penalties on every run I-STAR 0.5; CosReg 1",
+        "λ = 1, extra penalties on every run none",
+        "λ = 1, extra penalties on every run I-STAR 0.5; CosReg 1",
     ]
 
 
 def test_a_baseline_that_i_star_accompanies_is_on_the_lines_of_its_zeta_alone():
-    runs = [run(lam, regularizer=COSREG, zeta=zeta, beside={"istar": 0.5}) for lam in (0.0, 1.0) for zeta in (0.2, 0.8)]
+    runs = [
+        run(lam, regularizer=COSREG, zeta=zeta, fixed_regularizers={"istar": 0.5})
+        for lam in (0.0, 1.0)
+        for zeta in (0.2, 0.8)
+    ]
     one = sweep(*runs)
     found = {
         one.family_label(family): [setting.zeta for setting in one.settings if one.belongs(setting, family)]

@@ -14,7 +14,7 @@ def test_what_is_written_reads_the_same_and_each_entry_has_its_comment():
         "lambdas": [-1.0, 1e-05],
         "epochs": None,
         "regularizers": [],
-        "grid": {"layers": [[1, 2], "last", None], "beside": [{}, {"istar": 0.5}]},
+        "grid": {"layers": [[1, 2], "last", None], "fixed_regularizers": [{}, {"istar": 0.5}]},
     }
     text = write_yaml(document, {"lambdas": "Of each regularizer."})
     assert read_yaml(text) == document

@@ -1,11 +1,12 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.results.run_set import RunSet
 from app.results.statistics.estimate import Estimate
 from app.results.tables.summary import Column, Row, Shown, summary
-from tests.unit.tables.rows import experiment, run
+from tests.unit.figures.rows import run
+from tests.unit.tables.rows import experiment
 
 
 def of(*runs, fields=("lam",), shown=Shown.PERFORMANCE, metrics=None):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from app.db.models import Run, RunStatus
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, front_of, trials_of
 from workers.search.asking import study_of

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from app.db.config import RunConfig
-from app.db.penalty import READERS, Points, Regularizer, is_read
+from app.db.config import OPTIONS, RunConfig, applies
+from app.db.regularizer_options import Points, Regularizer
 from app.regularizers import METHODS
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
@@ -58,7 +58,9 @@ def tokens(states, mask):
     return states[mask.bool()]
 
 
-@pytest.mark.parametrize("changes", [{"regularizer": "none"}, {"lam": 0}, {"lam": 0, "beside": {"cosreg": 0}}])
+@pytest.mark.parametrize(
+    "changes", [{"regularizer": "none"}, {"lam": 0}, {"lam": 0, "fixed_regularizers": {"cosreg": 0}}]
+)
 def test_a_run_without_a_weight_has_no_penalties(changes):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     assert make_penalties(make_config(**changes), model) is None
@@ -143,7 +145,7 @@ def test_spectrum_control_sees_the_embedding_matrix_and_asks_for_no_layer(batch)
 
 def test_penalties_add_up_each_with_its_own_lambda(see):
     cosreg, entropy = (see(regularizer=name)[0] for name in ("cosreg", "entropy"))
-    both, _ = see(regularizer="cosreg", beside={"entropy": 3.0, "istar": 0})
+    both, _ = see(regularizer="cosreg", fixed_regularizers={"entropy": 3.0, "istar": 0})
     torch.testing.assert_close(both, cosreg + 3.0 / LAM * entropy)
 
 
@@ -200,19 +202,20 @@ def test_the_table_of_what_is_read_is_true(see, regularizer, points, field):
     chosen = {"regularizer": regularizer, "points": points}
     plain, changed = see(**chosen)[0], see(**chosen | {field: CHANGES[field]})[0]
     differs = plain.item() != pytest.approx(changed.item(), abs=1e-6)
-    assert differs == is_read(field, {regularizer}, points and Points(points))
+    assert differs == applies(field, {regularizer}, points and Points(points))
 
 
 @pytest.mark.parametrize("regularizer", METHODS)
 def test_a_shrinkage_covariance_is_estimated_for_those_that_read_its_settings(regularizer):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(regularizer=regularizer, zeta=0.3), model)
-    read = {is_read(field, {regularizer}, None) for field in READERS if field.startswith("shrinkage")}
+    read = {applies(field, {regularizer}, None) for field in OPTIONS if field.startswith("shrinkage")}
     assert read == {penalties.shrunk is not None}
 
 
 def test_the_table_is_of_settings_that_there_are():
-    assert set(READERS) == {*CHANGES, *(field for field in RunConfig.model_fields if field.startswith("shrinkage"))}
+    of_regularizers = {name for name, option in OPTIONS.items() if option.applies_to is not None}
+    assert of_regularizers == {*CHANGES, *(field for field in OPTIONS if field.startswith("shrinkage"))}
 
 
 def test_to_draw_a_part_of_the_tokens_leaves_the_training_s_random_state(batch):
@@ -227,7 +230,9 @@ def test_to_draw_a_part_of_the_tokens_leaves_the_training_s_random_state(batch):
 @pytest.mark.parametrize("include_padding", [False, True])
 def test_a_part_of_the_tokens_is_one_of_all_that_count(batch, include_padding):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    config = make_config(token_fraction=0.5, include_padding=include_padding, beside={"cosreg": 1, "istar_unbiased": 1})
+    config = make_config(
+        token_fraction=0.5, include_padding=include_padding, fixed_regularizers={"cosreg": 1, "istar_unbiased": 1}
+    )
     penalties, seen = make_penalties(config, model), {}
     for name, module in penalties.regularizers.items():
         module.register_forward_pre_hook(lambda _, points, name=name: seen.update({name: len(points[0])}))
@@ -252,7 +257,7 @@ def test_points_of_half_precision_have_their_penalty_in_float32(batch, regulariz
 
 def test_the_state_is_the_shrinkage_covariance_and_nothing_of_the_model():
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
-    penalties = make_penalties(make_config(zeta=0.3, beside={"spectrum": 1, "entropy": 1}), model)
+    penalties = make_penalties(make_config(zeta=0.3, fixed_regularizers={"spectrum": 1, "entropy": 1}), model)
     penalties.shrunk.set_shrinkage(torch.eye(16))
     state = penalties.state_dict()
     assert list(state) == ["regularizers.istar.shrinkage_covariance"]

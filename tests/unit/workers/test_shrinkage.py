@@ -8,7 +8,7 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from app.db.config import RunConfig
 from app.db.models import Phase
-from app.db.penalty import Regularizer
+from app.db.regularizer_options import Regularizer
 from isotropy.points import union_of_layers
 from workers.finetune.penalties import make_penalties
 from workers.finetune.rows import Rows

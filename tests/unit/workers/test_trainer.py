@@ -66,7 +66,7 @@ def without_dropout(trainer):
 
 
 def test_the_loss_is_the_task_s_and_the_penalty(make_trainer):
-    trainer = make_trainer(**ISTAR | {"lam": -2.0}, beside={"cosreg": 1})
+    trainer = make_trainer(**ISTAR | {"lam": -2.0}, fixed_regularizers={"cosreg": 1})
     model = trainer.model.eval()
     batch = stack(make_rows(8))
     outputs = model(**batch, output_hidden_states=True)
@@ -232,7 +232,9 @@ def rates(trainer):
 
 
 def test_in_bf16_the_model_computes_in_bf16_and_weights_and_penalty_stay_in_float32(make_trainer):
-    trainer = make_trainer(precision="bf16", **ISTAR, beside={"istar_unbiased": 1, "cosreg": 1, "entropy": 1})
+    trainer = make_trainer(
+        precision="bf16", **ISTAR, fixed_regularizers={"istar_unbiased": 1, "cosreg": 1, "entropy": 1}
+    )
     computed, penalties = set(), set()
     trainer.model.bert.encoder.layer[0].intermediate.dense.register_forward_hook(
         lambda module, inputs, output: computed.add(output.dtype)

@@ -3,13 +3,42 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from app.db.penalty import READERS, Regularizer
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, applies_to, renamed
+from app.db.regularizer_options import Regularizer
 from app.regularizers import METHODS
-from app.services.grid import NOUNS
 from isoscope.core.formatting import count, plural
 
+MAX_VALUES = 50
+ZETA = "zeta"
+GRID_FIELDS = tuple(name for name, option in TRAINING_OPTIONS.items() if option.in_grid)
+"""The training options that a grid may range over: all but those that runs share so that they can be compared."""
+
+
+class _Values:
+    """Each list of values is checked as values of the training option of its name."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        fields = {
+            name: core_schema.typed_dict_field(handler.generate_schema(_list_of(name)), required=False)
+            for name in GRID_FIELDS
+        }
+        values = core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+        return core_schema.no_info_before_validator_function(renamed, values)
+
+
+def _list_of(name: str) -> Any:
+    option = TrainingOptions.model_fields[name]
+    value = Annotated[option.annotation, *option.metadata]  # type: ignore[name-defined]
+    return Annotated[list[value], Field(min_length=1, max_length=MAX_VALUES)]
+
+
+Grid = Annotated[dict[str, list[Any]], _Values()]
+"""Values by the name of a training option."""
 Ranges = Mapping[str, Sequence[Any]]
 """Values by field."""
 
@@ -59,15 +88,15 @@ class Product(NamedTuple):
 def product_of(
     ranges: Ranges,
     regularizers: Sequence[Regularizer],
-    beside: frozenset[Regularizer],
+    fixed: frozenset[Regularizer],
     lambdas: Sequence[float],
     seeds: Sequence[int],
 ) -> Product:
     """The product of ranges, each where it makes a difference.
 
-    A setting of a regularizer that stands beside every run makes one to the baseline as well.
+    An option of a regularizer that is added to every run makes one to the baseline as well.
     """
-    own = {name: READERS[name] for name in ranges if name in READERS and not READERS[name] & beside}
+    own = {name: readers for name in ranges if (readers := applies_to(name)) and not fixed.intersection(readers)}
     return Product(
         settings={name: values for name, values in ranges.items() if name not in own},
         methods={
@@ -89,4 +118,4 @@ def _points(ranges: Ranges) -> list[dict[str, Any]]:
 
 
 def _factors(ranges: Ranges) -> tuple[str, ...]:
-    return tuple(f"{len(values)} {NOUNS[name]}" for name, values in ranges.items() if len(values) > 1)
+    return tuple(f"{len(values)} {OPTIONS[name].noun}" for name, values in ranges.items() if len(values) > 1)

@@ -1,13 +1,13 @@
 import pytest
 
-from app.db.penalty import Regularizer
-from app.services.product import product_of
+from app.db.regularizer_options import Regularizer
+from app.services.grid_expansion import product_of
 
 ISTAR, COSREG, ENTROPY, SPECTRUM = Regularizer.ISTAR, Regularizer.COSREG, Regularizer.ENTROPY, Regularizer.SPECTRUM
 
 
-def make(ranges=None, regularizers=(ISTAR,), beside=(), lambdas=(-1, 0, 1), seeds=(0,)):
-    return product_of(ranges or {}, regularizers, frozenset(beside), lambdas, seeds)
+def make(ranges=None, regularizers=(ISTAR,), fixed=(), lambdas=(-1, 0, 1), seeds=(0,)):
+    return product_of(ranges or {}, regularizers, frozenset(fixed), lambdas, seeds)
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def make(ranges=None, regularizers=(ISTAR,), beside=(), lambdas=(-1, 0, 1), seed
             "(1 baseline + persistent entropy × 1 λ × 2 kinds of bars) × 1 seed = 3 runs",
         ),
         (
-            {"ranges": {"entropy_bars": ["prominent", "all"]}, "beside": (ENTROPY,)},
+            {"ranges": {"entropy_bars": ["prominent", "all"]}, "fixed": (ENTROPY,)},
             "2 kinds of bars × (1 baseline + I-STAR × 2 λ) × 1 seed = 6 runs",
         ),
         (
-            {"ranges": {"zeta": [0.2, 0.4]}, "regularizers": (COSREG,), "beside": (ISTAR,)},
+            {"ranges": {"zeta": [0.2, 0.4]}, "regularizers": (COSREG,), "fixed": (ISTAR,)},
             "2 ζ × (1 baseline + CosReg × 2 λ) × 1 seed = 6 runs",
         ),
     ],

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from app.complaints import complaint_of, sentence_of
+from app.validation_messages import messages_of, sentence_of
 
 
 class Asked(BaseModel):
@@ -89,4 +89,4 @@ class Several(BaseModel):
 def test_of_a_value_that_may_be_of_several_kinds_all_are_told_or_the_one_that_was_meant(given, sentence, place):
     with pytest.raises(ValidationError) as refused:
         Several.model_validate(given)
-    assert complaint_of(refused.value.errors()) == (sentence, place)
+    assert messages_of(refused.value.errors()) == [(sentence, place)]

@@ -1,7 +1,7 @@
-"""What pydantic finds wrong with one value, as a sentence."""
+"""Sentences for what pydantic finds wrong: those of the API, and of forms, which say labels for names of fields."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ MISSING = "missing"
 UNKNOWN = "extra_forbidden"
 VALUE_ERROR = "value_error"
 
+FIELD = re.compile(r"`(\w+)`")
 # How pydantic names the alternatives of a union, and the keys of a dictionary, among the places of an error.
 ALTERNATIVE = re.compile(r"[\w-]*\[.+\]|(?:constrained-)?(?:str|int|float|bool)")
 LIST_OF = re.compile(r"list\[(?:constrained-)?(int|float|str)")
@@ -42,36 +43,63 @@ ITEMS = {"int": "a list of whole numbers", "float": "a list of numbers", "str": 
 OTHER_KIND = {"list_type", "dict_type", "enum", "string_type", "int_type", "float_type", "bool_type", "literal_error"}
 
 Error = Mapping[str, Any]
+Place = Sequence[str | int]
+Name = Callable[[Place], str]
+"""What a value is called by its place."""
 
 
-class Complaint(NamedTuple):
+class Message(NamedTuple):
     """A sentence, and the place of the value it is about: names of fields and positions in lists."""
 
     sentence: str
     place: list[str | int]
 
 
-def complaint_of(errors: Sequence[Error], known: Collection[str] = ()) -> Complaint:
-    """The first value that is wrong, as one sentence even where it could have been of several kinds.
+def dotted(place: Place) -> str:
+    """What the API calls a value: seeds.0."""
+    return ".".join(map(str, place))
 
-    Of the alternatives of a union that is told which the value was meant for, if it is of the kind of one. A name that
-    there is not is told with the one of ``known`` that is most like it.
+
+def messages_of(errors: Sequence[Error], known: Collection[str] = (), name: Name = dotted) -> list[Message]:
+    """Return a sentence for each value that is wrong, even where it could have been of several kinds.
+
+    Names that there are not come first, each with the one of ``known`` that is most like it: where one is misspelled,
+    the right one is missing too. Of a list the first wrong value is told.
     """
+    together: dict[tuple[str, ...], list[Error]] = {}
+    for error in sorted(errors, key=lambda one: one["type"] != UNKNOWN):
+        fields = tuple(part for part in _place(error) if isinstance(part, str))
+        together.setdefault(fields, []).append(error)
+    return [_message(some, known, name) for some in together.values()]
+
+
+def message_of(errors: Sequence[Error], known: Collection[str] = ()) -> Message:
+    """Return the first of them."""
+    return messages_of(errors, known)[0]
+
+
+def with_labels(sentence: str, labels: Mapping[str, str]) -> str:
+    """Return a sentence of the API with labels in place of the names of fields, which stand between backticks."""
+    return FIELD.sub(lambda found: labels.get(found[1], found[1]), sentence)
+
+
+def _message(errors: Sequence[Error], known: Collection[str], name: Name) -> Message:
+    """Of the alternatives of a union, tell which the value was meant for, if it is of the kind of one."""
     first = errors[0]
     place = _place(first)
     if first["type"] == UNKNOWN:
-        return Complaint(_unknown(".".join(map(str, place)), known), place)
+        return Message(_unknown(dotted(place), known), place)
     depth = next((at for at, part in enumerate(first["loc"]) if at and _is_alternative(part)), None)
     if depth is None:
-        return Complaint(sentence_of(first, ".".join(map(str, place))), place)
+        return Message(sentence_of(first, name(place)), place)
     tried = [error for error in errors if error["loc"][:depth] == first["loc"][:depth]]
     meant = [error for error in tried if len(_place(error)) > depth or error["type"] not in OTHER_KIND]
     if meant or len(tried) == 1:
         chosen = (meant or tried)[0]
         place = _place(chosen)
-        return Complaint(sentence_of(chosen, ".".join(map(str, place))), place)
+        return Message(sentence_of(chosen, name(place)), place)
     kinds = ", ".join(_kind(error) for error in tried)
-    return Complaint(f"Expected {'.'.join(map(str, place))} as {kinds}{_got(first)}.", place)
+    return Message(f"Expected {name(place)} as {kinds}{_got(first)}.", place)
 
 
 def sentence_of(error: Error, place: str) -> str:
@@ -114,6 +142,8 @@ def _kind(error: Error) -> str:
 
 def _got(error: Error) -> str:
     came = error.get("input")
+    if came == "":
+        return ", got nothing"
     return f", got {_shown(came)}" if isinstance(came, str | int | float | bool) else ""
 
 

@@ -1,6 +1,6 @@
 """Regularizers, and what a fine-tune can choose of them. For each, lambda above zero asks for more isotropy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -62,44 +62,10 @@ OF_ITS_PAPER: Mapping[Regularizer, tuple[Layers, Points]] = {
 }
 """What a regularizer sees unless a run chooses; those not named look at no hidden states."""
 
-_SEEING = frozenset(OF_ITS_PAPER)
-_SEEING_TOKENS = _SEEING - {Regularizer.UNBIASED}
-_ISTAR = frozenset({Regularizer.ISTAR})
-_ENTROPY = frozenset({Regularizer.ENTROPY})
-READERS: Mapping[str, frozenset[Regularizer]] = {
-    "layers": _SEEING,
-    "points": _SEEING,
-    "include_padding": _SEEING_TOKENS,
-    "token_fraction": _SEEING_TOKENS,
-    "shrinkage_points": _ISTAR,
-    "shrinkage_refresh": _ISTAR,
-    "shrinkage_every": _ISTAR,
-    "shrinkage_momentum": _ISTAR,
-    "entropy_bars": _ENTROPY,
-    "entropy_by_label": _ENTROPY,
-    "entropy_cluster_weight": _ENTROPY,
-    "zeta": _ISTAR,
-}
-"""The regularizers that read a setting; to the others, and to plain training, it means nothing. Those not named here
-are read by every run."""
 
-OF_TOKENS = frozenset({"include_padding", "token_fraction"})
-"""Settings that are read of tokens alone."""
-
-
-def added(regularizer: Regularizer, lam: float, beside: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
+def added(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, float]) -> dict[Regularizer, float]:
     """Lambda of every regularizer that a run adds to its loss; empty for plain training."""
-    weights = dict(beside)
+    weights = dict(fixed)
     if regularizer is not Regularizer.NONE and lam != 0:
         weights[regularizer] = lam
     return weights
-
-
-def is_read(field: str, regularizers: Iterable[Regularizer], points: Points | None) -> bool:
-    """Whether a setting means anything to a run with these regularizers that sees these points, None its paper's."""
-    if field not in READERS:
-        return True
-    readers = READERS[field].intersection(regularizers)
-    if field in OF_TOKENS:
-        return any((points or OF_ITS_PAPER[one][1]) is Points.TOKENS for one in readers)
-    return bool(readers)

@@ -1,0 +1,91 @@
+"""An option that is added through its record alone is found on every surface."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from app.db.options.document import document
+
+ROOT = Path(__file__).parents[2]
+RECORD = """
+    momentum: Annotated[
+        FiniteFloat,
+        Field(ge=0, lt=1),
+        Option("Momentum", "Fraction of the last step that each step keeps.", OPTIMIZER, several="momenta"),
+    ] = 0.9
+"""
+LOOK = """
+from pydantic import ValidationError
+from starlette.datastructures import ImmutableMultiDict
+
+from app.db.config import RunConfig
+from app.db.options.document import document
+from isoscope.core.errors import InvalidError
+from app.figures.headings import head
+from isoscope.files.yaml_document import read_yaml, write_yaml
+from app.problems import invalid_request
+from app.routes.pages.run_config import configuration
+from app.routes.pages.sweep_form import defaults, parse, read_values, sweep_controls
+from app.search.fields import find_field
+from app.services.grid_expansion import product_of
+from app.services.relaunch import plain
+from app.services.sweeps import SweepRequest
+from app.templating import templates
+
+needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
+values = defaults(None, "m") | needed | {"lambdas": "1"}
+
+controls, shown = sweep_controls(values, gpu=True)
+field = templates.env.get_template("_field.html").module.control(shown["momentum"])
+assert '<label for="momentum">Momentum</label>' in field and 'value="0.9"' in field
+assert controls["momentum"].option.group.title == "Optimizer and schedule"
+assert parse(values | read_values(ImmutableMultiDict([("momentum", "0.5")]))).momentum == 0.5
+
+try:
+    parse(values | {"momentum": "2"})
+except InvalidError as error:
+    assert (error.field, error.message) == ("momentum", "Expected Momentum below 1, got 2.")
+try:
+    SweepRequest(**needed, momentum=2)
+except ValidationError as error:
+    told = invalid_request(error.errors())
+    assert (told.field, told.message) == ("momentum", "Expected momentum below 1, got 2.")
+
+schema = SweepRequest.model_json_schema()["properties"]["momentum"]
+assert (schema["title"], schema["exclusiveMaximum"]) == ("Momentum", 1)
+assert schema["description"] == "Fraction of the last step that each step keeps."
+
+asked = SweepRequest(**needed, momentum=0.5, grid={"momentum": [0.5, 0.7]})
+assert read_yaml(write_yaml(plain(asked), {}))["momentum"] == 0.5
+assert "2 momenta" in product_of(asked.grid, [], frozenset(), [0], [0]).words()
+
+assert head("momentum") == "Momentum"
+assert find_field("momentum") is not None
+assert "| `momentum` | Momentum | `0.9` |" in document()
+
+training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"]}
+run = RunConfig(**training, regularizer="none", lam=0, seed=0, momentum=0.5).model_dump(mode="json")
+assert ("Momentum", "0.5", None) in configuration(run, None)["Training"]
+"""
+
+
+def test_an_option_is_added_through_its_record(tmp_path):
+    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("frontend", "isotropy", "isoscope"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    file = tmp_path / "app/db/options/training.py"
+    before, mark, after = file.read_text().partition("\n    train_rows: Annotated[")
+    file.write_text(f"{before}{RECORD}{mark}{after}")
+    (tmp_path / "look.py").write_text(LOOK)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "look.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_document_is_what_the_records_say():
+    written = (ROOT / "docs/options.md").read_text()
+    assert written == document(), "run: python -m app.db.options.document > docs/options.md"
