@@ -108,18 +108,22 @@ class Rows(NamedTuple):
     """Of every setting over the baseline, before it is turned into answers."""
 
 
-def ease(of: Rows, random: Random) -> Values:
-    """Return how far each answer is on the right side, [settings + 1, rows, seeds]; seeds begin alike."""
+def ease(of: Rows, random: Random) -> tuple[Values, Values]:
+    """Return how far each answer is on the right side, [settings + 1, rows, seeds], and how well each run does.
+
+    Seeds begin alike. How well a run does, [settings + 1, 1, seeds], is a part of each of its answers.
+    """
     shape = of.settings + 1, of.rows, of.seeds
     found = EASE + random.normal(size=(of.rows, 1)) + of.by_row * random.normal(size=(*shape[:2], 1))
-    found = found + of.by_seed * random.normal(size=(shape[0], 1, of.seeds)) + of.by_answer * random.normal(size=shape)
+    by_run = of.by_seed * random.normal(size=(shape[0], 1, of.seeds))
+    found = found + by_run + of.by_answer * random.normal(size=shape)
     found[1:] += of.gain
-    return np.asarray(found, float)
+    return np.asarray(found, float), by_run
 
 
 def row_values(of: Rows, random: Random) -> Values:
     """Return the rows' values of the metric, [settings + 1, rows, seeds]."""
-    easy = ease(of, random)
+    easy, by_run = ease(of, random)
     if of.metric == "accuracy":
         return np.asarray(easy > 0, float)
     found = np.empty_like(easy)
@@ -128,7 +132,8 @@ def row_values(of: Rows, random: Random) -> Values:
     noise = random.normal(size=of.rows)
     for setting, seed in product(range(len(easy)), range(of.seeds)):
         one = easy[setting, :, seed]
-        predicted = numbers * (1 + one.mean()) + noise + 0.5 * one
+        # Of the run alone: a slope that took the mean of these rows would bind their answers to one another.
+        predicted = numbers * (1 + EASE + by_run[setting, 0, seed]) + noise + 0.5 * one
         values = _of_metric(of.metric, labels, np.where(one > 0, labels, 1 - labels), numbers, predicted)
         assert values is not None
         found[setting, :, seed] = values
@@ -187,7 +192,7 @@ def one_seed_covers(of: Rows, random: Random) -> bool:
     by_run = of.by_seed * random.normal(size=2)
     spread = sqrt(1 + of.by_row**2 + of.by_answer**2)
     truth = NormalDist().cdf((EASE + by_run[1]) / spread) - NormalDist().cdf((EASE + by_run[0]) / spread)
-    easy = ease(of._replace(seeds=1, by_seed=0.0), random) + by_run[:, None, None]
+    easy = ease(of._replace(seeds=1, by_seed=0.0), random)[0] + by_run[:, None, None]
     found = over_rows((easy[1] > 0).astype(float) - (easy[0] > 0))
     if not found.error:
         return False
