@@ -345,7 +345,7 @@ def test_labels_are_few_and_texts_are_there(client):
 @pytest.mark.parametrize(
     ("given", "field", "sentence"),
     [
-        ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .txt, .tsv, .csv, .parquet or .jsonl"),
+        ({"files": {"file": ("x.npy", b"\x93NUMPY")}}, "file", "x.npy: Expected .parquet, .jsonl, .csv, .tsv or .txt"),
         ({"files": {"file": ("x.csv", b"text\n")}}, "file", "x.csv: the file names columns but has no rows"),
         ({"data": {"name": "nothing"}}, "file", "Expected either a file of texts or a dataset_id; give one of them."),
         ({"data": {"dataset_id": "none"}}, "dataset_id", "There is no data set 'none'"),

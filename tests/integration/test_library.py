@@ -228,7 +228,8 @@ class TestDescription:
     ):
         path = f"/api/embeddings/{add(context, 'old')}"
         answer = client.patch(path, json={"notes": "new"} | change)
-        assert (answer.status_code, answer.json()) == (422, {"detail": sentence, "field": field})
+        told = answer.json()
+        assert (answer.status_code, told["detail"], told["field"]) == (422, sentence, field)
         assert (client.get(path).json()["name"], client.get(path).json()["notes"]) == ("old", "")
 
     def test_what_no_database_can_keep_is_left_out(self, client, context):

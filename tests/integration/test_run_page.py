@@ -214,8 +214,8 @@ def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, c
     run_id, experiment_id = add()
     page = client.get(f"/runs/{run_id}").text
     assert "Marked is what" not in page
-    assert {"Shrinkage covariance", "ζ", "Tokens behind it"} < set(re.findall("<dt>(.*?)</dt>", page))
-    unread = {"Kept at each step", "Steps between estimates", "Stride", "Selection rows", "Steps between evaluations"}
+    assert {"Shrinkage points", "ζ", "Shrinkage refresh"} < set(re.findall("<dt>(.*?)</dt>", page))
+    unread = {"Shrinkage momentum", "Refresh every N steps", "Stride", "Selection rows", "Evaluate every N steps"}
     assert unread & set(re.findall("<dt>(.*?)</dt>", page)) == set()
     with context.sessions.begin() as session:
         plain = session.get(Run, run_id).config | {"regularizer": "none", "lam": 0.0, "patience": 2}
@@ -224,8 +224,8 @@ def test_what_a_run_does_not_depend_on_is_no_part_of_its_configuration(client, c
         session.flush()
         other = f"/runs/{baseline.id}"
     facts = set(re.findall("<dt>(.*?)</dt>", client.get(other).text))
-    assert {"Selection rows", "Steps between evaluations", "Patience"} < facts
-    assert facts & {"ζ", "Tokens behind it", "Shrinkage covariance", "Layers", "Bars"} == set()
+    assert {"Selection rows", "Evaluate every N steps", "Patience"} < facts
+    assert facts & {"ζ", "Shrinkage points", "Shrinkage refresh", "Layers", "Entropy bars"} == set()
     assert "Marked is what" in client.get(f"/runs/{run_id}").text
 
 

@@ -131,7 +131,7 @@ def test_an_experiment_over_sets_of_further_regularizers_has_its_page(client, la
     ]
     experiment = launch(*runs, grid=grid, fixed_regularizers=grid["fixed_regularizers"][0])
     page = words(client.get(f"/experiments/{experiment}"))
-    assert 'aria-label="Details of λ = 1, beside I-STAR 0.5; CosReg 1, seed 0"' in page
+    assert 'aria-label="Details of λ = 1, extra penalties I-STAR 0.5; CosReg 1, seed 0"' in page
     assert "Every run adds" not in page
     for slug in OF_SWEEPS:
         assert client.get(f"/experiments/{experiment}/figures/{slug}.html").status_code == 200, slug

@@ -1,7 +1,7 @@
 """The record of one option: everything that forms, files, errors, tables and documents say of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -37,6 +37,10 @@ class Help(Behind):
     """A sentence that is always shown, and what is behind it."""
 
     text: str = ""
+
+    def saying(self, text: str) -> "Help":
+        """Return the same help with another sentence."""
+        return replace(self, text=text)
 
 
 class Group(NamedTuple):

@@ -234,7 +234,7 @@ class RegularizerOptions(DataOptions):
     fixed_regularizers: Annotated[
         Weights,
         Option(
-            "Extra penalties on every run",
+            "Extra penalties",
             "Regularizers added to every run, the baseline too, each with this λ of its own.",
             FIXED,
             several="sets of extra penalties",

@@ -324,7 +324,7 @@ def test_persistent_entropy_by_label_needs_labels(client, request_body, scored):
     task = columns | {"task": "regression", "metric": "pearson", "regularizers": ["entropy"]}
     refused = client.post("/api/experiments", json=request_body | task).json()
     assert refused["field"] == "entropy_by_label"
-    assert "regression has no classes: set entropy_by_label to false" in refused["detail"]
+    assert "regression has no classes: set `entropy_by_label` to false" in refused["detail"]
     created = client.post("/api/experiments", json=request_body | task | {"entropy_by_label": False})
     assert (created.status_code, created.json()["config"]["label_names"]) == (201, [])
 
