@@ -24,6 +24,8 @@ EXPECTED = {
     "bool_parsing": "as true or false",
     "string_too_long": "of at most {max_length} characters",
     "string_type": "as a text",
+    "too_short": "with {min_length} or more values, got {actual_length}",
+    "too_long": "with at most {max_length} values, got {actual_length}",
     "bool_type": "as true or false",
     "dict_type": "as an object",
     "list_type": "as a list",

@@ -299,7 +299,7 @@ def test_a_text_a_line_and_blank_lines_are_counted(client, work):
         ({"text_columns": ["sentence", "sentence"]}, "text_columns", "The same text column was chosen twice"),
         ({"label_column": "gold"}, "label_column", "The file has no column 'gold'"),
         ({"layers": [0, 3]}, "layers", "Expected layers from 0 to 2, which is what tiny-bert has, got 3."),
-        ({"poolings": []}, "poolings", "poolings: List should have at least 1 item"),
+        ({"poolings": []}, "poolings", "Expected poolings with 1 or more values, got 0."),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused_at_its_field(client, draft, changed, field, sentence):
@@ -312,7 +312,7 @@ def test_a_configuration_that_cannot_be_is_refused_at_its_field(client, draft, c
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"poolings": []}, "Pooling: List should have at least 1 item after validation, not 0."),
+        ({"poolings": []}, "Expected Pooling with 1 or more values, got 0."),
         ({"layers": "one"}, "Expected Layers as a whole number, got 'one'."),
         ({"max_rows": "1"}, "Expected Max rows of at least 2, got 1."),
     ],

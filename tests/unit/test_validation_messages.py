@@ -13,6 +13,7 @@ class Asked(BaseModel):
     q: Annotated[str, Field(max_length=3)] = ""
     layers: bool = False
     tag: Annotated[str, Field(pattern="a+")] = "a"
+    seeds: Annotated[list[int], Field(min_length=1, max_length=2)] = [0]
 
 
 class Needed(BaseModel):
@@ -41,6 +42,8 @@ def complaint(**given):
         ({"sort": "foo"}, "Expected sort as name, -name or created, got 'foo'."),
         ({"q": "long"}, "Expected q of at most 3 characters, got 'long'."),
         ({"layers": "perhaps"}, "Expected layers as true or false, got 'perhaps'."),
+        ({"seeds": []}, "Expected seeds with 1 or more values, got 0."),
+        ({"seeds": [1, 2, 3]}, "Expected seeds with at most 2 values, got 3."),
         ({"tag": "b"}, "tag: String should match pattern 'a+', got 'b'."),
     ],
 )
@@ -77,7 +80,7 @@ class Several(BaseModel):
         ({"layers": ["a"]}, "Expected layers.0 as a whole number, got 'a'.", ["layers", 0]),
         (
             {"layers": []},
-            "layers: List should have at least 1 item after validation, not 0.",
+            "Expected layers with 1 or more values, got 0.",
             ["layers"],
         ),
         ({"vectors": 3}, "Expected vectors as a text, a list of texts, got 3.", ["vectors"]),

@@ -107,7 +107,7 @@ def test_a_measure_of_no_layer_is_refused_at_steps_and_at_the_end(client, begin)
         ),
     ):
         assert answer.status_code == 422
-        assert answer.json()["detail"].startswith(f"{place}: List should have at least 1 item")
+        assert answer.json()["detail"] == f"Expected {place} with 1 or more values, got 0."
 
 
 def test_measures_of_a_run_are_of_the_same_layers_at_every_step(client, begin):
