@@ -7,6 +7,7 @@ from fastapi.responses import RedirectResponse
 
 from app.security import SESSION_KEY, Gate
 from app.templating import templates
+from isoscope.core.errors import InvalidError
 
 router = APIRouter(include_in_schema=False)
 
@@ -14,7 +15,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/login")
 def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 - the name in the URL
     """Ask for the token."""
-    return templates.TemplateResponse(request, "login.html", {"next": next, "error": None})
+    return templates.TemplateResponse(request, "login.html", {"next": next, "problem": None})
 
 
 @router.post("/login")
@@ -26,8 +27,10 @@ async def create_login(
     """Compare the token and, if it is right, remember that in a signed cookie."""
     gate: Gate = request.app.state.gate
     if not gate.accepts(token):
-        error = "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server."
-        shown = {"next": next, "error": error}
+        problem = InvalidError(
+            "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server.", "token"
+        )
+        shown = {"next": next, "problem": problem}
         wrong = templates.TemplateResponse(request, "login.html", shown, status_code=401)
         return await gate.slowed(request, wrong)
     request.session[SESSION_KEY] = True

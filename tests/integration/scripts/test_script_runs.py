@@ -244,11 +244,11 @@ def test_the_configuration_of_a_script_s_run_lists_what_was_said_and_takes_no_de
     page = " ".join(client.get(f"/runs/{run['id']}").text.split())
     configured = page.split("<summary>Configuration</summary>")[1].split("</details>")[0]
     assert re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", configured) == [
-        ("Model", "my-bert"), ("Task", "classification: a class"), ("Performance", "accuracy"),
+        ("Model", "my-bert"), ("Task", "classification: a class"), ("Metric", "Accuracy"),
         ("Regularizer", "I-STAR"), ("λ", "−1"), ("ζ", "0.2"), ("Seed", "3"), ("Batch size", "8 rows"),
         ("dropout", "0.1"),
     ]  # fmt: skip
-    assert re.findall("<h3>(.*?)</h3>", configured) == ["Data and model", "Regularizer", "Training", "Of its script"]
+    assert re.findall("<h3>(.*?)</h3>", configured) == ["Data and model", "Regularizers", "Training", "Of its script"]
 
 
 def test_a_run_without_measures_by_layer_has_no_heading_for_them(client, begin):
