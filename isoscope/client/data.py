@@ -165,7 +165,7 @@ class Embeddings(Connection):
         >>> isoscope.select(draft, {"vectors": "hidden", "labels": "class"})
         """
         query = {"commit": "auto"} if commit else {}
-        return self.put("embeddings", embedding, "selection", **query, json=dict(selection))
+        return self.put("embeddings", embedding, "selection", params=query, json=dict(selection))
 
     def commit(self, embedding: Known) -> Row:
         """Have a draft measured."""

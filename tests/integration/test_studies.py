@@ -245,8 +245,8 @@ def test_a_sweep_has_no_figures_of_a_search(client, body):
 @pytest.mark.parametrize(
     ("changes", "field", "sentence"),
     [
-        ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected lam_low below lam_high, got 1 and 1"),
-        ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected zeta_low at most zeta_high"),
+        ({"search": {"lam_low": 1, "lam_high": 1}}, "search", "Expected `lam_low` below `lam_high`, got 1 and 1"),
+        ({"search": {"zeta_low": 0.5, "zeta_high": 0.1}}, "search", "Expected `zeta_low` at most `zeta_high`"),
         ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
         ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3 or more in size"),
         ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),

@@ -94,7 +94,7 @@ def test_only_what_is_chosen_shows_its_settings(client, dataset):
     assert 'name="layers"' not in page
     page = client.get("/experiments/new", params=sweep(dataset, regularizers=["none"], fixed_entropy="0.1")).text
     assert 'name="entropy_bars"' in page
-    assert "Extra penalties on every run: persistent entropy with λ = 0.1" in page
+    assert "Extra penalties: persistent entropy with λ = 0.1" in page
 
 
 def test_a_grid_keeps_its_rows_and_offers_one_more(client, dataset):
@@ -137,7 +137,7 @@ def test_sets_of_regularizers_are_no_row_of_the_grid(client, dataset):
     [
         (
             {"fixed_istar": "1"},
-            'every run" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
+            'Extra penalties" aria-describedby="fixed_regularizers-help fixed_regularizers-error"',
             "fixed_regularizers",
         ),
         ({"regularizers": ["x"]}, 'aria-invalid="true" aria-describedby="regularizers-error"', "regularizers"),
