@@ -119,7 +119,7 @@ def make_embedding(settings: Settings, sessions: Sessions, store: Callable[[byte
         sha256 = store(buffer.getvalue())
         kind = detect(open_storage(settings).local(sha256), "x.npy")
         files = [EmbeddingFile(position=0, filename="x.npy", file_sha256=sha256)]
-        embedding = Embedding(name="x", filename="x.npy", files=files, format=kind.value, **columns)
+        embedding = Embedding(name="x", filename="x.npy", files=files, format=kind.name, **columns)
         with sessions.begin() as session:
             session.add(embedding)
         return embedding.id
