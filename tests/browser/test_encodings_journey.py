@@ -14,7 +14,7 @@ def test_texts_are_uploaded_encoded_and_read_layer_by_layer(dashboard, page, tmp
     page.get_by_label("A file of texts").set_input_files(texts)
     page.get_by_role("button", name="Upload and choose a model").click()
 
-    expect(page.get_by_label("Texts", exact=True)).to_have_value("sentence")
+    expect(page.get_by_label("Text columns", exact=True)).to_have_value("sentence")
     expect(page.locator("#plan strong")).to_have_text("7 embeddings")
     page.get_by_label("Model", exact=True).fill("tiny-gpt2")
     page.get_by_label("last token").check()
