@@ -23,7 +23,7 @@ from starlette.datastructures import ImmutableMultiDict
 from app.db.config import RunConfig
 from app.db.options.document import document
 from isoscope.core.errors import InvalidError
-from app.figures.headings import head
+from app.results.column_labels import head
 from isoscope.files.yaml_document import read_yaml, write_yaml
 from app.problems import invalid_request
 from app.routes.pages.run_config import configuration
