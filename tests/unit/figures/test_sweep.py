@@ -131,10 +131,10 @@ def test_sets_of_further_regularizers_are_told_by_their_names_and_lambda():
         **grid,
     )
     assert labels(one) == [
-        "λ = 0, extra penalties on every run none",
-        "λ = 0, extra penalties on every run I-STAR 0.5; CosReg 1",
-        "λ = 1, extra penalties on every run none",
-        "λ = 1, extra penalties on every run I-STAR 0.5; CosReg 1",
+        "λ = 0, extra penalties none",
+        "λ = 0, extra penalties I-STAR 0.5; CosReg 1",
+        "λ = 1, extra penalties none",
+        "λ = 1, extra penalties I-STAR 0.5; CosReg 1",
     ]
 
 
