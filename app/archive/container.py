@@ -31,7 +31,7 @@ class Container:
         """What a file unpacks to, a block at a time: ``ZipFile.read`` would inflate all of it before cutting it off."""
         member = copy(self._zip.getinfo(name))
         member.file_size += 1  # so that the checksum is also of what a stream has beyond the size that it declares
-        # Around nothing else: an error of whoever takes the blocks is no fault of the file.
+        # Only the read is guarded: an error of the caller, between blocks, is not the file's fault.
         with reading_zip(BROKEN):
             stream = self._zip.open(member)
         with stream:

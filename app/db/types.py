@@ -88,7 +88,7 @@ class Typed(TypeDecorator[M], Generic[M]):
         return self.impl_instance.coerce_compared_value(op, value)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Write what the model says; raises ValidationError at what it cannot hold."""
+        """Store a model as JSON; raises ValidationError if a value is invalid."""
         if value is None:
             return None
         found = value if isinstance(value, self.model) else self.model.model_validate(value)

@@ -15,7 +15,7 @@ from app.services.figure_data import get_figure_data
 
 
 class Choice(NamedTuple):
-    """What the URL says: ids, the first of which is the baseline, and whether only what differs is shown."""
+    """Query of the page: ids, the baseline first, and whether to show only differences."""
 
     ids: list[str]
     differing: bool = False

@@ -54,7 +54,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
 
 
 def report_figures(context: Context, embedding: Embedding, slug: str, query: ShrinkageQuery) -> list[Figure]:
-    """The figures of which one is wanted; of the data that no measure holds, only its own is read."""
+    """Build the figures for one request; figure data is read only for the figure asked for."""
     if slug == "zeta":
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []

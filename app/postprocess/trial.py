@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
 
 
 def comparisons_of(trial: PostProcessing) -> list[Comparison]:
-    """The numbers of a trial; without labels there is no silhouette to show."""
+    """List the scores of a trial; the silhouette needs labels."""
     before, after, in_sample = (_measurements(trial, part) for part in ("before", "after", "in_sample"))
     found = [
         Comparison(MEASURES[slug], before[slug], after[slug], in_sample.get(slug))

@@ -51,7 +51,7 @@ class Term(NamedTuple):
 
 
 def read(q: str) -> list[Term]:
-    """The terms of a search, all of which must hold."""
+    """The terms of a search; a run must match all of them."""
     if len(q) > MAX_CHARACTERS:
         raise InvalidError(f"Expected a search of at most {MAX_CHARACTERS} characters, got {len(q)}.", "q")
     if "\0" in q or any("\ud800" <= character <= "\udfff" for character in q):

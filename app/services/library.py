@@ -142,5 +142,5 @@ def offset_of(page: int) -> int:
 
 
 def pages_of(total: int) -> int:
-    """How many pages so many rows take, one at least."""
+    """Return the number of pages for this many rows, at least one."""
     return max(-(-total // PAGE_ROWS), 1)

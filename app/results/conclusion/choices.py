@@ -40,7 +40,7 @@ class Choice:
 
 
 def settings_of(sweep: Sweep) -> list[Choice]:
-    """Return every setting of which a run has finished, by lambda."""
+    """Return every setting with a finished run, ordered by lambda."""
     return [
         Choice(ChoiceKind.SETTING, sweep.label(setting), runs)
         for setting, runs in sweep.by_setting(sweep.runs).items()

@@ -14,7 +14,7 @@ from isoscope.core.formatting import count, plural
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What stands beside the scatters of a sweep."""
+    """What a sweep shows, as pages and the API report it."""
 
     sweep: Sweep
     evidence: Evidence
