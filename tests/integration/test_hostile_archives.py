@@ -198,7 +198,7 @@ def test_rows_must_fit_together(refusal, files):
     assert told("runs.jsonl", lambda one: one["results"]["by_layer"]["twonn"].update(reasons=[])) == (
         f"runs.jsonl, line 1: Expected a reason or null for each of 2 layers, got 0. {ADVICE}"
     )
-    assert "at least 1 item" in told(
+    assert "with 1 or more values" in told(
         "runs.jsonl", lambda one: one["results"]["by_layer"].update(silhouette={"values": [], "reasons": []})
     )
     assert told("runs.jsonl", lambda one: one.update(more=1)).startswith(
