@@ -1,49 +1,49 @@
-"""What is behind the fields of uploads."""
+"""Help texts for the fields of the upload forms."""
 
 from app.db.options.option import Help
 from isoscope.files.upload_formats import listed_rows
 
 UPLOADS = {
     "train": Help(
-        f"The rows to learn from: {listed_rows()}",
-        more="A line of column names, then a row a line: one or two columns of text, and one of classes, scores or "
+        f"Training rows: {listed_rows()}",
+        more="A header line, then one row per line: one or two text columns, and one column of classes, scores or "
         "answers.",
     ),
     "validation": Help(
-        "The rows that judge, none of which is trained on: a file with the same columns",
-        more="Its labels have to be those of the train file. Texts that stand in both files flatter every run; the "
-        "page of the data set counts them.",
+        "Rows to validate on, never trained on: a file with the same columns",
+        more="Its labels must occur in the train file. Texts that occur in both files inflate every score; the data "
+        "set page counts them.",
     ),
     "test": Help(
-        "Rows that choose nothing: a file with the same columns, labels too",
-        more="Every run is scored on it. The scores stay sealed until you freeze your choice and open them.",
+        "Rows for the final score: a file with the same columns, labels included",
+        more="Every run is scored on these rows. Scores stay sealed until you freeze your choice and open them.",
     ),
     "test_fraction": Help(
-        "Draws this fraction of the train rows for testing, at most 0.5. Empty: draw none.",
-        more="Rows that share a text stay together, and rows that share a text with the validation file are not drawn.",
+        "Fraction of the train rows to hold out for testing, at most 0.5. Empty: none.",
+        more="Rows that share a text stay together. Rows that share a text with the validation file are not held out.",
     ),
-    "split_seed": Help("Which rows are drawn."),
+    "split_seed": Help("Seed of the held-out rows."),
     "split_column": Help("The column that names the split of each row. Then upload the train file alone."),
     "split_train": Help("Separate several with commas."),
-    "split_validation": Help("Such as validation, dev."),
-    "split_test": Help("Empty: rows that hold test, if there are any."),
+    "split_validation": Help("For example: validation, dev."),
+    "split_test": Help("Empty: rows marked test, if any."),
     "quoting": Help(
-        "How the quotes of .tsv files are read.",
-        more="Detect: they enclose cells where every cell with a quote is enclosed, and one needs it, as pandas and "
-        "spreadsheets write it. Otherwise they are part of the text, as in GLUE.",
+        "How to read quotes in .tsv files.",
+        more="Detect: quotes enclose cells if every quoted cell is well formed and at least one needs its quotes, as "
+        "pandas and spreadsheets write them. Otherwise quotes are part of the text, as in GLUE.",
     ),
-    "dataset_name": Help("If empty, the train file’s name is used."),
+    "dataset_name": Help("Empty: the name of the train file."),
     "hub_name": Help(
-        "A worker fetches it from the Hub, which it has to be able to reach.",
-        more="Tasks of GLUE and SQuAD, at a fixed revision.",
+        "A worker downloads it from the Hugging Face Hub.",
+        more="GLUE tasks and SQuAD, each at a fixed revision.",
         source="Wang, Singh, Michael, Hill, Levy & Bowman (2019). GLUE. ICLR 2019.",
     ),
-    "texts": Help(more="A .txt file has one text a line. Of a table the columns are chosen next."),
+    "texts": Help(more="A .txt file has one text per line. For a table, you choose the columns next."),
     "vectors": Help(
-        more="A matrix of n rows and d columns. What the file holds is shown before anything is measured.",
+        more="A matrix of n rows and d columns. You see a preview before anything is measured.",
         measures=("isoscore",),
     ),
-    "annotations": Help(more="Names say which row is which; labels group rows.", measures=("silhouette",)),
-    "file_name": Help("If empty, the file’s name is used."),
-    "split": Help("Which of the two files of the data set."),
+    "annotations": Help(more="Names identify rows. Labels group them.", measures=("silhouette",)),
+    "file_name": Help("Empty: the name of the file."),
+    "split": Help("Which file of the data set to encode."),
 }

@@ -10,33 +10,33 @@ from isoscope.core.task import METRIC_TITLES, METRICS, Metric, TaskKind
 
 
 class DataOptions(Options):
-    """What a model learns, of which columns."""
+    """Options of the model, the task, and the columns it reads."""
 
     model: Annotated[
         str,
         Option(
             "Model",
-            "A model on this machine, or a name of the Hugging Face Hub where that can be reached.",
+            "A model folder on this machine, or a model name on the Hugging Face Hub.",
             DATA,
             several="models",
-            more="Encoders and causal models with a head for the task. all-MiniLM-L6-v2 comes with Isoscope and needs "
-            "no network.",
+            more="Encoders and causal models for which transformers has a head for the task. all-MiniLM-L6-v2 comes "
+            "with Isoscope and needs no network.",
         ),
     ]
     task: Annotated[
         TaskKind,
         Option(
             "Task",
-            "What the model learns to predict: a class, a number, or an answer in a text.",
+            "What the model predicts: a class, a number, or an answer within a text.",
             TASK,
             words={
                 TaskKind.CLASSIFICATION: "classification: a class",
                 TaskKind.REGRESSION: "regression: a number",
-                TaskKind.SPAN: "span: an answer in the second text",
+                TaskKind.SPAN: "span: an answer within the second text",
             },
             in_grid=False,
-            more="Classification: one of a few classes, by cross-entropy. Regression: a number, by the squared error. "
-            "Span: where in the context the answer begins and ends, as in SQuAD.",
+            more="Classification minimizes cross-entropy over the classes. Regression minimizes the squared error. "
+            "Span predicts where the answer starts and ends in the context, as in SQuAD.",
             source=sources.SQUAD,
         ),
     ] = TaskKind.CLASSIFICATION
@@ -44,16 +44,16 @@ class DataOptions(Options):
         Metric,
         Option(
             "Metric",
-            "How performance is measured, on the validation rows.",
+            "How performance is measured on the validation rows.",
             TASK,
             words=METRIC_TITLES,
             in_grid=False,
             slows=False,
-            formula="accuracy = right / all. F1 = 2 P R / (P + R), of the second of two classes, of more the mean over "
-            "them. Matthews = (TP TN − FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)). Exact match and F1 of words: "
-            "the answer beside the best of the right ones",
-            more="Matthews correlation is 0 for a model that always says one class, however good its accuracy looks. "
-            "It is undefined where all validation rows have one label.",
+            formula="accuracy = correct / all. F1 = 2 P R / (P + R), of the second class where there are two, else the "
+            "mean over classes. Matthews = (TP TN − FP FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)). Exact match and "
+            "F1 of words compare the answer with the closest correct one",
+            more="Matthews correlation is 0 for a model that always predicts one class, whatever its accuracy. It is "
+            "undefined when all validation rows have the same label.",
             source=f"{sources.MATTHEWS} Answers: {sources.SQUAD}",
         ),
     ] = Field(Metric.ACCURACY, validate_default=True)
@@ -62,22 +62,22 @@ class DataOptions(Options):
         Field(min_length=1, max_length=2),
         Option(
             "Text columns",
-            "What the model reads: one column of texts, or two as a pair; for answers question and context.",
+            "One column of texts, or two for text pairs. For spans: question and context.",
             TASK,
             in_grid=False,
-            more="A pair is read as one input, with the model’s separator between the two texts.",
+            more="The model reads a pair as one input, with its separator between the two texts.",
         ),
     ]
     label_column: Annotated[
         str,
         Option(
             "Label column",
-            "What is to be learned: a class, a number, or the answers.",
+            "The column to predict: classes, numbers, or answers.",
             TASK,
             in_grid=False,
             slows=False,
-            more="Classes: at most 200, and none in the validation rows that no training row has. Numbers: a finite "
-            'one in every row. Answers: text and where it begins, as {"text": ["in 1976"], "answer_start": [42]}.',
+            more="Classes: at most 200, each of which must occur in the training rows. Numbers: finite in every row. "
+            'Answers: their text and start, such as {"text": ["in 1976"], "answer_start": [42]}.',
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Options of what is watched while a run trains, which weights are evaluated, and what is kept."""
+"""Options of checkpoints, early stopping, measurements during training, and exports."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,17 +14,17 @@ from isotropy.catalog.sources import RUDMAN_2024
 
 
 class Checkpoint(StrEnum):
-    """Which weights of a run are evaluated and saved: the last, or the best by its metric on the selection rows."""
+    """Which weights to evaluate and save: the last, or the best on the selection rows."""
 
     LAST = "last"
     BEST = "best"
 
 
 class Selection(StrEnum):
-    """The rows by which the best checkpoint is chosen and a run is stopped early.
+    """Rows that choose the best checkpoint and stop a run early.
 
-    The validation rows themselves, which makes the reported performance optimistic; or a tenth of the training rows,
-    which are not trained on then.
+    Either the validation rows, which makes the reported performance optimistic, or a tenth of the training rows, which
+    are then held out of training.
     """
 
     VALIDATION = "validation"
@@ -32,46 +32,46 @@ class Selection(StrEnum):
 
 
 HELD_OUT_PART = 10
-"""One in so many training rows chooses the weights, where that is asked of training rows."""
+"""One training row in this many is held out to choose the weights."""
 LOOKS_PER_RUN = 12
-"""About so many, where ``probe_every`` is null and they do not take more than their share of the time."""
+"""Target number of measurements per run where ``probe_every`` is null and time allows."""
 
 
 def selects(config: Mapping[str, Any]) -> bool:
-    """Whether a run of this configuration is evaluated while it trains, to choose its weights or to stop it early."""
+    """Whether a run is evaluated during training, to choose its weights or to stop early."""
     return config.get("checkpoint") == Checkpoint.BEST or config.get("patience") is not None
 
 
 class MeasuringOptions(LearningOptions):
-    """What is measured, chosen and kept."""
+    """Options of checkpoints, measurements, and exports."""
 
     checkpoint: Annotated[
         Checkpoint,
         Option(
             "Checkpoint",
-            "Which weights of a run are evaluated, and kept where models are kept.",
+            "Which weights to evaluate, and to keep if models are kept.",
             CHECKPOINTS,
             several="choices of checkpoint",
-            words={Checkpoint.LAST: "the last", Checkpoint.BEST: "the best by its performance"},
+            words={Checkpoint.LAST: "last", Checkpoint.BEST: "best performance"},
             slows=False,
-            more="The best is that of the best metric on the selection rows below.",
+            more="Best: the highest metric on the selection rows.",
         ),
     ] = Checkpoint.LAST
     selection: Annotated[
         Selection,
         Option(
             "Selection rows",
-            "The rows by which the best weights are chosen and a run is stopped early.",
+            "Rows that choose the best checkpoint and stop runs early.",
             CHECKPOINTS,
             several="choices of selection rows",
             words={
-                Selection.HELD_OUT: "a tenth of the training rows, left out",
-                Selection.VALIDATION: "the validation rows: optimistic",
+                Selection.HELD_OUT: "a held-out tenth of the training rows",
+                Selection.VALIDATION: "validation rows (optimistic)",
             },
             slows=False,
             needs=selects,
-            more="Rows that choose flatter what they choose: on the validation rows the reported performance is "
-            "optimistic. Of the training rows a tenth, the same in every run, is then not trained on.",
+            more="Choosing on the validation rows makes the reported performance optimistic. Otherwise a tenth of the "
+            "training rows, the same in every run, is held out.",
         ),
     ] = Selection.HELD_OUT
     evaluate_every: Annotated[
@@ -79,14 +79,14 @@ class MeasuringOptions(LearningOptions):
         Field(ge=1, le=10_000_000),
         Option(
             "Evaluate every N steps",
-            "Steps from one evaluation on the selection rows to the next. Empty: once an epoch.",
+            "Evaluate on the selection rows every N steps. Empty: once per epoch.",
             CHECKPOINTS,
             several="evaluation intervals",
             unit="step",
-            none_means="once an epoch",
+            none_means="once per epoch",
             slows=False,
             needs=selects,
-            more="Read only where weights are chosen or runs are stopped early.",
+            more="Applies only if the best checkpoint is chosen or runs stop early.",
         ),
     ] = None
     patience: Annotated[
@@ -94,11 +94,11 @@ class MeasuringOptions(LearningOptions):
         Field(ge=1, le=1000),
         Option(
             "Patience",
-            "Stop a run after this many evaluations without a better one. Empty: never.",
+            "Stop a run after this many evaluations without improvement. Empty: never.",
             CHECKPOINTS,
             several="patiences",
             unit="evaluation",
-            none_means="never stopped early",
+            none_means="no early stopping",
             slows=False,
             source=sources.PRECHELT,
         ),
@@ -109,15 +109,14 @@ class MeasuringOptions(LearningOptions):
         Field(ge=1, le=10_000_000),
         Option(
             "Measure every N steps",
-            "Measure isotropy every N steps. Empty: at most about 12 times per run, and fewer where that would take "
-            "more than a sixth of the time.",
+            "Measure isotropy every N steps. Empty: about 12 times per run, in at most a sixth of its time.",
             MEASURING,
             several="measuring intervals",
             unit="step",
-            none_means="at most about 12 measurements",
+            none_means="about 12 measurements",
             slows=False,
-            more="Each measurement is of every layer on some validation rows. One before the first step and one after "
-            "the last come on top.",
+            more="Each measurement covers every layer on a sample of the validation rows. One more is taken before the "
+            "first step and one after the last.",
             measures=("isoscore_star", "mean_cosine", "twonn"),
         ),
     ] = None
@@ -125,13 +124,13 @@ class MeasuringOptions(LearningOptions):
         Zeta,
         Option(
             "Evaluation ζ",
-            "ζ of the IsoScore★ that is reported, the same for all runs.",
+            "ζ of the reported IsoScore★, the same for all runs.",
             MEASURING,
             in_grid=False,
             slows=False,
-            formula="IsoScore★ of S = (1 − ζ) S_X + ζ S_S, here S_X of the validation tokens",
-            more="Apart from the ζ of training, so that runs of different ζ are measured alike. 0, of very many "
-            "tokens, is the plain IsoScore.",
+            formula="IsoScore★ of S = (1 − ζ) S_X + ζ S_S, with S_X of the validation tokens",
+            more="Independent of the ζ of training, so that runs with different ζ are comparable. With many tokens, 0 "
+            "gives plain IsoScore.",
             source=RUDMAN_2024,
             measures=("isoscore_star", "isoscore"),
         ),
@@ -140,10 +139,10 @@ class MeasuringOptions(LearningOptions):
         bool,
         Option(
             "Keep trained models",
-            "Keep each trained model for download, as safetensors with a model card.",
+            "Keep each trained model for download, in safetensors with a model card.",
             MEASURING,
             several="choices of keeping the model",
             slows=False,
-            more="In float32 that is four bytes for every weight of every run; a dry run tells how much.",
+            more="Takes four bytes per weight and run. A dry run shows the total.",
         ),
     ] = False

@@ -1,4 +1,4 @@
-"""The record of one option: everything that forms, files, errors, tables and documents say of it."""
+"""The record of one option: everything that forms, YAML, errors, tables and docs say about it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,33 +18,33 @@ from isoscope.core.task import TaskKind
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Behind:
-    """What is folded behind a sentence: plain text, with S_X and x^{3/2} as formulas."""
+    """Help in a fold: plain text, with S_X and x^{3/2} set as formulas."""
 
     formula: str = ""
     more: str = ""
     source: str = ""
     measures: tuple[str, ...] = ()
-    """Slugs of the catalogue."""
+    """Slugs of related measures in the catalogue."""
 
     @property
     def short(self) -> bool:
-        """Whether nothing is."""
+        """Whether there is nothing to unfold."""
         return not (self.formula or self.more or self.source or self.measures)
 
 
 @dataclass(frozen=True, eq=False)
 class Help(Behind):
-    """A sentence that is always shown, and what is behind it."""
+    """Help of a field: a sentence that is always shown, and its fold."""
 
     text: str = ""
 
     def saying(self, text: str) -> "Help":
-        """Return the same help with another sentence."""
+        """Return this help with another sentence."""
         return replace(self, text=text)
 
 
 class Group(NamedTuple):
-    """Options that stand together under a heading, in forms and on runs' pages; in a fold if the group has a title."""
+    """Options under one heading in forms and on run pages; in a fold if the group has a title."""
 
     section: str
     title: str = ""
@@ -65,51 +65,51 @@ MEASURING = Group("Measuring and keeping")
 GROUPS = (
     DATA, TASK, SWEPT, SEEN, SHRINKAGE, BARCODE, FIXED, TRAINING, OPTIMIZER, MACHINE, CHECKPOINTS, MEASURING,
 )  # fmt: skip
-"""In the order in which forms and runs' pages show them."""
+"""In the order of forms and run pages."""
 
 
 @dataclass(frozen=True, eq=False)
 class Option(Behind):
-    """An option in words. It stands in the annotation of a field, beside the bounds of its type."""
+    """Words of an option, in the annotation of its field beside the bounds of its type."""
 
     label: str
-    """Its one name, at the head of a field, a column or a row."""
+    """Its name in forms, column heads, errors and docs."""
     text: str
     """What it does, in a sentence."""
     group: Group = TRAINING
     several: str = field(default="", kw_only=True)
-    """What several values of it are called in the count of a sweep's runs: 2 batch sizes."""
+    """Plural noun for its values in the run count of a sweep: 2 batch sizes."""
     unit: str = field(default="", kw_only=True)
-    """Of its number: row, or one and many, as process|processes."""
+    """Unit of its number: row, or singular|plural, as process|processes."""
     words: Mapping[str, str] = field(default_factory=dict, kw_only=True)
-    """What its values are called, in the order in which they are offered; without them it is typed."""
+    """Names of its values in the order they are offered. Empty: the value is typed."""
     none_means: str = field(default="", kw_only=True)
-    """What a value of null means; without it that the option is not used."""
+    """Meaning of null. Empty: the option is not used."""
     in_grid: bool = field(default=True, kw_only=True)
-    """Whether the runs of one experiment may differ in it and still be compared."""
+    """Whether runs of one experiment may differ in it and remain comparable."""
     slows: bool = field(default=True, kw_only=True)
-    """Whether a step of training may take longer or shorter with another value."""
+    """Whether its value changes the time of a training step."""
     applies_to: frozenset[Regularizer] | None = field(default=None, kw_only=True)
-    """The regularizers that read it; None for all runs, plain training too."""
+    """Regularizers that read it. None: every run, plain training included."""
     of_tokens: bool = field(default=False, kw_only=True)
-    """Read by these only where they see tokens."""
+    """Whether those regularizers read it only where they see tokens."""
     tasks: frozenset[TaskKind] = field(default=frozenset(TaskKind), kw_only=True)
-    """The tasks that read it."""
+    """Tasks that read it."""
     needs: Callable[[Mapping[str, Any]], bool] | None = field(default=None, kw_only=True)
-    """Whether the other options of a configuration leave it a meaning."""
+    """Whether the option has an effect, given the others of a configuration."""
 
     @property
     def noun(self) -> str:
-        """What several values are called."""
+        """Plural noun for its values."""
         return self.several or f"{lowered(self.label)} values"
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Give the field its sentence in the API's description."""
+        """Describe the field in the API schema by its sentence."""
         return handler(schema) | {"description": self.text}
 
 
 def lowered(label: str) -> str:
-    """A label inside a sentence: batch size, but λ and AdamW as they are."""
+    """Return a label for use inside a sentence: batch size, but λ and AdamW unchanged."""
     return label[:1].lower() + label[1:] if label[1:2].islower() else label
 
 
@@ -119,26 +119,26 @@ def _title(name: str, info: FieldInfo | Any) -> str:
 
 
 class Options(BaseModel):
-    """Base of models whose fields are options."""
+    """Base class of models whose fields are options."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, field_title_generator=_title)
 
 
 def option_in(info: FieldInfo) -> Option | None:
-    """The record of a field, if it has one."""
+    """Return the option record of a field, or None."""
     return next((one for one in info.metadata if isinstance(one, Option)), None)
 
 
 @cache
 def options_of(model: type[BaseModel]) -> Mapping[str, Option]:
-    """The options of a model by the names of its fields, group by group, in their order."""
+    """Return the options of a model by field name, in the order of their groups."""
     found = {name: one for name, info in model.model_fields.items() if (one := option_in(info)) is not None}
     places = {group: place for place, group in enumerate(GROUPS)}
     return dict(sorted(found.items(), key=lambda item: places.get(item[1].group, len(places))))
 
 
 def alternatives(annotation: Any) -> list[Any]:
-    """The types that a value may be of, without null and without the metadata of each."""
+    """Return the types of an annotation without null and without metadata."""
     if get_origin(annotation) is Annotated:
         return alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (UnionType, Union):
@@ -147,13 +147,13 @@ def alternatives(annotation: Any) -> list[Any]:
 
 
 def single_type(annotation: Any) -> type | None:
-    """The type of a value besides null; None where it may be of several, or a list."""
+    """Return the one type of a value besides null; None for a list or several types."""
     possible = alternatives(annotation)
     return possible[0] if len(possible) == 1 and isinstance(possible[0], type) else None
 
 
 def list_type(annotation: Any) -> tuple[Any, frozenset[str]] | None:
-    """The items' type of a list, and the words that may stand in its place; None where a value is no list."""
+    """Return the item type of a list and the words accepted in its place; None if it is no list."""
     possible = alternatives(annotation)
     lists = [one for one in possible if get_origin(one) is list]
     words = {word.value for one in possible if isinstance(one, type) and issubclass(one, StrEnum) for word in one}

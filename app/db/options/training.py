@@ -13,7 +13,7 @@ from isoscope.core.task import TaskKind
 
 
 class Schedule(StrEnum):
-    """How the learning rate goes on after its warm-up: as it is, linearly down to zero, or along half a cosine."""
+    """Learning rate after warm-up: constant, linear decay to zero, or half a cosine down to zero."""
 
     CONSTANT = "constant"
     LINEAR = "linear"
@@ -21,14 +21,14 @@ class Schedule(StrEnum):
 
 
 class Optimizer(StrEnum):
-    """Adam with its weight decay apart from the gradient, or as a part of it."""
+    """Adam with decoupled weight decay (AdamW), or with the decay added to the gradient (Adam)."""
 
     ADAMW = "adamw"
     ADAM = "adam"
 
 
 class Precision(StrEnum):
-    """What the model computes in; weights and penalties stay in float32."""
+    """Number format of the forward and backward pass; weights and penalties stay in float32."""
 
     FP32 = "fp32"
     FP16 = "fp16"
@@ -36,17 +36,17 @@ class Precision(StrEnum):
 
 
 class LearningOptions(RegularizerOptions):
-    """How weights are learned, and on what machine."""
+    """Options of the optimizer, the training length, and the machine."""
 
     epochs: Annotated[
         int | None,
         Field(ge=1, le=1000),
         Option(
             "Epochs",
-            "How often all training rows are gone through.",
+            "Passes over the training rows.",
             several="numbers of epochs",
             slows=False,
-            more="3 to 5 in I-STAR’s paper, 10 in that of persistent entropy.",
+            more="The I-STAR paper trains for 3 to 5 epochs, the persistent-entropy paper for 10.",
         ),
     ] = 3
     max_steps: Annotated[
@@ -54,7 +54,7 @@ class LearningOptions(RegularizerOptions):
         Field(ge=1, le=10_000_000),
         Option(
             "Max steps",
-            "Steps of the optimizer. Overrides epochs.",
+            "Optimizer steps. Overrides epochs.",
             several="numbers of steps",
             unit="step",
             slows=False,
@@ -65,12 +65,11 @@ class LearningOptions(RegularizerOptions):
         Field(ge=1, le=4096),
         Option(
             "Batch size",
-            "Rows of a forward pass in each process; of these a penalty is taken.",
+            "Rows per forward pass and process. The penalty is computed on these rows.",
             several="batch sizes",
             unit="row",
-            more="A penalty of more rows is less noisy, so λ of different batch sizes is not the same: a bigger batch "
-            "is not just faster. If memory runs out, the batch is halved and two are accumulated, which the run then "
-            "says.",
+            more="A larger batch makes the penalty less noisy, so the same λ acts differently at another batch size. "
+            "If memory runs out, the run halves the batch, accumulates two, and says so.",
         ),
     ] = 16
     accumulation: Annotated[
@@ -78,12 +77,12 @@ class LearningOptions(RegularizerOptions):
         Field(ge=1, le=1024),
         Option(
             "Accumulation",
-            "Batches whose gradients are averaged into one step, each with its own penalty.",
+            "Batches averaged into one optimizer step. Each has its own penalty.",
             several="accumulations",
             unit="batch a step|batches a step",
             formula="gradient = mean over the batches of (loss + λ × penalty of that batch)",
-            more="So the task learns as from a batch of all rows, but a penalty still sees the rows of one batch at a "
-            "time: 2 batches of 16 are not 1 batch of 32 for it.",
+            more="The task loss behaves as with one large batch, but the penalty sees one batch at a time: 2 × 16 rows "
+            "are not 1 × 32 to it.",
         ),
     ] = 1
     learning_rate: Annotated[
@@ -91,10 +90,10 @@ class LearningOptions(RegularizerOptions):
         Field(gt=0, le=1),
         Option(
             "Learning rate",
-            "The optimizer’s rate, once the warm-up is over.",
+            "Learning rate after warm-up.",
             several="rates",
             slows=False,
-            more="1e-5 to 5e-5 are usual for fine-tunes of BERT; I-STAR’s paper tries these.",
+            more="Fine-tuning BERT usually takes 1e-5 to 5e-5, the range of the I-STAR paper.",
         ),
     ] = 3e-5
     max_length: Annotated[
@@ -102,10 +101,10 @@ class LearningOptions(RegularizerOptions):
         Field(ge=8, le=4096),
         Option(
             "Max length (tokens)",
-            "Tokens read at once. Longer texts are cut, or for spans read in windows.",
+            "Longer texts are truncated. For spans they are split into windows.",
             several="lengths",
             unit="token",
-            more="The time of a step grows with it. A dry run tells how many rows are cut.",
+            more="Longer inputs take longer per step. A dry run counts the truncated rows.",
         ),
     ] = 128
     stride: Annotated[
@@ -113,11 +112,11 @@ class LearningOptions(RegularizerOptions):
         Field(ge=0, le=2048),
         Option(
             "Stride",
-            "Tokens that two windows of a long text share.",
+            "Tokens shared by two neighboring windows of a long text.",
             several="strides",
             unit="token",
             tasks=frozenset({TaskKind.SPAN}),
-            more="So that an answer at the end of one window stands whole in another. It is below the window.",
+            more="An answer cut at the end of one window is then whole in the next. Must be smaller than the window.",
         ),
     ] = 64
 
@@ -125,7 +124,7 @@ class LearningOptions(RegularizerOptions):
         Optimizer,
         Option(
             "Optimizer",
-            "AdamW keeps weight decay apart from the gradient, Adam adds it to that.",
+            "AdamW decouples weight decay from the gradient. Adam adds it to the gradient.",
             OPTIMIZER,
             several="optimizers",
             words={Optimizer.ADAMW: "AdamW", Optimizer.ADAM: "Adam"},
@@ -136,17 +135,17 @@ class LearningOptions(RegularizerOptions):
         Schedule,
         Option(
             "Schedule",
-            "How the rate goes on after the warm-up.",
+            "Learning rate after warm-up.",
             OPTIMIZER,
             several="schedules",
             words={
                 Schedule.CONSTANT: "constant",
-                Schedule.LINEAR: "linear, down to 0",
-                Schedule.COSINE: "half a cosine, down to 0",
+                Schedule.LINEAR: "linear decay to 0",
+                Schedule.COSINE: "cosine decay to 0",
             },
             slows=False,
-            more="Constant in I-STAR’s paper.",
-            source=f"Half a cosine: {sources.COSINE}",
+            more="The I-STAR paper keeps it constant.",
+            source=f"Cosine: {sources.COSINE}",
         ),
     ] = Schedule.CONSTANT
     warmup: Annotated[
@@ -154,11 +153,11 @@ class LearningOptions(RegularizerOptions):
         Field(ge=0, lt=1),
         Option(
             "Warm-up",
-            "Fraction of the steps in which the rate rises from 0: 0.1 is a tenth.",
+            "Fraction of all steps during which the learning rate rises from 0, such as 0.1.",
             OPTIMIZER,
             several="warm-ups",
             slows=False,
-            formula="rate × step / warm-up steps, until these are over",
+            formula="rate × step / warm-up steps, during the warm-up",
         ),
     ] = 0.0
     weight_decay: Annotated[
@@ -166,7 +165,7 @@ class LearningOptions(RegularizerOptions):
         Field(ge=0, le=1),
         Option(
             "Weight decay",
-            "How strongly weights are pulled to 0 at each step; 0 in I-STAR’s paper.",
+            "Strength of the pull of weights toward 0 at each step. The I-STAR paper uses 0.",
             OPTIMIZER,
             several="weight decays",
             slows=False,
@@ -180,13 +179,13 @@ class LearningOptions(RegularizerOptions):
         Field(ge=2),
         Option(
             "Train rows",
-            "Train on this many rows, drawn by a fixed seed. Empty: all.",
+            "Train on this many rows, sampled with a fixed seed. Empty: all rows.",
             MACHINE,
             unit="row",
             none_means="all rows",
             in_grid=False,
             slows=False,
-            more="The same rows in every run of the experiment.",
+            more="Every run of the experiment uses the same rows.",
         ),
     ] = None
     validation_rows: Annotated[
@@ -194,20 +193,20 @@ class LearningOptions(RegularizerOptions):
         Field(ge=2),
         Option(
             "Validation rows",
-            "Validate on this many rows, drawn by a fixed seed. Empty: all.",
+            "Validate on this many rows, sampled with a fixed seed. Empty: all rows.",
             MACHINE,
             unit="row",
             none_means="all rows",
             in_grid=False,
             slows=False,
-            more="Fewer rows make performance less certain: of 100, accuracy is known to about 0.1.",
+            more="Fewer rows make performance less certain: with 100 rows, accuracy is known to about ± 0.1.",
         ),
     ] = None
     precision: Annotated[
         Precision,
         Option(
             "Precision",
-            "Numbers that the model computes in; weights and penalties stay in float32.",
+            "Number format of the model’s computation. Weights and penalties stay in float32.",
             MACHINE,
             several="precisions",
             words={
@@ -215,8 +214,8 @@ class LearningOptions(RegularizerOptions):
                 Precision.FP16: "float16, on a GPU",
                 Precision.BF16: "bfloat16",
             },
-            more="Half precision is faster and smaller on a GPU. float16 needs one; bfloat16 has the range of float32 "
-            "with fewer digits.",
+            more="Half precision is faster and takes less memory on a GPU. float16 requires one. bfloat16 has the "
+            "range of float32 with fewer digits.",
             source=sources.MIXED,
         ),
     ] = Precision.FP32
@@ -225,19 +224,19 @@ class LearningOptions(RegularizerOptions):
         Field(ge=1, le=64),
         Option(
             "Processes",
-            "Processes that train one run together, each on its device.",
+            "Processes that train one run together, each on its own device.",
             MACHINE,
             several="numbers of processes",
             unit="process|processes",
-            more="A penalty is that of all processes’ rows as one cloud. A step reads batch size × accumulation × "
-            "processes rows.",
+            more="The penalty treats the rows of all processes as one cloud. One step reads batch size × accumulation "
+            "× processes rows.",
         ),
     ] = 1
     gradient_checkpointing: Annotated[
         bool,
         Option(
             "Gradient checkpointing",
-            "Compute activations twice instead of keeping them: less memory for more time.",
+            "Recompute activations instead of storing them: less memory, more time.",
             MACHINE,
             several="kinds of gradient checkpointing",
             source=sources.CHECKPOINTING,
@@ -247,7 +246,7 @@ class LearningOptions(RegularizerOptions):
     @model_validator(mode="before")
     @classmethod
     def _steps_alone(cls, given: Any) -> Any:
-        """Steps that are said, and epochs that are not, leave the default of epochs out."""
+        """Drop the default of epochs where only steps are given."""
         if not isinstance(given, Mapping) or given.get("max_steps") is None or "epochs" in given:
             return given
         return {**given, "epochs": None}
