@@ -84,7 +84,7 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on; off loopback an access token is required.")
     port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
     access_token: SecretStr | None = Field(
-        None, description="Secret that every request must show; at least 16 characters; needed off loopback."
+        None, description="Secret that every request must carry; at least 16 characters; required off loopback."
     )
     allowed_hosts: list[str] = Field(
         [], description='Further names this server answers to, as a JSON list, e.g. `["lab.example.org"]`.'

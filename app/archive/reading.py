@@ -268,7 +268,7 @@ def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
 
 def _run_of(run_id: str, runs: dict[str, int], name: str) -> str:
     if run_id not in runs:
-        raise InvalidError(f"{name} tells of a run that is not in {RUNS}. {ADVICE}")
+        raise InvalidError(f"{name} has a run that is not in {RUNS}. {ADVICE}")
     return run_id
 
 

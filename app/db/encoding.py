@@ -43,7 +43,7 @@ class EncodingConfig(Options):
             "Text columns",
             "The column of texts; of two, the model reads each row as a pair.",
             TEXTS,
-            more="Rows without a text are left out and counted.",
+            more="Rows without text are skipped and counted.",
         ),
     ]
     label_column: Annotated[

@@ -31,7 +31,7 @@ def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metr
     why = f"the most frequent class of the {rows} rows" if chosen == frequent else "the class that F1 looks for"
     values = _of_class(labels, chosen, len(names))
     reasons = {
-        Metric.F1: "No row has the class that F1 looks for.",
+        Metric.F1: "No row has the class that F1 scores.",
         Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
     }
     return Trivial(

@@ -104,7 +104,7 @@ def _caption(runs: Sequence[Run], quantity: Quantity, lines: Means, way: Way, lo
         for words in (
             f"{quantity.axis} {by_scripts(runs, quantity.words)}.",
             averaged(sizes),
-            "The intervals are in the numbers: so many bands would hide each other." if crowded else "",
+            "The intervals are in the table: this many bands would overlap." if crowded else "",
             "Thin lines are single runs." if way.seeds else "",
             f"Smoothed: each value is the mean of the {way.window} logged values around it."
             if way.window > 1

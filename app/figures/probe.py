@@ -47,7 +47,7 @@ def setting_probe(sweep: Sweep, setting: Setting, by_run: Mapping[str, Looks], m
 
 def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str, further: str) -> Figure:
     depth = max((len(values) for _, values in looks), default=0)
-    gap = " An empty cell is a look at which the measure was undefined: points all equal, or not finite."
+    gap = " Empty: the measure was undefined at that step, because points were all equal or not finite."
     caption = _words(runs, measure, looks) + (gap if any(None in values for _, values in looks) else "") + further
     return Figure(
         slug="layers",
@@ -73,7 +73,7 @@ def _words(runs: Sequence[Run], measure: str, looks: Sequence[Look]) -> str:
 def _empty(runs: Sequence[Run]) -> str:
     if all(run.status.final for run in runs):
         return "The layers were not looked at with this measure while the run trained."
-    return "A column appears here after each look at the layers, the first before the first step."
+    return "A column appears after each measurement. The first is taken before training."
 
 
 def _draw(looks: Sequence[Look], depth: int, measure: str) -> go.Figure:

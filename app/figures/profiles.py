@@ -81,7 +81,7 @@ def _caption(sweep: Sweep, lines: Mapping[Setting, Profile]) -> str:
 
 def _empty(sweep: Sweep) -> str:
     if all(run.status.final for run in sweep.runs):
-        return "No run has kept the activation of its dimensions."
+        return "No run stored the activation of its dimensions."
     return "The first diagram appears here when the first run has finished."
 
 

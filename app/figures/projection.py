@@ -71,7 +71,7 @@ def _remarks(overlay: Overlay) -> str:
         remarks.append(f"The most frequent labels, {len(palette.SERIES)} at most, have colours of their own.")
     if density := data["density"]:
         beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
-        remarks.append(f"The shade tells how many of all rows lie there{beyond}.")
+        remarks.append(f"Shade: number of rows{beyond}.")
     return " ".join(remarks)
 
 

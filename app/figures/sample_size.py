@@ -51,8 +51,8 @@ def sample_size(overlay: Overlay) -> Figure:
         slug=SAMPLE_SIZE,
         title="How many rows it takes",
         caption=f"Mean of {overlay.each(_draws)}, fewer where rows run out, and one standard deviation either side "
-        f"where there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). Where a line "
-        "still rises, the score tells of the number of rows rather than of the cloud.",
+        f"where there are several. {what}; dashed, the score of all rows ({overlay.each(_say_full)}). If a line is "
+        f"still rising, you need more rows.",
         table=_table(overlay),
         draw=partial(_draw, overlay),
     )

@@ -66,7 +66,7 @@ def history(trials: Sequence[Trial], metric: str) -> Figure:
     best = [max(one.performance for one in tried[: place + 1]) for place in range(len(tried))]
     rows: list[list[Cell]] = [[*one.cells, one.performance, so_far] for one, so_far in zip(tried, best, strict=True)]
     given_up = sum(trial.pruned for trial in trials)
-    lacking = f" {plural(given_up, 'trial')} given up are not drawn." if given_up else ""
+    lacking = f" {plural(given_up, 'trial')} pruned and not drawn." if given_up else ""
     return Figure(
         slug="search-history",
         title="History of the search",

@@ -117,7 +117,7 @@ def _restore(given: Namespace) -> int:
     restored = restore_backup(Settings(), given.folder, replace=given.replace)
     lines = [f"{restored.backup} is restored"]
     if restored.replaced is not None:
-        lines.append(f"What was here before lies in {restored.replaced}; delete it when you need it no more")
+        lines.append(f"What was here before lies in {restored.replaced}; delete it when you no longer need it")
     if restored.is_older:
         lines.append("Its tables are of an older version. Run: isoscope migrate")
     return write(lines)

@@ -47,7 +47,7 @@ def _field(term: Term) -> Kind:
     if (kind := find_field(term.field)) is None:
         raise InvalidError(
             f"There is no field {term.field!r}, at character {term.place} of the search; {_meant(term.field)} "
-            "Put quotes round what is no field.",
+            "Quote words that are not fields.",
             "q",
         )
     return kind

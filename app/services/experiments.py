@@ -105,7 +105,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
         session.get(Experiment, experiment_id, with_for_update=True)
         experiment = _find(session, experiment_id)
         if experiment.searching:
-            raise ConflictError("Its search goes on; cancel it before deleting the experiment.")
+            raise ConflictError("Its search is still running. Cancel the search before deleting the experiment.")
         if left := sum(not run.status.final for run in experiment.runs):
             raise ConflictError(f"{left} of its runs have not ended; cancel them before deleting the experiment.")
         experiment.removed_at = utcnow()

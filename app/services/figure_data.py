@@ -30,8 +30,8 @@ def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[st
             )
         needs = "its rows have no names, or " if slug == "neighbours" else ""
         raise NotFoundError(
-            f"There is no {slug!r} of {embedding.name}: {needs}another version of Isoscope measured it. "
-            "Choose again, and it is measured anew."
+            f"There is no {slug!r} of {embedding.name}: {needs}another version of Isoscope measured it. Choose again "
+            f"to measure it with this version."
         )
     return data[slug]
 

@@ -45,7 +45,7 @@ class Search:
     layers: bool = False
     """Whether layers of encodings are listed too; they are where encodings are asked for by their origin."""
     trashed: bool = False
-    """What is in the trash instead of what is not."""
+    """List the trash instead of the library."""
     sort: Sort = "-created"
 
 

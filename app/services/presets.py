@@ -56,7 +56,7 @@ _TRAINING = [
     "Two batches are averaged into one step, as the paper says; the public code has no accumulation.",
     "Seeds also order the training rows; the code orders them by a seed that is always 0.",
 ]
-_ISTAR_GIVEN = "Batch size, epochs and rate stand for what the first stage finds best; the paper does not tell which."
+_ISTAR_GIVEN = "Batch size, epochs and rate stand for what the first stage finds best; the paper does not say which."
 
 _SHRINK = {
     "regularizers": ["entropy"],
@@ -139,7 +139,7 @@ PRESETS = {
     Stage.ISTAR_SEEDS: Preset(
         "3. Five seeds",
         ISTAR_PAPER,
-        "The best λ and ζ beside the baseline, five seeds each: the numbers of the paper’s first table.",
+        "The best λ and ζ and the baseline, five seeds each: Table 1 of the paper.",
         _ISTAR | _ISTAR_BEST | {"regularizers": ["istar"], "lambdas": [-1.0], "zetas": [0.2], "seeds": [0, 1, 2, 3, 4]},
         ISTAR_MODELS,
         [
@@ -153,7 +153,7 @@ PRESETS = {
     Stage.ISTAR_COSREG: Preset(
         "Comparison: CosReg at λ = 1",
         ISTAR_PAPER,
-        "CosReg of the last layer’s tokens at λ = 1 beside the baseline, five seeds each.",
+        "CosReg on the last layer’s tokens at λ = 1, and the baseline, five seeds each.",
         _ISTAR | _ISTAR_BEST | {"regularizers": ["cosreg"], "lambdas": [1.0], "seeds": [0, 1, 2, 3, 4]},
         ISTAR_MODELS,
         [_ISTAR_GIVEN, _PADDING, *_TRAINING],

@@ -85,8 +85,7 @@ def yaml_of(request: Request, dataset: Dataset) -> str:
 def _require_settings(experiment: Experiment) -> None:
     if experiment.logged:
         raise ConflictError(
-            "The runs of this experiment were logged by a script of its own, which alone knows all their settings. Run "
-            "the script again."
+            "A script logged these runs, and only the script knows all their settings. Run the script again."
         )
 
 

@@ -25,7 +25,7 @@ MAX_GRID_BYTES = 2 * 2**20
 
 def _that_can_be_seen(name: str) -> str:
     if not name:
-        raise ValueError("expected a name, got nothing of which a letter can be seen")
+        raise ValueError("expected a name, got no visible character")
     return name
 
 
@@ -113,7 +113,9 @@ class ScriptRun(BaseModel):
         "that is called as a training option is that option. What is not said is shown as unknown.",
     )
     environment: dict[Word, Line] = Field(
-        default_factory=dict, max_length=MAX_SETTINGS, description="What it runs on: shown, and never told apart by."
+        default_factory=dict,
+        max_length=MAX_SETTINGS,
+        description="Hardware and software. Never used to group runs.",
     )
     total_steps: int | None = Field(None, ge=1, lt=2**31)
     probe: Probe | None = None
@@ -170,7 +172,7 @@ def _require_told_apart(name: str, value: Any, alike: list[Any]) -> None:
 
 
 def _require_small(grid: Mapping[str, list[Any]]) -> None:
-    advice = "Begin another experiment, or say as environment what runs are not told apart by."
+    advice = "Start another experiment, or log settings that do not distinguish runs as environment."
     if (names := len(grid.keys() - {"model"})) > MAX_SETTINGS:
         raise TooLargeError(
             f"Expected the runs of one experiment to differ in at most {MAX_SETTINGS} settings, got {names}. {advice}",

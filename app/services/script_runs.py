@@ -105,7 +105,7 @@ class Ending(BaseModel):
     n_validation: Count | None = Field(None, ge=1)
     by_layer: dict[str, LoggedLayers] = Field(default_factory=dict)
     results: dict[Word, Scalar] = Field(default_factory=dict, max_length=100, description="Whatever else came out.")
-    notes: list[Line] = Field(default_factory=list, max_length=MAX_NOTES, description="What has to be known.")
+    notes: list[Line] = Field(default_factory=list, max_length=MAX_NOTES, description="Caveats.")
 
     @field_validator("metrics")
     @classmethod

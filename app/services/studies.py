@@ -51,8 +51,7 @@ def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True)
         )
     if search.prune and request.checkpoint is Checkpoint.LAST and request.patience is None:
         raise InvalidError(
-            "Expected evaluations on the selection rows while a run trains, by which it could be given up, got none. "
-            "Choose the best checkpoint, or a patience.",
+            "Pruning needs evaluations on the selection rows. Choose the best checkpoint or a patience.",
             "prune",
         )
     if search.zeta_low < search.zeta_high and not applies("zeta", [search.regularizer], None):

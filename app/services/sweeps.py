@@ -89,9 +89,8 @@ class SweepRequest(TrainingOptions):
             "Seeds",
             "Train every setting once with each: new weights, dropout and order of the rows.",
             SWEPT,
-            more="With one seed a difference may be chance: means have error bars from two on. Six are the least with "
-            "which one λ can be told from λ = 0 at p < 0.05, seven where two or three are looked at. The papers have "
-            "five.",
+            more="With one seed, a difference may be chance. Error bars need two seeds. A significant difference (p < "
+            "0.05) between one λ and λ = 0 needs six, or seven for two or three λ. The papers use five.",
         ),
     ] = Field([0])
     grid: Annotated[

@@ -144,7 +144,9 @@ def _freed_files() -> Select[int, int, Any]:
 
 
 def _not_there(embedding_id: str) -> NotFoundError:
-    return NotFoundError(f"There is no embedding {embedding_id!r} in the trash. Only what is there can be purged.")
+    return NotFoundError(
+        f"There is no embedding {embedding_id!r} in the trash. Only what the trash holds can be purged."
+    )
 
 
 def _hold(session: Session) -> None:

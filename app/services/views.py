@@ -78,7 +78,7 @@ def _new_id() -> str:
 def _name(given: str) -> str:
     name = one_line(given)
     if not name:
-        raise InvalidError("Expected a name for the view, got none. Give one that tells what it shows.", "name")
+        raise InvalidError("Expected a name for the view, got none. Describe what the view shows.", "name")
     if len(name) > MAX_NAME_CHARACTERS:
         raise InvalidError(
             f"Expected a name of at most {MAX_NAME_CHARACTERS} characters, got {len(name)}. Shorten it.", "name"

@@ -98,7 +98,7 @@ def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str |
     """Return why a dry run has to wait; None where a worker is free for it, or works on it already."""
     alive = [worker for worker in workers if worker.alive]
     if not alive:
-        return "No worker is running, so it waits until one is back."
+        return "No worker is running. It waits until one starts."
     if any(job.kind is JobKind.DRY_RUN and job.row_id == dry_run_id for worker in alive for job in worker.jobs):
         return None
     training = {run.worker for run in list_running(context)}
@@ -108,8 +108,8 @@ def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str |
     if any(worker.slot not in training for worker in alive):
         return "Every worker is at a run, an encoding or another dry run, and ends that first. The queue shows which."
     return (
-        "Every worker trains a run at the moment, and ends that first. The queue shows how far it is; paused, the run "
-        "makes room and goes on later from its last checkpoint."
+        "All workers are busy. See the queue for progress. Pause a run to make room; it resumes later from its last "
+        "checkpoint."
     )
 
 

@@ -1,4 +1,4 @@
-"""The same by command: what a form does, as curl, command line, Python and YAML, to be copied and run elsewhere."""
+"""Equivalent commands of a form: curl, command line, Python and YAML to copy and run elsewhere."""
 
 import json
 import shlex

@@ -24,7 +24,7 @@ ADVICE = {
         "batch_size",
     ),
     FailureCause.MODEL: Advice(
-        "The model cannot be had",
+        "The model could not be loaded",
         "Choose a model that is on the worker’s machine, or put its files there. The Hub’s models that need a licence "
         "need a token in the worker’s environment.",
         "model",
@@ -56,11 +56,11 @@ ADVICE = {
     FailureCause.SETTING: Advice("A setting cannot be used", "Change the setting that the sentence names."),
     FailureCause.OTHER: Advice(
         "An unforeseen failure",
-        "The last lines of its log, below, tell where. Try it again as it is, or with something changed.",
+        "The last lines of its log, below, show where. Retry as is, or with changed settings.",
     ),
 }
 
-OF_A_SCRIPT = Advice("Its script gave this run up", "What it said of that is all that is known here.")
+OF_A_SCRIPT = Advice("Its script gave this run up", "Its message is all that is known here.")
 
 
 def advice_of(run: Run) -> Advice:

@@ -33,7 +33,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "serve": Command("start the dashboard and a worker on this machine"),
     "migrate": Command("create or upgrade both databases, and exit"),
-    "doctor": Command("look at the installation and say what to do; exit 1 on a problem"),
+    "doctor": Command("check the installation; exit 1 on a problem"),
     "backup": Command("copy databases, files and checkpoints into a folder, while it runs"),
     "restore": Command("put a backup in place, verified first"),
     "upload": Command("upload embeddings to a dashboard, which measures them", "embeddings", "upload"),

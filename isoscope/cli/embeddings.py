@@ -21,7 +21,7 @@ def upload_arguments(command: ArgumentParser) -> None:
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors; several are one matrix")
     command.add_argument("--annotations", type=Path, metavar="FILE", help="a file of names and labels of the rows")
     command.add_argument("--name", help="if not the file's")
-    command.add_argument("--draft", action="store_true", help="do not measure: choose on its page what is to be")
+    command.add_argument("--draft", action="store_true", help="upload without measuring; choose columns on its page")
     command.add_argument("--wait", action="store_true", help="until it is measured, and print the measures")
 
 
@@ -66,7 +66,7 @@ def encode_arguments(command: ArgumentParser) -> None:
     command.add_argument("--max-length", type=int, metavar="TOKENS")
     command.add_argument("--batch-size", type=int, metavar="TEXTS")
     command.add_argument("--seed", type=int, help="of the rows that are drawn")
-    command.add_argument("--plan", action="store_true", help="say what it would make, and launch nothing")
+    command.add_argument("--plan", action="store_true", help="print the plan without launching")
     command.add_argument("--wait", action="store_true", help="until it is done, and print a line for each layer")
 
 

@@ -18,7 +18,7 @@ def runs_arguments(command: ArgumentParser) -> None:
     command.add_argument("query", nargs="?", default="", metavar="QUERY", help="such as 'task:cola lam<0'; else all")
     command.add_argument("--sort", default="", metavar="FIELD", help="instead of the newest experiment first")
     command.add_argument("--descending", action="store_true", help="the greatest first")
-    command.add_argument("--limit", type=int, default=50, help="at most so many (default: 50)")
+    command.add_argument("--limit", type=int, default=50, help="maximum number of runs (default: 50)")
     command.add_argument("--all", action="store_true", help="all of them")
 
 
@@ -96,7 +96,7 @@ def import_experiment(isoscope: Isoscope, given: Namespace) -> int:
     page = f"imports/{found['id']}"
     if not given.no_wait:
         if not isoscope.health()["workers_alive"]:
-            tell("No worker is running. The import waits until one is back.")
+            tell("No worker is running. The import waits until one starts.")
         found = _written(isoscope, found)
         page = f"experiments/{found['id']}"
     return write_json(found) if given.json else write([f"{found.get('name', given.file.name)}: {isoscope.url}/{page}"])

@@ -69,7 +69,7 @@ def sweep_arguments(command: ArgumentParser) -> None:
     command.add_argument("file", metavar="FILE", help="YAML; - for the standard input")
     command.add_argument("--dataset", metavar="NAME", help="by its name or id, instead of the file's dataset_id")
     command.add_argument("--name", help="instead of the file's")
-    command.add_argument("--dry-run", action="store_true", help="try eight rows, tell what it would take, launch none")
+    command.add_argument("--dry-run", action="store_true", help="try eight rows and print time and memory only")
     command.add_argument("--wait", action="store_true", help="until all runs have ended; exit 1 if one did not finish")
 
 
@@ -143,7 +143,7 @@ def open_test(isoscope: Isoscope, given: Namespace) -> int:
 def _sealed(found: Row) -> list[str]:
     if found["state"] == "none":
         return ["There are no test scores: the data set has no test split."]
-    tell("The test scores are sealed. Freeze a choice with --choose; it is recorded for ever.")
+    tell("The test scores are sealed. Freeze a choice with --choose. It is recorded permanently.")
     return [one["label"] for one in found["settings"]]
 
 

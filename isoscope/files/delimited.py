@@ -201,7 +201,7 @@ def _is_numeric(cells: list[str]) -> bool:
 def _require_unique(columns: list[str], line: int) -> None:
     column, count = Counter(columns).most_common(1)[0]
     if count > 1:
-        raise InvalidError(f"Line {line} names {count} columns {column[:40]!r}: give every column a name of its own.")
+        raise InvalidError(f"Line {line} names {count} columns {column[:40]!r}: give every column a unique name.")
 
 
 def _why_no_numbers(cells: list[str]) -> str:

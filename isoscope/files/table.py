@@ -74,7 +74,7 @@ def require_columns(columns: Sequence[str], limit: int = MAX_COLUMNS) -> None:
         raise InvalidError(f"The file has {len(columns):,} columns, more than {limit:,}: keep those you will choose.")
     for name, count in Counter(columns).most_common(1):
         if count > 1:
-            raise InvalidError(f"{count} columns are called {shown(name)}: give every column a name of its own.")
+            raise InvalidError(f"{count} columns are called {shown(name)}: give every column a unique name.")
     if unfit := [name for name in columns if storable(name) != name]:
         raise InvalidError(f"The column name {shown(unfit[0])} is not Unicode text: give the column another name.")
 

@@ -72,7 +72,7 @@ def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
         yield "Bias-corrected form", f"`{measure.corrected}`"
     yield "Error", _escaped(measure.error_told)
     yield "Differences", COMPARED[measure.compared]
-    yield "How it misleads", _escaped(measure.pitfall)
+    yield "Caveats", _escaped(measure.pitfall)
     yield "Source", _escaped(measure.citation)
 
 
@@ -81,7 +81,7 @@ def _method(method: Method) -> str:
         "Called": f"`{method.slug}`",
         "Formula": f"`{method.formula}`",
         **{f"Parameter `{one.name}`": _parameter(one) for one in method.parameters},
-        "How it misleads": _escaped(method.pitfall),
+        "Caveats": _escaped(method.pitfall),
         "Source": _escaped(method.citation),
     }
     lines = "".join(f"- {name}: {text}\n" for name, text in facts.items())

@@ -93,8 +93,8 @@ def test_embeddings_are_uploaded_looked_at_measured_read_and_purged(dashboard, p
     page.get_by_role("button", name="Move to the trash").click()
     expect(page.get_by_role("link", name=name, exact=True)).to_have_count(0)
     page.get_by_role("link", name="trash", exact=True).click()
-    page.get_by_role("button", name="Delete all for good").click()
-    page.get_by_role("button", name="Delete for good").click()
+    page.get_by_role("button", name="Delete all permanently").click()
+    page.get_by_role("button", name="Delete permanently").click()
     expect(page.get_by_text("The trash is empty")).to_be_visible()
 
 

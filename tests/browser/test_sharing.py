@@ -28,7 +28,7 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
     page.get_by_label("Seeds", exact=True).fill("3, 4")
     page.get_by_label("Learning rate").fill("0.0001")
     expect(page.locator("#plan strong")).to_have_text("10 runs")
-    page.get_by_text("The same by command").click()
+    page.get_by_text("Command line, API, Python").click()
     shown = page.get_by_role("region", name="YAML")
     expect(shown).to_contain_text("learning_rate: 0.0001")
     yaml = shown.inner_text()
@@ -46,7 +46,7 @@ def test_a_form_leaves_as_yaml_and_comes_back_from_the_text_and_from_a_file(fill
         expect(page.get_by_label("Seeds", exact=True)).to_have_value("3, 4")
         expect(page.get_by_role("checkbox", name="CosReg")).to_be_checked()
         expect(page.locator("#plan strong")).to_have_text("10 runs")
-        page.get_by_text("The same by command").click()
+        page.get_by_text("Command line, API, Python").click()
         expect(shown).to_have_text(yaml)
 
 

@@ -47,7 +47,7 @@ def test_shards_and_labels_are_uploaded_shown_in_their_order_and_measured(dashbo
     expect(page.get_by_text("400 × 8", exact=True)).to_be_visible()
     names = page.locator("ol.uploaded li").all_inner_texts()
     assert [name.split()[0] for name in names] == ["part-2.npy", "part-10.npy"]
-    expect(page.get_by_text("Names and labels of the rows are offered from labels.csv")).to_be_visible()
+    expect(page.get_by_text("Names and labels come from labels.csv")).to_be_visible()
     expect(page.get_by_role("cell", name="w0", exact=True)).to_be_visible()
     page.get_by_role("button", name="Measure these embeddings").click()
     expect(page.get_by_role("heading", name="IsoScore★ and its shrinkage")).to_be_visible()

@@ -33,11 +33,11 @@ def test_pages_need_no_javascript(filled, plain, path):
 def test_a_sweep_is_planned_launched_and_cancelled(filled, plain):
     plain.goto(f"{filled.url}/experiments/new?dataset_id={filled.dataset}")
     plain.get_by_label("λ values", exact=True).fill("abc")
-    plain.get_by_role("button", name="Show what is chosen").click()
+    plain.get_by_role("button", name="Update preview").click()
     expect(plain.locator("#plan")).to_contain_text("Expected λ values as a number, got 'abc'.")
     plain.get_by_label("λ values", exact=True).fill("1, 2")
     plain.get_by_role("checkbox", name="CosReg").check()
-    plain.get_by_role("button", name="Show what is chosen").click()
+    plain.get_by_role("button", name="Update preview").click()
     expect(plain.locator("#plan strong")).to_have_text("5 runs")
     plain.get_by_label("Name", exact=True).fill("By hand")
     plain.get_by_role("button", name="Launch", exact=True).click()

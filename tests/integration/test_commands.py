@@ -63,7 +63,7 @@ def test_a_sweep_is_launched_searched_and_cancelled_runs_exit_with_one(typed, fi
     isoscope.cancel_import(isoscope.imports()[0])
     with working_on_imports(context):
         code, out, err = typed("import", files / "first.zip")
-    assert err == "No worker is running. The import waits until one is back.\n"
+    assert err == "No worker is running. The import waits until one starts.\n"
     back = isoscope.experiments()[0]
     assert (code, out) == (0, f"First: {isoscope.url}/experiments/{back['id']}\n")
     assert (back["origin"], back["counts"]) == ("imported", {"cancelled": 4})

@@ -189,7 +189,7 @@ def test_what_waits_is_in_the_queue_and_in_the_list(client, draft):
     client.post(f"{draft}/launch", data=form())
     for path in ("/queue", "/encodings"):
         assert "tiny-bert" in client.get(path).text
-    assert "It waits for a worker" in words(client.get(draft)) or "No worker is running" in words(client.get(draft))
+    assert "Waiting for a worker" in words(client.get(draft)) or "No worker is running" in words(client.get(draft))
 
 
 def test_one_can_be_cancelled_and_run_again_as_it_was_or_changed(client, work, draft):

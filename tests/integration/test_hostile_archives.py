@@ -205,7 +205,7 @@ def test_rows_must_fit_together(refusal, files):
         "runs.jsonl, line 1: There is no field more; leave it out."
     )
     assert told("steps.jsonl", lambda one: one.update(run="0" * 32)) == (
-        f"steps.jsonl tells of a run that is not in runs.jsonl. {ADVICE}"
+        f"steps.jsonl has a run that is not in runs.jsonl. {ADVICE}"
     )
     assert told("steps.jsonl", lambda one: one.update(step=10), 1) == (
         f"steps.jsonl has the steps of a run out of order, or one twice. {ADVICE}"

@@ -213,7 +213,7 @@ def test_a_data_set_that_a_hidden_experiment_uses_is_not_deleted(client, context
 
 def test_the_page_follows_an_import_and_leads_to_its_experiment(client, context, sent, few_at_once, monkeypatch):
     page = client.get(f"/imports/{sent}").text
-    assert "No worker is running. The import goes on when one is back." in page
+    assert "No worker is running. The import resumes when one starts." in page
     assert f'href="/imports/{sent}"' in client.get("/experiments/import").text
     killed_after(8, context, sent, monkeypatch)
     assert 'max="131"' in client.get(f"/imports/{sent}").text

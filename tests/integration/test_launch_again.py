@@ -105,7 +105,7 @@ def test_a_run_that_memory_was_not_enough_for_is_filled_in_under_its_name_with_h
 @pytest.mark.parametrize(
     ("cause", "field", "title", "at"),
     [
-        (FailureCause.MODEL, "model", "The model cannot be had", "model"),
+        (FailureCause.MODEL, "model", "The model could not be loaded", "model"),
         (FailureCause.COLUMN, "label_column", "The data do not fit", "label_column"),
         (FailureCause.NOT_A_NUMBER, "learning_rate", "The loss is not a number", "learning_rate"),
         (FailureCause.NOT_A_NUMBER, "lambdas", "The loss is not a number", "lambdas"),
@@ -162,7 +162,7 @@ def test_what_a_script_logged_and_what_the_form_cannot_say_is_told(client, conte
     for address in (f"/experiments/new?experiment={experiment_id}", f"/experiments/{experiment_id}/request.yaml"):
         refused = client.get(address, headers={"accept": "text/html"})
         assert refused.status_code == 409
-        assert "which alone knows all their settings. Run the script again." in refused.text
+        assert "only the script knows all their settings. Run the script again." in refused.text
     page = client.get(f"/experiments/{experiment_id}").text
     assert ">Launch again<" not in page
     assert "request.yaml" not in page

@@ -114,7 +114,7 @@ def test_an_embedding_that_is_not_measured_has_no_measurements_to_download(clien
     work()
     answer = client.get(f"{page}/measurements.csv")
     assert answer.status_code == 404
-    assert "There are no measurements of A cloud, whose state is draft: its page tells how to go on." in answer.text
+    assert "There are no measurements of A cloud, whose state is draft: see its page for what to do." in answer.text
     assert client.get("/embeddings/none/measurements.csv").status_code == 404
 
 

@@ -250,7 +250,7 @@ def test_a_sweep_has_no_figures_of_a_search(client, body):
         ({"search": {"regularizer": "none"}}, "search", "Expected a regularizer to search lambda of, got none"),
         ({"search": {"least_size": 3}}, "search", "Expected lambdas at both ends of the range of 3 or more in size"),
         ({"search": {"regularizer": "cosreg", "zeta_high": 0.5}}, "zeta_high", "Expected one zeta for cosreg"),
-        ({"search": {"prune": True}}, "prune", "Expected evaluations on the selection rows while a run trains"),
+        ({"search": {"prune": True}}, "prune", "Pruning needs evaluations on the selection rows"),
         (
             {"search": {"trials": 100}, "seeds": [0, 1, 2, 3, 4]},
             "trials",

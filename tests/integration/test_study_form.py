@@ -61,7 +61,7 @@ def test_what_is_filled_in_is_launched(client, context, page):
         ({"search_lam_low": "much"}, "search_lam_low", "as a number"),
         ({"search_trials": "0"}, "search_trials", "of at least 1"),
         ({"search_lam_high": "-4"}, "search_lam_low", "Expected Minimum λ below Maximum λ, got -1 and -4."),
-        ({"search_prune": "true"}, "search_prune", "Expected evaluations on the selection rows"),
+        ({"search_prune": "true"}, "search_prune", "Pruning needs evaluations on the selection rows"),
         ({"seeds": "none"}, "seeds", "as a whole number"),
     ],
 )
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_said_at_its_field(client, page, changed, field, senten
         ("search: {lam_low: 3}", "search_lam_low", "Expected Minimum λ below Maximum λ, got 3 and 1"),
         ("search: {trails: 3}", "search_trails", "There is no field search.trails; did you mean trials?"),
         ("search: {trials: many}", "search_trials", "Expected search.trials as a whole number"),
-        ("search: {prune: true}", "search_prune", "Expected evaluations on the selection rows"),
+        ("search: {prune: true}", "search_prune", "Pruning needs evaluations on the selection rows"),
         ("search: {}\nseeds: [-1]", "seeds", "at least 0"),
     ],
 )

@@ -103,7 +103,7 @@ def test_one_is_purged_and_says_what_it_really_freed(client, context, three):
 def test_only_what_is_in_the_trash_can_be_purged(client, context, three):
     for embedding_id in (three[0], "none"):
         answer = client.delete(f"/api/trash/{embedding_id}")
-        sentence = f"There is no embedding '{embedding_id}' in the trash. Only what is there can be purged."
+        sentence = f"There is no embedding '{embedding_id}' in the trash. Only what the trash holds can be purged."
         assert (answer.status_code, answer.json()["detail"]) == (404, sentence)
     assert client.delete("/api/trash").json() == {"embeddings": 0, "freed_bytes": 0}
     assert rows(context, Embedding) == 3
@@ -162,8 +162,8 @@ def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, conte
     page = " ".join(client.get("/trash").text.split())
     assert "60 embeddings; deleting all frees 60 bytes." in page
     assert '<a rel="next" href="/trash?page=2">Next</a>' in page
-    assert page.count("Delete for good</a>") == 50
-    assert client.get("/trash?page=2").text.count("Delete for good</a>") == 10
+    assert page.count("Delete permanently</a>") == 50
+    assert client.get("/trash?page=2").text.count("Delete permanently</a>") == 10
     assert client.get("/trash?page=3").headers["location"] == "/trash?page=2"
     assert "Delete 60 embeddings?" in client.get("/trash/purge").text
 

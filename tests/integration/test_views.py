@@ -107,7 +107,7 @@ def test_the_longest_query_is_kept(client):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        (" \n", "Expected a name for the view, got none. Give one that tells what it shows."),
+        (" \n", "Expected a name for the view, got none. Describe what the view shows."),
         ("a" * 201, "Expected a name of at most 200 characters, got 201. Shorten it."),
     ],
 )
@@ -155,5 +155,5 @@ def test_a_page_offers_to_keep_itself_with_its_query(client):
 
 
 def test_where_nothing_is_saved_the_list_says_how(client):
-    assert "No view is saved yet." in client.get("/views").text
+    assert "No saved views yet." in client.get("/views").text
     assert client.delete(f"/api/views/{save(client).json()['id']}").status_code == 204

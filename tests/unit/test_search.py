@@ -97,7 +97,7 @@ class TestRefusals:
                 "acuracy>0.8",
                 "There is no field 'acuracy', at character 1 of the search; did you mean accuracy? Put quotes",
             ),
-            ("colour:red", "zeta. Put quotes round what is no field."),
+            ("colour:red", "zeta. Quote words that are not fields."),
             ("lam<abc", "Expected a number after lam< at character 5 of the search, got 'abc'."),
             ("lam:nan", "Expected a finite number after lam: at character 5 of the search, got 'nan'."),
             ("seed:1e999", "Expected a finite number after seed: at character 6 of the search, got '1e999'."),

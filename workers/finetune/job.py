@@ -88,7 +88,7 @@ def _work(order: Order, progress: Progress, folder: RunFolder, settings: Setting
         config = smaller(order.config)
         if order.shrunk or config is None:
             raise
-        logger.warning("Memory ran out; the run goes on with fewer rows a batch.", exc_info=error)
+        logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
     gc.collect()
     torch.cuda.empty_cache()
     told = note(order.config, config, max(map(step_of, folder.checkpoints()), default=0))

@@ -104,7 +104,7 @@ def devices_of(config: RunConfig, device: str) -> list[str]:
     if config.processes > there:
         raise InvalidError(
             f"Expected at most {there} processes, as each needs a device of its own and this machine has {there}; got "
-            f"{config.processes}. Choose fewer, or have a worker on a machine with more.",
+            f"{config.processes}. Choose fewer, or start a worker on a machine with more.",
             "processes",
         )
     first = torch.device(device).index or 0

@@ -33,7 +33,7 @@ PROBLEMS = {
     421: "The server does not answer to this name.",
     422: "A value, or what a file holds, cannot be used; `field` names which.",
     429: "Too many uploads at once; `Retry-After` says when to come back.",
-    500: "Isoscope failed; `detail` has the number under which its log tells why.",
+    500: "Isoscope failed. Find the number in `detail` in its log.",
     503: "What keeps the files or rows is busy or cannot be reached at the moment.",
     507: "A disk is full, or would be left with less than its reserve.",
 }

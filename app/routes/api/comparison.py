@@ -97,7 +97,9 @@ class RunTableOut(BaseModel):
     groups: Annotated[list[str], Field(description="What groups are made of.")]
     columns: list[ColumnOut]
     rows: list[GroupOut]
-    notes: Annotated[list[str], Field(description="What was left out, and what else the runs of one mean differ in.")]
+    notes: Annotated[
+        list[str], Field(description="What was left out, and in which settings runs behind one mean differ.")
+    ]
 
 
 class ConclusionOfRunsOut(BaseModel):
@@ -105,10 +107,10 @@ class ConclusionOfRunsOut(BaseModel):
 
     runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
     total: Annotated[int, Field(description="Runs that the search finds.")]
-    groups: Annotated[list[str], Field(description="What settings are told apart by, besides regularizer and λ.")]
-    on: Annotated[str, Field(description="The data set and metric that it is of; empty where no run is found.")]
+    groups: Annotated[list[str], Field(description="Settings that distinguish groups, besides regularizer and λ.")]
+    on: Annotated[str, Field(description="Data set and metric; empty if no run matches.")]
     measured: Annotated[dict[str, str], Field(description="All that `on` can be, in words.")]
-    cautions: Annotated[list[str], Field(description="What has to be known before these runs are compared.")]
+    cautions: Annotated[list[str], Field(description="Caveats of comparing these runs.")]
     conclusion: ConclusionOut
 
 
@@ -207,7 +209,7 @@ def show_table(
         int | None,
         Query(ge=0, le=MOST_DECIMALS, description="Of Markdown and LaTeX; without it, as the deviations allow."),
     ] = None,
-    bold: Annotated[bool, Query(description="Whether the greatest mean of a column is bold, but for isotropy.")] = True,
+    bold: Annotated[bool, Query(description="Print the largest mean of each column but isotropy in bold.")] = True,
 ) -> Response | RunTableOut:
     """Means and standard deviations of groups of runs, as a paper prints them or as numbers."""
     chosen = choose_runs(context, q, group or ())

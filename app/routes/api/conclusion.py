@@ -115,7 +115,7 @@ class DifferenceOut(BaseModel):
     rows_only: RowsOnlyOut | None
     needed: NeededOut | None
     exact_test: ExactTestOut
-    quote: str = Field(description="The number to quote, with what it is of.")
+    quote: str = Field(description="The number to report, with its sample.")
 
     @classmethod
     def of(cls, found: Comparison) -> "DifferenceOut":
@@ -210,8 +210,8 @@ class ConclusionOut(TestsOut):
     diverged: list[FlaggedOut]
     without: TestsOut | None = Field(description="The tests without runs that learned nothing or diverged.")
     pooled: PooledOut | None
-    sentences: list[str] = Field(description="What was found, what it generalises to, and which number to quote.")
-    methods: list[str] = Field(description="How it was computed, and what it assumes.")
+    sentences: list[str] = Field(description="Findings, what they generalize to, and the number to report.")
+    methods: list[str] = Field(description="Method and assumptions.")
     notes: list[str] = Field(description="What was left out or could not be compared.")
     cautions: list[str] = Field(description="What speaks against reading more into the numbers.")
 

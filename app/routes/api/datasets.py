@@ -42,7 +42,7 @@ class DatasetOut(Row):
     )
     created_at: datetime
 
-    @computed_field(description="What it looks like: the task that a sweep would train; null where nothing fits.")  # type: ignore[prop-decorator]
+    @computed_field(description="Task that fits the columns; null if none does.")  # type: ignore[prop-decorator]
     @property
     def proposal(self) -> TaskProposal | None:
         """The likeliest task."""

@@ -91,7 +91,7 @@ class EmbeddingOut(EmbeddingSummary):
     selection: dict[str, Any] | None
     measurements: list[MeasurementOut]
     findings: Annotated[
-        list[FindingOut], Field(description="What is wrong with the cloud; none before it is measured, or if healthy.")
+        list[FindingOut], Field(description="Findings of the cloud; empty before it is measured, or if it is healthy.")
     ]
 
 
@@ -167,8 +167,8 @@ def _search(
     tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
     origin: EmbeddingOrigin | None = None,
     layers: Annotated[bool, Query(description="Layers of encodings too.")] = False,
-    trashed: Annotated[bool, Query(description="What is in the trash instead of what is not.")] = False,
-    sort: Annotated[Sort, Query(description="With a minus the greatest or newest first.")] = "-created",
+    trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False,
+    sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created",
 ) -> Search:
     return Search(q, tag, origin, layers, trashed, sort)
 

@@ -47,7 +47,7 @@ class ExperimentHead(Row):
     config: dict[str, Any]
     grid: dict[str, list[Any]]
     origin: ExperimentOrigin
-    study: dict[str, Any] | None = Field(description="Of a search: what it searches, and whether that is over.")
+    study: dict[str, Any] | None = Field(description="Parameters and status of a search.")
     created_at: datetime
     status: RunStatus
 

@@ -90,7 +90,7 @@ class AttemptOut(Row):
     number: int
     worker: str
     started_at: datetime
-    ended_at: datetime | None = Field(description="Null while it is at work. Of a lost worker: its last heartbeat.")
+    ended_at: datetime | None = Field(description="Null while running. For a lost worker: its last heartbeat.")
     seconds: float = Field(description="How long it worked, whatever was done to the machine's clock.")
     outcome: AttemptOutcome | None
     detail: str | None = Field(description="The signal, exit code or error it ended with.")
@@ -165,11 +165,11 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 RunsQ = Annotated[
     str,
     Query(
-        description="Words that are part of the experiment, data set or model, and conditions, all of which must hold: "
-        "`task:cola lam<0 iso>0.2 seed:0,1 -status:failed`. A field that is none is answered with those that are."
+        description="Words of the experiment, data set or model, and conditions that must all hold: `task:cola lam<0 "
+        "iso>0.2 seed:0,1 -status:failed`. An unknown field is answered with the list of fields."
     ),
 ]
-RunsSort = Annotated[str, Query(description="A field, with a minus before it the greatest or newest first.")]
+RunsSort = Annotated[str, Query(description="Field to sort by. A minus sorts descending.")]
 
 
 @router.get("", responses=TOTAL)

@@ -17,7 +17,7 @@ class ViewRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, Field(description="What it shows; at most 200 characters.")]
+    name: Annotated[str, Field(description="Its name; at most 200 characters.")]
     path: Annotated[
         str,
         Field(

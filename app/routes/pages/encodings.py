@@ -107,7 +107,7 @@ def confirm_delete(request: Request, context: ContextDep, encoding_id: str) -> R
     shown = {
         "section": "data",
         "name": encoding.name,
-        "loss": "Its texts, the embeddings of all its layers and what was measured of them are deleted.",
+        "loss": "This deletes its texts and the embeddings and measures of all its layers.",
         "back": f"/encodings/{encoding_id}",
     }
     return templates.TemplateResponse(request, "confirm_delete.html", shown)
@@ -173,7 +173,7 @@ def _preview(context: Context, encoding: Encoding, values: Values, *, ask_hub: b
 
 
 def _ways(request: Request, context: Context, encoding_id: str, values: Values) -> list[Way]:
-    """The same by command; nothing where the form means no configuration."""
+    """Return the equivalent commands; none where the form means no configuration."""
     try:
         return ways_of_encoding(Server.of(request, context.settings), encoding_id, parse(values))
     except InvalidError:

@@ -79,7 +79,7 @@ def _measured(context: Context, embedding_id: str) -> Embedding:
     embedding = get_embedding(context, embedding_id)
     if embedding.status is not EmbeddingStatus.READY:
         state = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
-        raise NotFoundError(f"{state}: its page tells how to go on.")
+        raise NotFoundError(f"{state}: see its page for what to do.")
     return embedding
 
 

@@ -49,7 +49,7 @@ def confirm_delete(request: Request, context: ContextDep, view_id: str) -> Respo
     shown = {
         "section": "compare",
         "name": get_view(context, view_id).name,
-        "loss": f"Its address /v/{view_id} leads nowhere then; what it shows stays.",
+        "loss": f"Its address /v/{view_id} will stop working. What it shows is kept.",
         "back": "/views",
     }
     return templates.TemplateResponse(request, "confirm_delete.html", shown)

@@ -74,7 +74,7 @@ def test_experiments_that_are_ticked_become_a_search_for_them(client, two):
     assert added.headers["location"] == f"/compare/runs?q=experiment%3D{first}%2C{second}"
     odd = client.get('/compare/runs?experiment=a"b').headers["location"]
     assert odd == "/compare/runs?q=experiment%3D%22a%5C%22b%22"
-    assert "No run is found by this search." in words(client.get(odd))
+    assert "No runs match this search." in words(client.get(odd))
 
 
 def test_the_lists_lead_to_the_comparison(client, two):
@@ -158,7 +158,7 @@ def test_the_runs_are_listed_one_by_one(client, two):
 
 
 def test_where_there_is_no_run_there_is_one_action(client):
-    assert "There is no run yet." in words(client.get("/compare/runs"))
+    assert "No runs yet." in words(client.get("/compare/runs"))
     assert (
         client.get("/compare/runs/figures/lambda.json").json()["detail"] == "There is no figure 'lambda' of these runs."
     )
@@ -244,6 +244,6 @@ def test_experiments_are_compared_only_when_some_are_ticked(client, two):
     assert (answer.status_code, answer.headers["location"]) == (303, to)
     none = client.get("/experiments/compare", params={"q": f"experiment={two[1]}", "page": "1"})
     assert none.status_code == 422
-    assert "Expected experiments to compare: tick two or more, or one to read it alone." in none.text
+    assert "No experiment is selected. Select two or more to compare, or one to read it alone." in none.text
     assert [f'value="{one}" aria-label' in none.text for one in two] == [False, True], "the list is as it was"
     assert "tick two or more" not in client.get("/experiments").text

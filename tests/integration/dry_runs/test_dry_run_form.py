@@ -72,7 +72,7 @@ def test_one_that_waits_can_be_taken_back_in_the_form(client, context, form):
 
 def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
     waiting = client.post("/experiments/dry-run", data=form).headers["location"]
-    assert "No worker is running, so it waits until one is back." in client.get(waiting).text
+    assert "No worker is running. It waits until one starts." in client.get(waiting).text
     with context.sessions.begin() as session:
         session.add(Worker(slot="here/cpu", device="cpu", pid=1))
     assert "waits" not in client.get(waiting).text.partition('id="dry-run"')[2].partition("</section>")[0]
@@ -91,7 +91,7 @@ def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
     with context.sessions.begin() as session:
         run = session.query(Run).first()
         run.status, run.worker = RunStatus.RUNNING, "here/cpu"
-    assert "Every worker trains a run at the moment, and ends that first." in client.get(waiting).text
+    assert "All workers are busy." in client.get(waiting).text
 
 
 @pytest.mark.one_database

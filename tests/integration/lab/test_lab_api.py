@@ -71,7 +71,7 @@ def test_a_new_embedding_is_made_measured_and_downloaded(client, work, base, tri
     assert made.status_code == 201
     assert (made.json()["name"], made.json()["status"]) == ("cloud, Soft ZCA whitening, eps 0.5", "making")
     made_id = made.json()["id"]
-    assert "A worker is making these vectors" in client.get(f"/embeddings/{made_id}").text
+    assert "A worker is computing these vectors" in client.get(f"/embeddings/{made_id}").text
     early = client.get(f"/api/embeddings/{made_id}/vectors.npy")
     assert (early.status_code, "its files are not there yet" in early.text) == (409, True)
     work()

@@ -270,7 +270,7 @@ def test_data_that_is_not_there_is_told_with_what_to_do(client, context, measure
     assert absent.status_code == 404
     assert absent.json()["detail"] == (
         f"There is no 'neighbours' of {HOSTILE}: its rows have no names, or another version of Isoscope measured it. "
-        "Choose again, and it is measured anew."
+        "Choose again to measure it with this version."
     )
     absent = client.get(path.format(measured, "projection")).json()["detail"]
     assert absent.startswith(f"There is no 'projection' of {HOSTILE}: another version of Isoscope")

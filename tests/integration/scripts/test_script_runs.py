@@ -73,7 +73,7 @@ def test_numbers_are_one_setting_however_they_are_written_and_true_is_another(be
 
 
 def test_the_runs_of_an_experiment_have_no_more_settings_than_its_pages_and_its_export_can_hold(begin, client):
-    advice = "Begin another experiment, or say as environment what runs are not told apart by."
+    advice = "Start another experiment, or log settings that do not distinguish runs as environment."
     run = begin(settings={f"first_{number}": number for number in range(60)}).json()
     answer = begin(settings={f"second_{number}": number for number in range(41)})
     assert (answer.status_code, answer.json()["field"]) == (413, "settings")
@@ -207,7 +207,7 @@ def test_a_step_that_is_told_again_keeps_its_other_measures_by_layer(client, beg
 def test_a_name_of_which_nothing_can_be_seen_is_refused(begin, field):
     answer = begin(**{field: " \n\u200b"})
     assert (answer.status_code, answer.json()["field"]) == (422, field)
-    assert answer.json()["detail"] == "Expected a name, got nothing of which a letter can be seen."
+    assert answer.json()["detail"] == "Expected a name, got no visible character."
 
 
 @pytest.mark.parametrize(

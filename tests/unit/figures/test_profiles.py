@@ -61,4 +61,4 @@ def test_dimensions_of_models_of_unequal_width_are_never_in_one_mean():
 def test_without_data_it_says_whether_some_will_come():
     assert "first run has finished" in profiles(sweep(run(status=RunStatus.RUNNING)), {}).empty
     figure = profiles(sweep(run()), {})
-    assert (figure.empty, figure.version) == ("No run has kept the activation of its dimensions.", figure.version)
+    assert (figure.empty, figure.version) == ("No run stored the activation of its dimensions.", figure.version)

@@ -104,7 +104,7 @@ def test_a_file_without_columns_is_refused(path):
 
 def test_two_columns_of_one_name_are_refused(path):
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
-    with pytest.raises(InvalidError, match="2 columns are called 'a': give every column a name of its own"):
+    with pytest.raises(InvalidError, match="2 columns are called 'a': give every column a unique name"):
         open_table(path)
 
 

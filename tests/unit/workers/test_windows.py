@@ -108,7 +108,7 @@ def test_windows_too_short_for_their_stride_are_refused():
 
 
 def test_a_tokenizer_that_does_not_tell_characters_is_refused():
-    with pytest.raises(InvalidError, match=r"a CanineTokenizer, does not tell which characters") as caught:
+    with pytest.raises(InvalidError, match=r"a CanineTokenizer, does not map tokens to characters") as caught:
         cut_windows([question()], CanineTokenizer(), 40, 4)
     assert caught.value.field == "model"
 

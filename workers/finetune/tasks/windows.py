@@ -69,8 +69,8 @@ def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, m
     """
     if not tokenizer.is_fast:
         raise InvalidError(
-            f"The model's tokenizer, a {type(tokenizer).__name__}, does not tell which characters its tokens stand "
-            "for, so that answers cannot be found. Choose a model with a fast tokenizer.",
+            f"The model's tokenizer, a {type(tokenizer).__name__}, does not map tokens to characters, so answers "
+            f"cannot be located. Choose a model with a fast tokenizer.",
             "model",
         )
     # Padding before the tokens would shift the places that are to be predicted.
