@@ -1,7 +1,7 @@
-"""Everything here that has a database runs on both, but for what is marked ``one_database``.
+"""What has a database here runs on SQLite, and on PostgreSQL too where it is marked ``both_databases``.
 
-That is where training, a tokenizer, a script or a page's words are tested, and rows only carry them. Whatever a query,
-a lock, the queue, a search or a file of rows may do otherwise on the other database is never marked.
+That is whatever a query, a lock, the queue, a search, a race, an import or a removal may do otherwise there. Refusals,
+words and pages are the same on any database, and training's rows only carry what it made.
 """
 
 import io
@@ -23,21 +23,12 @@ from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
 from tests.listening import Server
-from tests.postgresql import is_here
 from tests.serving import served
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "database" in metafunc.fixturenames:
-        metafunc.parametrize("database", databases_of(metafunc.definition), indirect=True)
-
-
-def databases_of(test: pytest.Item) -> list[str]:
-    """The databases that a test runs on: both, or the one of its mark."""
-    marker = test.get_closest_marker("one_database")
-    if marker is None:
-        return ["sqlite", "postgresql"]
-    return ["postgresql"] if marker.args == ("postgresql",) and is_here() else ["sqlite"]
+    if "database" in metafunc.fixturenames and metafunc.definition.get_closest_marker("both_databases"):
+        metafunc.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +39,7 @@ def trained_once() -> dict[str, Any]:
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest) -> dict[str, str]:
-    if request.param == "sqlite":
+    if getattr(request, "param", "sqlite") == "sqlite":
         return {}
     return {"database_url": request.getfixturevalue("postgresql_url")}
 

@@ -15,7 +15,6 @@ from isoscope.files.upload_formats import FORMATS, Format, Role, formats_of, lis
 
 README = Path(__file__).parents[2] / "README.md"
 X = np.arange(12, dtype="<f4").reshape(6, 2)
-pytestmark = pytest.mark.one_database("sqlite")
 
 
 def open_toy(path, _):

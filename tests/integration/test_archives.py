@@ -23,6 +23,8 @@ from app.wanted import wanted
 from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from workers.reconcile import advance_searches
 
+pytestmark = pytest.mark.both_databases
+
 OF_SWEEPS = with_what_they_need({"search": False})
 ROWS = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")

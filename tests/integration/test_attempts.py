@@ -17,6 +17,8 @@ from workers.execution import Executor
 from workers.heartbeat import Heartbeat
 from workers.process import DATABASE_AWAY, DISK_FULL
 
+pytestmark = pytest.mark.both_databases
+
 
 class Processes:
     """Job processes that end as told."""

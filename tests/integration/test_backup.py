@@ -85,6 +85,7 @@ def rows_of(settings):
     return found
 
 
+@pytest.mark.both_databases
 def test_what_is_backed_up_comes_back_elsewhere(context, filled, other, run, tmp_path):
     code, out, err = run(context.settings, "backup", tmp_path / "backups")
     assert (code, err) == (0, "")
@@ -105,6 +106,7 @@ def test_what_is_backed_up_comes_back_elsewhere(context, filled, other, run, tmp
     assert not list(other.root.glob("*restoring*"))
 
 
+@pytest.mark.both_databases
 def test_the_next_backup_holds_what_the_last_one_had_by_hard_links(context, client, filled, run, tmp_path):
     for _ in range(2):
         assert run(context.settings, "backup", tmp_path / "backups")[0] == 0
@@ -115,6 +117,7 @@ def test_the_next_backup_holds_what_the_last_one_had_by_hard_links(context, clie
     assert (second / "files" / filled).read_bytes() == npy(np.eye(50))
 
 
+@pytest.mark.both_databases
 def test_a_place_with_data_is_replaced_only_if_that_is_said(context, client, filled, run, tmp_path, database):
     run(context.settings, "backup", tmp_path / "backups")
     later = client.post("/api/embeddings", files={"file": ("other.npy", npy(np.ones((3, 3))))}).json()
@@ -136,6 +139,7 @@ def test_a_place_with_data_is_replaced_only_if_that_is_said(context, client, fil
             assert old.execute("select count(*) from embeddings").fetchone() == (2,)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("which", ["database", "file", "checkpoint", "manifest"])
 def test_a_damaged_backup_is_refused_and_leaves_nothing(context, filled, other, run, tmp_path, which):
     run(context.settings, "backup", tmp_path / "backups")
@@ -154,6 +158,7 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(context, filled, other, 
     assert not [path for path in other.root.rglob("*") if path.is_file()]
 
 
+@pytest.mark.both_databases
 def test_a_restore_that_breaks_off_is_undone(context, client, filled, run, tmp_path, monkeypatch):
     run(context.settings, "backup", tmp_path / "backups")
     client.post("/api/embeddings", files={"file": ("other.npy", npy(np.ones((3, 3))))}, data={"name": "later"})
@@ -171,6 +176,7 @@ def test_a_restore_that_breaks_off_is_undone(context, client, filled, run, tmp_p
     assert not list(context.settings.root.glob("*restoring*"))
 
 
+@pytest.mark.both_databases
 def test_a_file_that_is_released_meanwhile_or_damaged_is_told(context, filled, client, run, tmp_path):
     (context.settings.files / filled).unlink()
     code, out, _ = run(context.settings, "backup", tmp_path / "first")
@@ -182,7 +188,6 @@ def test_a_file_that_is_released_meanwhile_or_damaged_is_told(context, filled, c
     assert f"Caution: 1 stored file damaged on the disk, not in the backup: {filled[:12]}" in out
 
 
-@pytest.mark.one_database
 def test_refusals_are_sentences(context, filled, other, run, tmp_path):
     assert run(other, "restore", tmp_path / "nowhere")[::2] == (
         1, f"There is no backup in {tmp_path / 'nowhere'}. Name a folder that isoscope backup has written.\n",
@@ -209,7 +214,6 @@ def test_refusals_are_sentences(context, filled, other, run, tmp_path):
     assert "cannot be written to: " in run(context.settings, "backup", file / "backups")[2]
 
 
-@pytest.mark.one_database
 def test_without_postgresql_s_programs_it_is_said_what_to_install(settings, tmp_path):
     known = os.environ | {
         "ISOSCOPE_DATA_DIR": str(tmp_path / "data"), "PATH": str(tmp_path),

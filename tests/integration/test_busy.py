@@ -17,7 +17,6 @@ CROWDED = PoolTimeoutError("QueuePool limit of size 5 overflow 10 reached")
 
 
 @pytest.mark.parametrize("error", [LOCKED, CROWDED], ids=["locked", "no connection"])
-@pytest.mark.one_database
 def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(client, monkeypatch, error):
     def busy(*_):
         raise error
@@ -30,6 +29,7 @@ def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(clie
         assert "The database is busy. Try again in 5 seconds." in answer.text
 
 
+@pytest.mark.both_databases
 def test_health_and_static_files_are_answered_while_no_connection_of_the_pool_is_free(client, context):
     pool = client.app.state.context.sessions.kw["bind"].pool
     held = [pool.connect() for _ in range(pool.size() + pool._max_overflow)]
@@ -41,7 +41,6 @@ def test_health_and_static_files_are_answered_while_no_connection_of_the_pool_is
             one.close()
 
 
-@pytest.mark.one_database
 def test_health_gives_up_on_a_database_that_does_not_answer(client, monkeypatch):
     monkeypatch.setattr("app.vitals.ANSWER_SECONDS", 0.2)
     monkeypatch.setattr("app.vitals.count_alive", lambda _: __import__("time").sleep(2))
@@ -49,7 +48,6 @@ def test_health_gives_up_on_a_database_that_does_not_answer(client, monkeypatch)
     assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
 
 
-@pytest.mark.one_database
 def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
     first = client.get("/static/app.css")
     assert (first.status_code, first.headers["content-type"]) == (200, "text/css; charset=utf-8")
@@ -63,13 +61,11 @@ def test_a_static_file_is_sent_once_and_only_from_its_folder(client):
     assert client.post("/static/app.css").status_code == 405
 
 
-@pytest.mark.one_database
 def test_texts_to_encode_may_be_as_large_as_their_page_says(client):
     answer = client.post("/api/encodings", files={"file": ("t.txt", b"some text\n" * 200_000)})
     assert (answer.status_code, answer.json().get("n_texts")) == (201, 200_000)
 
 
-@pytest.mark.one_database
 def test_an_upload_beyond_the_queue_is_told_to_come_back(client, monkeypatch):
     async def crowded(self, request, work):
         raise BusyError("Too many uploads at once. Try again in 7 seconds.", retry_seconds=7)

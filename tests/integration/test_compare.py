@@ -25,6 +25,7 @@ def query(ids, **more):
     return urlencode([("id", one) for one in ids] + list(more.items()))
 
 
+@pytest.mark.both_databases
 def test_the_api_answers_values_and_differences_to_the_first(client, pair):
     answer = client.get(f"/api/compare?{query(pair)}").json()
     assert [one["name"] for one in answer["embeddings"]] == ["first", "<second>"]
@@ -186,6 +187,7 @@ def test_what_the_library_chose_is_put_in_order_and_an_order_by_hand_stays(clien
     assert '<input type="hidden" name="from" value="library">' in client.get("/embeddings").text
 
 
+@pytest.mark.both_databases
 def test_layers_are_offered_below_all_others_under_their_encoding(client, context, pair):
     with context.sessions.begin() as session:
         session.merge(StoredFile(sha256="0" * 64, size_bytes=1))

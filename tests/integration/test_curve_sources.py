@@ -10,6 +10,8 @@ from app.services.curves import list_curve_sources
 from app.services.embeddings import get_embedding
 from tests.embedding_rows import add, add_encoding
 
+pytestmark = pytest.mark.both_databases
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

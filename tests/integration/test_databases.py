@@ -26,6 +26,8 @@ from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from tests.uploads.good import npy
 
+pytestmark = pytest.mark.both_databases
+
 NUL = "a\0b"
 
 

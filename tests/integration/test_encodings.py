@@ -85,6 +85,7 @@ def test_of_a_model_of_the_hub_the_plan_leaves_open_what_is_not_known(client, dr
     assert "how many it has is known when the model is here" in shown
 
 
+@pytest.mark.both_databases
 def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding):
     found = client.get(f"/api{encoding}").json()
     assert (found["status"], found["done"], found["total"]) == ("finished", 30, 30)
@@ -101,7 +102,6 @@ def test_texts_go_through_the_model_and_each_layer_is_measured(client, encoding)
     assert "detail" not in last["isoscore"]
 
 
-@pytest.mark.one_database
 def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(client, encoding):
     layers = client.get(f"/api{encoding}/layers").json()
     means = [one for one in layers if one["pooling"] == "mean"]
@@ -116,7 +116,6 @@ def test_the_report_by_layer_links_every_number_to_the_report_of_its_layer(clien
     assert "Intrinsic dimension, TwoNN by layer" in firsts.text
 
 
-@pytest.mark.one_database
 def test_figures_are_served_by_pooling_and_measure(client, encoding):
     layers = {(one["layer"], one["pooling"]): one for one in client.get(f"/api{encoding}/layers").json()}
     query = {"pooling": "first", "measures": ["mean_cosine", "isoscore"], "by": "mean_cosine"}
@@ -132,7 +131,6 @@ def test_figures_are_served_by_pooling_and_measure(client, encoding):
     assert client.get(f"{encoding}/figures/none.csv").status_code == 404
 
 
-@pytest.mark.one_database
 def test_an_encoded_embedding_leads_to_its_encoding_and_its_neighbours(client, encoding):
     means = [one["embedding_id"] for one in client.get(f"/api{encoding}/layers").json() if one["pooling"] == "mean"]
     first, second, last = (client.get(f"/embeddings/{one}") for one in means)
@@ -157,6 +155,7 @@ def statements(context, do):
     return [one for one in said if one.startswith("SELECT")]
 
 
+@pytest.mark.both_databases
 def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no_detail(context, client, work):
     counts = []
     for changes in ({"layers": "1"}, {"poolings": ["first", "mean"]}):
@@ -184,6 +183,7 @@ def test_while_layers_are_measured_the_page_fills_up_by_itself(client, context, 
     assert 'hx-trigger="every 2s"' in page.text
 
 
+@pytest.mark.both_databases
 def test_what_waits_is_in_the_queue_and_in_the_list(client, draft):
     assert "reviews" not in client.get("/queue").text
     client.post(f"{draft}/launch", data=form())
@@ -192,6 +192,7 @@ def test_what_waits_is_in_the_queue_and_in_the_list(client, draft):
     assert "Waiting for a worker" in words(client.get(draft)) or "No worker is running" in words(client.get(draft))
 
 
+@pytest.mark.both_databases
 def test_one_can_be_cancelled_and_run_again_as_it_was_or_changed(client, work, draft):
     client.post(f"{draft}/launch", data=form())
     assert client.post(f"{draft}/cancel").status_code == 303
@@ -222,6 +223,7 @@ def test_a_failed_one_says_why_and_is_run_again_with_what_was_changed(client, wo
     assert client.get(f"/api{draft}").json()["status"] == "finished"
 
 
+@pytest.mark.both_databases
 def test_deleted_in_any_state_it_leaves_no_row_and_no_file(client, context, work, encoding):
     client.post(f"{encoding}/delete")
     with context.sessions() as session:
@@ -250,6 +252,7 @@ def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, conte
     assert client.get(f"/api/encodings/{taken['id']}").json()["status"] == "finished"
 
 
+@pytest.mark.both_databases
 def test_measures_of_layers_in_the_trash_are_not_offered(context):
     encoding = add_encoding(context)
     layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
@@ -258,6 +261,7 @@ def test_measures_of_layers_in_the_trash_are_not_offered(context):
     assert list_measured(context, encoding) == {"isoscore"}
 
 
+@pytest.mark.both_databases
 def test_what_is_deleted_between_two_looks_has_no_place(context):
     encoding = add_encoding(context)
     layer = get_embedding(context, add(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
@@ -270,6 +274,7 @@ def test_what_is_deleted_between_two_looks_has_no_place(context):
     assert get_place(context, layer) is None
 
 
+@pytest.mark.both_databases
 def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(context):
     took = []
     for count in (3, 60):
@@ -377,6 +382,7 @@ def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
     assert client.get("/api/encodings/none/layers").status_code == 404
 
 
+@pytest.mark.both_databases
 def test_two_at_once_launch_it_once(client, context, draft):
     assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
     assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409

@@ -26,6 +26,8 @@ from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
 from workers.process import DATABASE_AWAY
 
+pytestmark = pytest.mark.both_databases
+
 
 class Processes:
     """Job processes that end as told; what a real one does is shown in tests/faults."""

@@ -14,6 +14,8 @@ from tests.archives import add_experiment
 from tests.sealed import add_sealed
 from workers.importing.experiment import refuse_a_second
 
+pytestmark = pytest.mark.both_databases
+
 
 class StoppedHere(BaseException):
     """As if the process were killed."""

@@ -6,8 +6,6 @@ from app.figures.figure import undefined
 from app.services.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
 from tests.run_rows import add_experiment, run_row
 
-pytestmark = pytest.mark.one_database("sqlite")
-
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_figure_is_added_by_its_record(client, context, monkeypatch, section):

@@ -53,7 +53,6 @@ class TestSmallDisk:
         assert f"The disk that holds {context.settings.root} has " in answer.json()["detail"]
         assert "this needs 16.8 MB." in answer.json()["detail"]
 
-    @pytest.mark.one_database
     def test_a_database_on_a_full_disk_is_not_said_to_be_away(self, client, context):
         client.get("/experiments")  # which opens the database: SQLite makes its log of writes then
         filler = fill(context.settings.root)
@@ -67,7 +66,6 @@ class TestSmallDisk:
         filler.unlink()
         assert client.post("/api/datasets/hub", json={"name": "cola"}).status_code == 201
 
-    @pytest.mark.one_database
     def test_on_a_full_disk_everything_can_be_deleted_thanks_to_the_spare_file(self, context, make_app):
         settings = changed(context.settings, reserve_bytes=2 * MIB)
         spare = settings.root / "reserve"
@@ -146,6 +144,7 @@ def test_a_full_disk_of_the_postgresql_server_is_told_as_such(settings):
     assert told.message == "The disk of the PostgreSQL server is full. Make room there, then try again."
 
 
+@pytest.mark.both_databases
 def test_free_and_used_space_are_on_a_page_and_in_the_api(client, context):
     content = npy(np.eye(100))
     client.post("/api/embeddings", files={"file": ("a.npy", content)})

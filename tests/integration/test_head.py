@@ -6,7 +6,6 @@ import pytest
 from app.settings import MIB
 from tests.uploads.good import npy
 
-pytestmark = pytest.mark.one_database
 PATHS = [
     "/",
     "/embeddings",

@@ -14,6 +14,8 @@ from workers.execution import MAX_ATTEMPTS, Executor
 from workers.process import DISK_FULL
 from workers.reconcile import retake_own
 
+pytestmark = pytest.mark.both_databases
+
 FULL = OperationalError("update", {}, Exception("database or disk is full"))
 
 

@@ -151,6 +151,7 @@ def test_a_manifest_that_unpacks_to_more_than_it_declares_is_never_held_in_memor
         tracemalloc.stop()
 
 
+@pytest.mark.both_databases
 def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     def lines(name, old, new):
         assert old in files[name]
@@ -175,6 +176,7 @@ def test_rows_that_no_database_or_page_could_hold_are_refused(refusal, files):
     assert refusal(packed(files | {"runs.jsonl": b""})) == (f"runs.jsonl is empty: there is no run to show. {ADVICE}")
 
 
+@pytest.mark.both_databases
 def test_rows_must_fit_together(refusal, files):
     def told(name, change, line=0):
         return refusal(packed(changed(files, name, change, line)))
@@ -223,6 +225,7 @@ def test_rows_must_fit_together(refusal, files):
     assert told("experiment.json", lambda one: one["grid"].update(seed=[1])).startswith("experiment.json: ")
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("error", [RuntimeError, OSError, ValueError])
 def test_what_goes_wrong_while_an_archive_is_open_is_not_said_to_be_the_files_fault(files, tmp_path, error):
     path = tmp_path / "sweep.zip"
@@ -258,6 +261,7 @@ def assert_empty(elsewhere):
     assert list(elsewhere.app.state.context.storage.listed()) == []
 
 
+@pytest.mark.both_databases
 def test_what_is_refused_leaves_nothing_behind(elsewhere, files):
     missing = {name: data for name, data in files.items() if name != "steps.jsonl"}
     newer = json.loads(files["manifest.json"]) | {"format": 2}
@@ -271,6 +275,7 @@ def test_what_is_refused_leaves_nothing_behind(elsewhere, files):
     assert_empty(elsewhere)
 
 
+@pytest.mark.both_databases
 def test_nothing_is_written_where_the_database_refuses_the_last_of_it(elsewhere, files, monkeypatch):
     broken = {"columns": lambda figure, target: {"run_id": "no such run", "slug": "x", "data": {}}}
     altered = [table._replace(**broken) if table.member == "run_figures.jsonl" else table for table in tables.TABLES]
@@ -314,6 +319,7 @@ def places(value, path=()):
         yield from places(one, (*path, key))
 
 
+@pytest.mark.both_databases
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_stands_in_a_file_it_is_refused_or_its_pages_are_shown(elsewhere, files, monkeypatch, data):

@@ -15,6 +15,8 @@ from workers.importing import job, tables
 from workers.importing.progress import ImportStoppedError, Progress
 from workers.importing.tables import TABLES, Target
 
+pytestmark = pytest.mark.both_databases
+
 ROWS = 19 + 38 + 57 + 17
 """Runs, attempts, steps and figures."""
 PAGES = ("/", "/experiments", "/runs", "/compare/runs", "/datasets", "/api/experiments", "/api/runs", "/api/datasets")

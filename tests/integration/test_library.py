@@ -45,10 +45,12 @@ def shelf(context):
 
 @pytest.mark.usefixtures("shelf")
 class TestSearch:
+    @pytest.mark.both_databases
     def test_by_default_all_but_trash_and_layers_the_newest_first(self, client):
         assert found(client) == ["BERT cased", "GloVe", "a draft"]
         assert shown(client, "/embeddings") == ["BERT cased", "GloVe", "a draft"]
 
+    @pytest.mark.both_databases
     @pytest.mark.parametrize(
         ("q", "names"),
         [
@@ -70,6 +72,7 @@ class TestSearch:
         assert sorted(found(client, f"q={q}")) == sorted(names)
         assert sorted(shown(client, f"/embeddings?q={q}")) == sorted(names)
 
+    @pytest.mark.both_databases
     def test_case_does_not_matter_of_all_letters_that_the_database_knows(self, client, context):
         with context.sessions() as session:
             knows = session.scalar(select(func.lower("É"))) == "é"  # PostgreSQL in the locale C knows A to Z
@@ -77,11 +80,13 @@ class TestSearch:
         assert found(client, "q=été À") == (["BERT cased"] if knows else [])
         assert knows or context.settings.database.startswith("postgresql")
 
+    @pytest.mark.both_databases
     @pytest.mark.parametrize("tag", ["words", "WORDS"])
     def test_a_tag_is_found_whatever_its_case(self, client, tag):
         assert found(client, f"tag={tag}") == ["GloVe"]
         assert found(client, f"tag={tag[:3]}") == []
 
+    @pytest.mark.both_databases
     def test_layers_are_listed_where_they_are_asked_for(self, client):
         assert found(client, "layers=true")[0] == "BERT layer 3"
         assert found(client, "origin=encoded") == ["BERT layer 3"]
@@ -90,9 +95,11 @@ class TestSearch:
         assert "1 layer of encodings is not listed." in page
         assert 'href="/embeddings?q=bert&amp;layers=true"' in page
 
+    @pytest.mark.both_databases
     def test_the_trash_alone_is_listed_where_it_is_asked_for(self, client):
         assert found(client, "trashed=true") == ["thrown away, BERT"]
 
+    @pytest.mark.both_databases
     @pytest.mark.parametrize(
         ("sort", "names"),
         [
@@ -110,6 +117,7 @@ class TestSearch:
         assert found(client, f"sort={sort}") == names
         assert shown(client, f"/embeddings?sort={sort}") == names
 
+    @pytest.mark.both_databases
     def test_headings_say_how_the_list_is_sorted_and_turn_it_round(self, client):
         page = " ".join(client.get("/embeddings?q=e&sort=-isoscore_unbiased").text.split())
         assert 'aria-sort="descending"> <a href="/embeddings?q=e&amp;sort=isoscore_unbiased">IsoScore</a>' in page
@@ -144,6 +152,7 @@ class TestSearch:
         assert '<form class="bare" method="get" action="/compare">' in page
 
 
+@pytest.mark.both_databases
 def test_pages_of_fifty_and_the_total_is_told(client, context):
     for number in range(60):
         add(context, f"cloud {number:02}")
@@ -156,6 +165,7 @@ def test_pages_of_fifty_and_the_total_is_told(client, context):
     assert ([one["name"] for one in answer.json()], answer.headers["x-total-count"]) == (["cloud 58", "cloud 59"], "60")
 
 
+@pytest.mark.both_databases
 def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_is_from(client, context):
     source = add(context, "raw", {"isoscore": 0.5, "mean_cosine": 0.25}, ["BERT", "b"])
     made = add(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
@@ -174,6 +184,7 @@ def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_i
     ]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("path", ["/embeddings?q=cloud&tag=t", "/api/embeddings?limit=500", "/trash", "/"])
 def test_as_many_queries_for_sixty_as_for_three(client, context, path):
     def queries():
@@ -200,6 +211,7 @@ def test_as_many_queries_for_sixty_as_for_three(client, context, path):
 
 
 class TestDescription:
+    @pytest.mark.both_databases
     def test_name_notes_and_tags_are_changed_and_the_rest_stays(self, client, context):
         path = f"/api/embeddings/{add(context, 'old', tags=['former', 'kept'])}"
         answer = client.patch(path, json={"name": "  new\tname ", "notes": "one\r\ntwo  \n", "tags": ["Kept", "kept"]})
@@ -232,6 +244,7 @@ class TestDescription:
         assert (answer.status_code, told["detail"], told["field"]) == (422, sentence, field)
         assert (client.get(path).json()["name"], client.get(path).json()["notes"]) == ("old", "")
 
+    @pytest.mark.both_databases
     def test_what_no_database_can_keep_is_left_out(self, client, context):
         path = f"/api/embeddings/{add(context)}"
         body = '{"name": "a\\u0000b", "notes": "a\\u0000b\\ud800\\tc", "tags": ["a\\u0000b", "\\ud800"]}'

@@ -11,6 +11,8 @@ from tests.waiting import wait_for
 from workers import locks
 from workers.locks import FENCED_EXIT_CODE, AdvisoryLocks, open_locks
 
+pytestmark = pytest.mark.both_databases
+
 
 def end_nothing() -> None:
     """There is no job to end."""

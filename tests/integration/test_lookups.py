@@ -67,7 +67,6 @@ def test_the_nearest_of_all_rows_are_found_before_and_after_the_method_of_the_re
 
 
 @pytest.mark.parametrize(("name", "row"), [("king", 1), ("King", 0), ("KING", 0), ("QUEEN", 2)])
-@pytest.mark.one_database
 def test_a_name_is_found_as_it_is_spelled_or_else_by_its_letters(look_up, name, row):
     assert look_up(name)["results"]["row"] == row
 
@@ -80,12 +79,12 @@ def test_a_name_is_found_as_it_is_spelled_or_else_by_its_letters(look_up, name, 
         ("void", "The row named 'void' holds NaN or infinity, so it has no neighbors."),
     ],
 )
-@pytest.mark.one_database
 def test_a_row_that_is_not_there_or_has_no_direction_is_told(look_up, name, words):
     found = look_up(name)
     assert (found["status"], found["error"], found["results"]) == ("failed", words, None)
 
 
+@pytest.mark.both_databases
 def test_what_was_not_looked_up_and_wrong_names_are_refused(client, measured):
     path = f"/api/embeddings/{measured}/neighbors"
     answer = client.get(path, params={"name": "king"})
@@ -96,6 +95,7 @@ def test_what_was_not_looked_up_and_wrong_names_are_refused(client, measured):
         assert "Give a name of 1 to 1,000 characters." in str(answer.json()["detail"])
 
 
+@pytest.mark.both_databases
 def test_it_waits_behind_no_measuring_is_not_forgotten_and_goes_with_its_embedding(client, context, measured):
     client.post(f"/api/embeddings/{measured}/neighbors", json={"name": "king"})
     with context.sessions() as session:
@@ -109,7 +109,6 @@ def test_it_waits_behind_no_measuring_is_not_forgotten_and_goes_with_its_embeddi
     assert job.workflow_id not in context.queue.active()
 
 
-@pytest.mark.one_database
 def test_the_report_page_asks_waits_and_shows(client, measured, work):
     def section(name):
         page = client.get(f"/embeddings/{measured}", params={"name": name}).text

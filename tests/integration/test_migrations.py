@@ -13,6 +13,8 @@ from app.db.models import Base, Run
 from app.db.session import create_database_engine
 from app.settings import Settings
 
+pytestmark = pytest.mark.both_databases
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC).isoformat(" ")
 EMBEDDING = text(
     "insert into embeddings (id, name, filename, file_sha256, format, status, commit_when_inspected, attempts, "

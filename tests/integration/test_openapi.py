@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests.embedding_rows import add_copy
+from tests.postgresql import is_here
 from tests.serving import served
 from tests.uploads.good import GOOD
 
@@ -63,7 +64,8 @@ def dictionaries(ids):
         yield f'"{place}" = {{ dictionary = "{name}", probability = 0.8 }}\n'
 
 
-@pytest.mark.one_database("postgresql")
+# The stricter of the two: it refuses characters, numbers and casts that SQLite takes.
+@pytest.mark.parametrize("database", ["postgresql" if is_here() else "sqlite"], indirect=True)
 def test_whatever_is_asked_is_answered_as_documented_and_never_by_a_failure(settings, ids, tmp_path):
     config = tmp_path / "schemathesis.toml"
     config.write_text("".join(dictionaries(ids)), encoding="utf-8")

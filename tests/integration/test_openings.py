@@ -15,6 +15,7 @@ def open_by(client, experiment_id, choose, **given):
     return client.post(address(experiment_id), json={"choose": choose, **given})
 
 
+@pytest.mark.both_databases
 def test_scores_are_sealed_until_a_choice_is_frozen(client, context):
     experiment_id = add_sealed(context)
     sealed = client.get(address(experiment_id)).json()
@@ -55,6 +56,7 @@ def test_a_choice_may_be_typed_in_several_ways(client, context, typed):
     assert open_by(client, add_sealed(context), typed).json()["openings"][0]["label"] == "λ = 1"
 
 
+@pytest.mark.both_databases
 def test_a_run_is_chosen_by_its_id_or_its_seed(client, context):
     experiment_id = add_sealed(context)
     chosen = open_by(client, experiment_id, run_ids(context, experiment_id)[4]).json()
@@ -65,6 +67,7 @@ def test_a_run_is_chosen_by_its_id_or_its_seed(client, context):
     assert open_by(client, experiment_id, "λ = 1, seed 2").json()["openings"][1]["kind"] == "run"
 
 
+@pytest.mark.both_databases
 def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
     experiment_id = add_sealed(context)
     first = open_by(client, experiment_id, "lambda = 0").json()["chosen"]
@@ -82,6 +85,7 @@ def test_a_choice_changed_afterwards_is_marked_for_ever(client, context):
     assert "looked better" in page
 
 
+@pytest.mark.both_databases
 def test_openings_on_the_same_rows_are_counted_in_any_experiment_and_outlive_it(client, context):
     first, second, other = add_sealed(context), add_sealed(context), add_sealed(context, rows="b" * 64)
     open_by(client, first, "lambda = 1")
@@ -156,6 +160,7 @@ def test_a_metric_that_is_undefined_says_why(client, context):
     assert "No test row has the label" in client.get(f"/experiments/{experiment_id}").text
 
 
+@pytest.mark.both_databases
 def test_predictions_on_test_rows_are_sealed_as_the_scores_are(client, context):
     experiment_id = add_sealed(context)
     add_predictions(context, experiment_id)

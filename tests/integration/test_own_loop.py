@@ -19,8 +19,6 @@ from tests.ports import free_port
 from tests.serving import served
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.one_database
-
 DOCUMENT = Path(__file__).parents[2] / "docs" / "own_loop.md"
 TOLD = {"dataset": "words", "model": "mine", "metric": "accuracy", "seed": 0}
 

@@ -22,6 +22,8 @@ from tests.waiting import wait_for
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.reconcile import reconcile
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def add(context):

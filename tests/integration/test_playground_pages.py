@@ -8,8 +8,6 @@ import pytest
 
 from app.playground.grid import MEASURES, Position, numbers_at
 
-pytestmark = pytest.mark.one_database
-
 LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}
 
 

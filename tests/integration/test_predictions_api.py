@@ -48,6 +48,7 @@ def stored(context, run, split=Split.VALIDATION):
         return read_predictions(session, [run], split).get(run)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("task", TASKS)
 def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client, begin, context, task):
     metric, columns = TASKS[task]
@@ -68,6 +69,7 @@ def test_what_a_script_logs_by_row_is_read_back_in_order_as_json_and_csv(client,
     assert [line["predicted"] for line in lines] == ["'=1+1" if one == "=1+1" else one for one in shown]
 
 
+@pytest.mark.both_databases
 def test_rows_that_are_told_again_replace_what_was_told(client, begin, context):
     run = begin()
     log(client, run, rows=[0, 1], reference=[1, 1], predicted=[0, 0])
@@ -104,6 +106,7 @@ def test_answers_need_their_scores(client, begin):
     assert (answer.status_code, "exact_match" in answer.json()["detail"]) == (422, True)
 
 
+@pytest.mark.both_databases
 def test_more_rows_than_a_run_takes_are_refused(client, begin, context):
     run = begin()
     with context.sessions.begin() as session:
@@ -113,6 +116,7 @@ def test_more_rows_than_a_run_takes_are_refused(client, begin, context):
     assert (answer.status_code, answer.json()["field"]) == (413, "rows")
 
 
+@pytest.mark.both_databases
 def test_nothing_is_logged_to_a_run_that_has_ended_or_is_a_workers(client, begin, context):
     run = begin()
     assert client.post(f"/api/runs/{run}/finish", json={"metrics": {"accuracy": 0.5}}).status_code == 200
@@ -177,6 +181,7 @@ def archived(client, context):
     return experiment, run.id
 
 
+@pytest.mark.both_databases
 def test_predictions_travel_with_an_exported_experiment(client, context, archived):
     experiment, run = archived
     files = members(exported(client, experiment))
@@ -197,6 +202,7 @@ def test_predictions_travel_with_an_exported_experiment(client, context, archive
         assert (run.results.told(), run.learning) == (results, RunResults(**results).learning)
 
 
+@pytest.mark.both_databases
 def test_an_export_of_an_earlier_version_has_no_predictions_and_is_taken(client, context, archived):
     files = members(exported(client, archived[0]))
     del files["predictions.jsonl"]
@@ -249,6 +255,7 @@ def test_predictions_of_a_run_that_stand_apart_are_refused(client, context, arch
     assert "twice" in sent(client, packed(files)).detail
 
 
+@pytest.mark.both_databases
 def test_steps_and_predictions_go_with_the_experiment(client, context, archived):
     client.post(f"/api/experiments/{archived[0]}/cancel")
     assert client.delete(f"/api/experiments/{archived[0]}").is_success

@@ -13,6 +13,8 @@ from app.queue import Job, JobKind
 from app.routes.pages.queue import WORK
 from workers.heartbeat import Heartbeat
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def add(context):

@@ -10,6 +10,8 @@ from app.wanted import wanted
 from tests.waiting import wait_for
 from workers.reconcile import reconcile, take_over_the_dead
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def run_ids(context):

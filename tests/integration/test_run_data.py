@@ -8,6 +8,8 @@ from app.db.regularizer_options import Regularizer
 from app.services import run_data
 from app.services.run_data import list_logged, list_looks
 
+pytestmark = pytest.mark.both_databases
+
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 
 

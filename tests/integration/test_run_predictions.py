@@ -1,8 +1,11 @@
 import numpy as np
+import pytest
 
 from app.db.models import Run, RunPredictions, Split
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from tests.run_rows import add_experiment, run_row
+
+pytestmark = pytest.mark.both_databases
 
 
 def predictions(predicted):

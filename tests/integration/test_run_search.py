@@ -19,6 +19,8 @@ from app.services.run_search import RunQuery, find_runs, matching
 from isoscope.core.errors import InvalidError
 from tests.run_rows import add_experiment, run_row
 
+pytestmark = pytest.mark.both_databases
+
 LAST_DAY_OF_2025 = datetime(2025, 12, 31, 23, 59, tzinfo=UTC)
 LISTED = 8
 """Queries of a list: a page of it with its experiments, how many there are, what is summed or compared."""

@@ -6,6 +6,8 @@ from sqlalchemy import event, func, select
 from app.db.models import Run, RunStatus, Step
 from benchmarks._many_runs import fill
 
+pytestmark = pytest.mark.both_databases
+
 FEW, MANY, STEPS = 20, 200, 12
 
 PAGES = {

@@ -40,6 +40,7 @@ def ahead(context):
         connection.execute(text("update alembic_version set version_num = '9999'"))
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("words", [("app",), ("workers", "--device", "cpu")], ids=["web", "worker"])
 @pytest.mark.usefixtures("behind")
 def test_with_tables_one_revision_behind_nothing_starts_and_both_revisions_and_the_command_are_named(context, words):
@@ -50,6 +51,7 @@ def test_with_tables_one_revision_behind_nothing_starts_and_both_revisions_and_t
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("words", [("app",), ("workers", "--device", "cpu"), ("isoscope", "serve")])
 @pytest.mark.usefixtures("ahead")
 def test_with_tables_of_a_newer_version_nothing_starts_and_that_is_said(context, words):
@@ -60,6 +62,7 @@ def test_with_tables_of_a_newer_version_nothing_starts_and_that_is_said(context,
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.both_databases
 def test_a_request_that_misses_columns_tells_the_reason_and_what_to_do(client, context, caplog):
     assert client.get("/api/experiments").status_code == 200
     downgrade(engine_of(context), "0001")
@@ -73,8 +76,6 @@ def test_a_request_that_misses_columns_tells_the_reason_and_what_to_do(client, c
 
 class TestCopies:
     """SQLite files are copied before they are migrated."""
-
-    pytestmark = pytest.mark.one_database
 
     def migrate(self, settings, monkeypatch):
         monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(settings.data_dir))

@@ -1,11 +1,14 @@
 """Whatever a script may log, its experiment leaves as a file that another Isoscope takes."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.services.script_runs import MEASURES
 from tests.archives import exported, sent
 from workers.importing import job
+
+pytestmark = pytest.mark.both_databases
 
 PLAIN = {
     "experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",

@@ -17,9 +17,6 @@ GONE = ["0" * 32]
 KINDS = ("json", "csv", "html")
 
 
-pytestmark = pytest.mark.one_database
-
-
 @pytest.fixture
 def experiment_id(context):
     return add_sealed(context)

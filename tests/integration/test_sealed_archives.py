@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from tests.archives import exported, members, packed, sent
 from tests.sealed import DIGITS, add_predictions, add_sealed
+
+pytestmark = pytest.mark.both_databases
 
 SCORES, OPENINGS = "sealed/test_scores.jsonl", "sealed/openings.jsonl"
 PREDICTIONS = "sealed/predictions.jsonl"

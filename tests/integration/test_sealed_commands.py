@@ -7,8 +7,6 @@ import pytest
 from isoscope.client import RefusedError
 from tests.sealed import add_predictions, add_sealed, run_ids
 
-pytestmark = pytest.mark.one_database
-
 ROWS = "sentence\tlabel\tpart\n" + "".join(
     f"a film number {i}\t{i % 2}\t{'held out' if i > 35 else 'dev' if i > 29 else 'train'}\n" for i in range(40)
 )

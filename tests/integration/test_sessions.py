@@ -16,8 +16,6 @@ from app.settings import Settings
 TOKEN = "a-secret-of-some-length"
 HOST = "http://lab.example.org"
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def guarded_app(context):

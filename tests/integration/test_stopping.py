@@ -11,8 +11,6 @@ from workers.finetune.job import fine_tune
 from workers.finetune.metrics import MetricsCallback
 from workers.finetune.progress import Progress
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def settings(tmp_path, models_dir, database):

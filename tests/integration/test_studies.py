@@ -49,7 +49,6 @@ def places(context, experiment_id):
     return [(run.lam, run.zeta, run.seed) for run in runs_of(context, experiment_id)]
 
 
-@pytest.mark.one_database
 def test_the_baseline_of_every_seed_goes_first_and_each_trial_has_all_seeds(client, context, launch, work):
     experiment = launch(seeds=[4, 5])
     assert [(run["lam"], run["seed"]) for run in experiment["runs"]] == [(0, 4), (0, 5)]
@@ -85,6 +84,7 @@ def test_with_one_worker_a_search_of_the_same_seed_tries_the_same(context, launc
     assert tried[0] != tried[2]
 
 
+@pytest.mark.both_databases
 def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(context, launch):
     experiment = launch({"at_once": 3})
     for _ in range(2):
@@ -93,6 +93,7 @@ def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(conte
     assert len(wanted(context.sessions)) == 3
 
 
+@pytest.mark.both_databases
 def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monkeypatch):
     experiment = launch()
     monkeypatch.setattr("workers.finetune.job.advance", lambda *_: [])
@@ -103,6 +104,7 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     assert job == Job(JobKind.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
+@pytest.mark.both_databases
 def test_a_cancelled_search_asks_for_nothing_more_and_a_paused_one_waits(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
@@ -141,6 +143,7 @@ def test_cancelled_trials_are_not_failed_ones(context, launch):
     assert advance(context.sessions, experiment["id"]) == []
 
 
+@pytest.mark.both_databases
 def test_trials_have_the_turn_of_those_before_them(client, context, launch):
     experiment = launch({"at_once": 2})
     client.put(f"/api/experiments/{experiment['id']}/priority", json={"priority": 5000})
@@ -148,6 +151,7 @@ def test_trials_have_the_turn_of_those_before_them(client, context, launch):
     assert [(job.row_id, job.priority) for job in jobs] == [(runs_of(context, experiment["id"])[1].id, 5000)]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("everything", [False, True])
 def test_a_search_can_be_paused_between_two_trials(client, context, launch, everything):
     experiment = launch()
@@ -167,6 +171,7 @@ def test_a_search_can_be_paused_between_two_trials(client, context, launch, ever
     assert len(wanted(context.sessions)) == 1
 
 
+@pytest.mark.both_databases
 def test_who_resumes_a_trial_resumes_its_search(client, context, launch):
     experiment = launch()
     path, run_id = f"/api/experiments/{experiment['id']}", experiment["runs"][0]["id"]
@@ -175,6 +180,7 @@ def test_who_resumes_a_trial_resumes_its_search(client, context, launch):
     assert client.get(path).json()["study"]["paused"] is False
 
 
+@pytest.mark.both_databases
 def test_between_two_trials_the_experiment_goes_on(client, context, launch):
     experiment = launch()
     with context.sessions.begin() as session:
@@ -283,6 +289,7 @@ def searched(context, launch):
     return experiment, runs
 
 
+@pytest.mark.both_databases
 def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_why(client, context, searched):
     experiment, runs = searched
     own, sibling = runs[-2:]

@@ -19,6 +19,8 @@ from isoscope.core.errors import ConflictError
 from workers.reconcile import advance_searches, reconcile
 from workers.search.asking import advance
 
+pytestmark = pytest.mark.both_databases
+
 WORKERS = 4
 CONFIG = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 

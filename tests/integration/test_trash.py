@@ -25,6 +25,8 @@ from app.services import trash
 from app.services.trash import empty_trash
 from tests.embedding_rows import add, store
 
+pytestmark = pytest.mark.both_databases
+
 SHARED, OWN, STATE, USED = b"s" * 1000, b"o" * 300, b"t" * 70, b"u" * 5000
 
 

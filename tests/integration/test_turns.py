@@ -14,6 +14,8 @@ from app.wanted import wanted
 from tests.waiting import wait_for
 from workers.reconcile import reconcile
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def add(context):

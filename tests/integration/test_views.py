@@ -30,6 +30,7 @@ def test_a_view_leads_to_its_page_with_its_query(client):
     assert client.get(f"/api/views/{kept['id']}").json() == kept
 
 
+@pytest.mark.both_databases
 def test_the_form_keeps_what_the_page_shows_and_the_list_has_it_first(client):
     save(client, name="Earlier")
     answer = client.post("/views", data={"name": " <b>A</b>\nview ", "path": "/measures", "query": ""})
@@ -44,6 +45,7 @@ def test_the_form_keeps_what_the_page_shows_and_the_list_has_it_first(client):
     assert [one["name"] for one in client.get("/api/views?limit=1&offset=1").json()] == ["Earlier"]
 
 
+@pytest.mark.both_databases
 def test_a_state_of_many_thousand_characters_comes_back_whole(client):
     query = urlencode([("id", f"{n:032x}") for n in range(1500)])
     assert len(query) > 50_000
@@ -126,6 +128,7 @@ def test_the_list_of_views_is_stacked_where_it_is_narrow_so_that_each_can_be_del
     assert re.findall('data-label="(.*?)"', page) == ["Saved"]
 
 
+@pytest.mark.both_databases
 def test_a_view_is_deleted_after_being_asked(client):
     kept = save(client).json()
     question = client.get(f"/views/{kept['id']}/delete").text

@@ -14,7 +14,6 @@ import pytest
 from tests.ports import free_port
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.one_database
 LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR  ) web  ")
 COMMANDS = [("app",), ("isoscope", "serve"), ("isoscope", "migrate")]
 

@@ -15,7 +15,6 @@ from tests.bare import build_wheels, make_environment
 from tests.ports import free_port
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.one_database("sqlite")
 TRAIN = """
 import isoscope
 run = isoscope.log_run("own", dataset="d", model="m", metric="accuracy", seed=0)

@@ -11,6 +11,7 @@ from app.db.models import Experiment
 from tests.across import made, words
 
 
+@pytest.mark.both_databases
 def test_runs_of_several_experiments_are_one_page(client, two):
     page = words(client.get("/compare/runs"))
     assert "12 of 12 runs shown, of 2 experiments." in page
@@ -29,6 +30,7 @@ def test_runs_of_several_experiments_are_one_page(client, two):
     assert [float(row["performance_mean"]) for row in rows] == pytest.approx([0.51, 0.61, 0.61, 0.71])
 
 
+@pytest.mark.both_databases
 def test_another_search_groups_anew_and_only_what_was_ticked_stays(client, two):
     """As a browser sends the search form: what is ticked in it, and no more."""
     page = words(client.get("/compare/runs?q=lam>0"))
@@ -39,6 +41,7 @@ def test_another_search_groups_anew_and_only_what_was_ticked_stays(client, two):
     assert re.findall(r'name="group" value="(\w+)" checked', form) == ["experiment"]
 
 
+@pytest.mark.both_databases
 def test_a_search_narrows_and_groups_are_chosen(client, two):
     page = words(client.get("/compare/runs?q=lam>0+model:roberta&group=experiment"))
     assert "3 of 3 runs shown, of 1 experiment." in page
@@ -59,6 +62,7 @@ def test_it_is_said_beside_the_ticks_that_figures_keep_lambdas_apart_and_the_tab
     assert "Runs in one mean differ in λ too." in page
 
 
+@pytest.mark.both_databases
 def test_experiments_that_are_ticked_become_a_search_for_them(client, two):
     first, second = two
     answer = client.get(f"/compare/runs?experiment={first}&experiment={second}&group=model")
@@ -164,6 +168,7 @@ def test_where_there_is_no_run_there_is_one_action(client):
     )
 
 
+@pytest.mark.both_databases
 def test_of_too_many_runs_the_newest_are_shown_and_that_is_said(client, launch):
     launch("many", *(made(0.0, seed, 0.5) for seed in range(1001)))
     assert "1,000 of 1,001 runs shown, those of the newest experiments, of 1 experiment." in words(
@@ -174,6 +179,7 @@ def test_of_too_many_runs_the_newest_are_shown_and_that_is_said(client, launch):
     assert table["notes"] == ["1,000 of 1,001 runs shown, those of the newest experiments."]
 
 
+@pytest.mark.both_databases
 def test_figures_over_the_api_are_those_of_the_page(client, two):
     slugs = client.get("/api/compare/runs/figures").json()
     assert {"isotropy", "lambda", "parallel", "learning", "watched", "activation"} <= {*slugs}

@@ -11,6 +11,8 @@ from sqlalchemy import event
 from app.db.models import RunStatus
 from tests.across import made, words
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_the_table_in_latex_and_markdown(client, two):
     caption = "Mean {} standard deviation of Accuracy on CoLA over seeds (n = 3). Bold: the greatest mean of a column."

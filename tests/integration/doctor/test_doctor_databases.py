@@ -18,6 +18,7 @@ def metrics(tmp_path, url: str):
     return list(metrics_database(Settings(data_dir=tmp_path, database_url=url)))
 
 
+@pytest.mark.both_databases
 def test_migrated_databases_are_fine(context):
     [rows] = metrics_database(context.settings)
     [jobs] = queue_database(context.settings)
@@ -26,6 +27,7 @@ def test_migrated_databases_are_fine(context):
     assert (jobs.level, jobs.found.endswith("it knows 0 waiting or running jobs.")) == (Level.OK, True)
 
 
+@pytest.mark.both_databases
 def test_an_old_revision_is_a_problem_that_migrate_mends(context, tmp_path, monkeypatch):
     shutil.copytree(migration.SCRIPTS, tmp_path / "alembic")
     monkeypatch.setattr(migration, "SCRIPTS", tmp_path / "alembic")
@@ -37,6 +39,7 @@ def test_an_old_revision_is_a_problem_that_migrate_mends(context, tmp_path, monk
     assert finding.advice == "Run: isoscope migrate"
 
 
+@pytest.mark.both_databases
 def test_a_revision_of_a_newer_isoscope_is_a_problem(context):
     with context.sessions.begin() as session:
         session.execute(text("update alembic_version set version_num = 'from-the-future'"))
@@ -98,7 +101,6 @@ def test_a_server_that_never_answers_is_given_up(tmp_path):
     ("check", "file", "table"),
     [(metrics_database, "isoscope", "datasets"), (queue_database, "queue", "workflow_status")],
 )
-@pytest.mark.one_database("sqlite")
 def test_a_database_that_takes_no_row_is_a_problem_and_migrate_says_so(context, check, file, table):
     [fine] = check(context.settings)
     assert fine.level is Level.OK
@@ -113,6 +115,7 @@ def test_a_database_that_takes_no_row_is_a_problem_and_migrate_says_so(context, 
         migrate(context.settings)
 
 
+@pytest.mark.both_databases
 def test_what_was_tried_is_not_kept(context):
     list(metrics_database(context.settings))
     list(queue_database(context.settings))

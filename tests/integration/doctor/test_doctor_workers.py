@@ -9,6 +9,8 @@ from app.operations.checks.databases import own_worker, workers
 from app.settings import Settings
 from app.slot import slot_name
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def beat(context):

@@ -18,7 +18,6 @@ def form(dataset):
     }  # fmt: skip
 
 
-@pytest.mark.one_database
 def test_the_form_asks_waits_and_shows(client, form, work):
     assert "Try eight rows" in client.get("/experiments/new", params=form).text
     answer = client.post("/experiments/dry-run", data=form)
@@ -40,7 +39,6 @@ def test_the_form_asks_waits_and_shows(client, form, work):
     assert "got &#39;abc&#39;" in wrong.text
 
 
-@pytest.mark.one_database
 def test_the_form_says_that_test_rows_are_in_its_time(client, form, work):
     files = {name: (f"{name}.tsv", make_table(40, 1)) for name in ("train", "validation", "test")}
     dataset = client.post("/api/datasets", files=files).json()
@@ -58,6 +56,7 @@ def test_the_form_says_that_too_many_wait_where_it_was_asked(client, form):
     assert '<p class="error" role="alert">5 dry runs wait for a worker already' in of_dry_run
 
 
+@pytest.mark.both_databases
 def test_one_that_waits_can_be_taken_back_in_the_form(client, context, form):
     waiting = client.get(client.post("/experiments/dry-run", data=form).headers["location"]).text
     (row_id,) = re.findall(r'name="dry_run_id" value="(\w+)"', waiting)
@@ -94,7 +93,6 @@ def test_one_that_has_to_wait_says_for_what(client, context, form, sweep):
     assert "All workers are busy." in client.get(waiting).text
 
 
-@pytest.mark.one_database
 def test_what_several_processes_take_is_told_of_one(client, form, work):
     answer = client.post("/experiments/dry-run", data=form | {"processes": "2"})
     work()

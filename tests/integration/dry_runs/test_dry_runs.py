@@ -61,7 +61,6 @@ def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_to
     assert shown == told["dry_run"]
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(("points", "rows"), [("mean", [20]), ("tokens", [2, 3, 4, 5])])
 def test_the_rows_of_a_pass_for_the_shrinkage_covariance_are_those_that_training_draws(
     client, sweep, work, points, rows
@@ -73,7 +72,6 @@ def test_the_rows_of_a_pass_for_the_shrinkage_covariance_are_those_that_training
     assert ask(client, asked)["dry_run"]["results"]["kinds"][-1]["shrinkage_rows"] in rows
 
 
-@pytest.mark.one_database
 def test_what_training_would_refuse_is_refused_before(context, dataset, sweep):
     """On one device of its own for each process, and with rows to hold out."""
     with context.sessions() as session:
@@ -98,7 +96,6 @@ def test_more_seeds_or_another_rate_are_told_without_another_trial(client, sweep
     assert ask(client, sweep | {"batch_size": 4})["estimate"] is None, "a step of another size is timed"
 
 
-@pytest.mark.one_database
 def test_kinds_beyond_those_that_are_timed_count_as_the_dearest(client, sweep, work, monkeypatch):
     monkeypatch.setattr(dry_runs, "MAX_KINDS", 2)
     ask(client, sweep)
@@ -131,6 +128,7 @@ def test_a_wrong_request_and_an_unknown_dry_run_are_refused(client, sweep):
     assert "There is no dry run 'none'; only the last 50 are kept" in answer.json()["detail"]
 
 
+@pytest.mark.both_databases
 def test_only_the_newest_are_kept_and_a_data_set_takes_its_own_along(client, context, sweep, make_ready, monkeypatch):
     monkeypatch.setattr(dry_runs, "KEPT", 1)
     for size in (8, 4):
@@ -143,6 +141,7 @@ def test_only_the_newest_are_kept_and_a_data_set_takes_its_own_along(client, con
         assert session.query(DryRun).all() == []
 
 
+@pytest.mark.both_databases
 def test_a_forgotten_one_is_found_and_one_that_is_ready_or_gone_is_left_alone(
     client, context, settings, sweep, make_ready
 ):
@@ -157,6 +156,7 @@ def test_a_forgotten_one_is_found_and_one_that_is_ready_or_gone_is_left_alone(
     assert (after.status, after.results) == (ResultStatus.READY, before)
 
 
+@pytest.mark.both_databases
 def test_no_more_than_a_few_wait_and_one_that_is_taken_back_makes_room(client, context, sweep, work):
     sweep = sweep | {"regularizers": []}
     asked = [ask(client, sweep | {"batch_size": size})["dry_run"]["id"] for size in range(1, 6)]
@@ -173,6 +173,7 @@ def test_no_more_than_a_few_wait_and_one_that_is_taken_back_makes_room(client, c
     assert ask(client, sweep | {"batch_size": 6})["dry_run"]["status"] == "queued"
 
 
+@pytest.mark.both_databases
 def test_an_answer_can_be_had_while_others_wait_and_another_one_after_it_was_deleted(client, sweep, make_ready):
     sweep = sweep | {"regularizers": []}
     first = ask(client, sweep)["dry_run"]["id"]
@@ -187,6 +188,7 @@ def test_an_answer_can_be_had_while_others_wait_and_another_one_after_it_was_del
     assert (again["status"], again["id"] != first) == ("queued", True)
 
 
+@pytest.mark.both_databases
 def test_one_that_is_asked_for_again_in_vain_is_kept(client, context, sweep, make_ready):
     sweep = sweep | {"regularizers": []}
     first = ask(client, sweep)["dry_run"]["id"]
@@ -203,6 +205,7 @@ def test_one_that_is_asked_for_again_in_vain_is_kept(client, context, sweep, mak
     assert (again.status, again.id != first) == (ResultStatus.QUEUED, True)
 
 
+@pytest.mark.both_databases
 def test_a_data_set_that_is_deleted_at_this_moment_is_told(client, context, sweep):
     plan = plan_sweep(context, SweepRequest.model_validate(sweep))
     client.delete(f"/api/datasets/{sweep['dataset_id']}")
@@ -211,7 +214,6 @@ def test_a_data_set_that_is_deleted_at_this_moment_is_told(client, context, swee
     assert refused.value.message == "The data set or this dry run was deleted at the same moment; ask again."
 
 
-@pytest.mark.one_database
 def test_kinds_are_timed_there_and_back_after_a_warm_up_with_one_model_in_memory(client, sweep, work, monkeypatch):
     living = weakref.WeakSet()
     beside, order, measured = [], [], []
@@ -235,7 +237,6 @@ def test_kinds_are_timed_there_and_back_after_a_warm_up_with_one_model_in_memory
     assert measured == ["none", "none", "cosreg"], "once a pass, as all measure alike"
 
 
-@pytest.mark.one_database
 def test_test_rows_are_timed_where_the_data_set_has_some(client, sweep, work):
     files = {name: (f"{name}.tsv", make_table(40, 1)) for name in ("train", "validation", "test")}
     dataset = client.post("/api/datasets", files=files).json()
@@ -246,6 +247,7 @@ def test_test_rows_are_timed_where_the_data_set_has_some(client, sweep, work):
     assert kind["seconds_per_test_row"] > 0
 
 
+@pytest.mark.both_databases
 def test_two_who_ask_at_the_same_moment_get_no_more_than_may_wait(context, client, sweep):
     sizes = range(1, 9)
     plans = [

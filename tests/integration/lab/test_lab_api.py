@@ -173,6 +173,7 @@ def test_files_are_downloaded_as_they_were_uploaded(client, source, vectors):
     assert "Expected vectors in one .npy file, got 1 of npz" in refused.json()["detail"]
 
 
+@pytest.mark.both_databases
 def test_what_was_tried_goes_with_the_embedding(client, work, context, base, trial, source):
     client.post(base, json={"method": "centring"})
     client.delete(f"/api/embeddings/{source}")
@@ -191,6 +192,7 @@ def test_a_trial_that_is_not_ready_makes_nothing(client, base):
     assert refused.json()["detail"] == "This trial is queued; there is a map when it is ready."
 
 
+@pytest.mark.both_databases
 def test_only_the_newest_results_are_kept_with_their_maps(client, context, work, source, base, monkeypatch):
     monkeypatch.setattr(postprocess, "KEPT", 2)
     for eps in (0.1, 0.2, 0.3):
@@ -200,6 +202,7 @@ def test_only_the_newest_results_are_kept_with_their_maps(client, context, work,
     assert stored(context) == 3
 
 
+@pytest.mark.both_databases
 def test_a_result_that_an_embedding_is_being_made_by_is_kept(client, context, work, trial, base, monkeypatch):
     client.post(f"{base}/{trial['id']}/embedding")
     monkeypatch.setattr(postprocess, "KEPT", 1)
@@ -209,6 +212,7 @@ def test_a_result_that_an_embedding_is_being_made_by_is_kept(client, context, wo
     assert {one["status"] for one in client.get("/api/embeddings").json()} == {"ready"}
 
 
+@pytest.mark.both_databases
 def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_it(client, context, work, trial, base):
     path = f"{base}/{trial['id']}"
     made = client.post(f"{path}/embedding").json()["id"]
@@ -223,6 +227,7 @@ def test_a_trial_is_deleted_with_its_map_but_not_while_an_embedding_is_made_by_i
     assert client.get(f"/api/embeddings/{made}").json()["status"] == "ready"
 
 
+@pytest.mark.both_databases
 def test_a_trial_that_waits_is_deleted_with_its_job(client, context, work, base):
     asked = client.post(base, json={"method": "centring"}).json()
     waiting = len(context.queue.active())
@@ -231,6 +236,7 @@ def test_a_trial_that_waits_is_deleted_with_its_job(client, context, work, base)
     assert work() == 0
 
 
+@pytest.mark.both_databases
 def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
     with context.sessions.begin() as session:
         row = session.get(PostProcessing, trial["id"])
@@ -240,6 +246,7 @@ def test_a_failed_trial_is_tried_again(client, context, work, base, trial):
     assert work() == 1
 
 
+@pytest.mark.both_databases
 def test_results_of_vectors_chosen_before_are_not_shown(client, context, base, trial, source):
     with context.sessions.begin() as session:
         row = session.get(Embedding, source)
@@ -249,6 +256,7 @@ def test_results_of_vectors_chosen_before_are_not_shown(client, context, base, t
     assert (refused.status_code, "Other vectors were chosen of cloud since" in refused.text) == (409, True)
 
 
+@pytest.mark.both_databases
 def test_the_same_position_asked_for_at_once_is_one_trial(context, client, source):
     asked = [request_postprocessing(context, source, "centring", {}) for _ in range(3)]
     assert len({one.id for one in asked}) == 1

@@ -3,6 +3,7 @@
 import io
 import re
 
+import pytest
 from sqlalchemy import select
 
 from app.db.models import (
@@ -38,6 +39,7 @@ def made_of(context, embedding_id, other_id):
     return stored.sha256
 
 
+@pytest.mark.both_databases
 def test_another_choice_of_what_was_measured_drops_what_rests_on_the_former(client, context, work, measured, other):
     state = made_of(context, measured, other)
     choice = {"vectors": ["x0", "x1", "x2"], "names": "word", "labels": "other"}
@@ -148,6 +150,7 @@ def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
     )
 
 
+@pytest.mark.both_databases
 def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
     found = embeddings.get_embedding(context, measured)
     assert [one.id for one in curves.list_curve_sources(context, found)] == [other]

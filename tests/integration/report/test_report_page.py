@@ -136,6 +136,7 @@ def test_a_figure_has_a_page_with_its_numbers_and_the_report_takes_them_from_the
     assert client.get(f"/embeddings/{measured}/figures/nothing.html").status_code == 404
 
 
+@pytest.mark.both_databases
 def test_the_page_reads_stored_rows_alone_in_a_fixed_number_of_queries(client, context, measured, work):
     store(context, measured, projection=PROJECTION, neighbours=NEIGHBOURS)
     alone = queries_of(context, lambda: client.get(f"/embeddings/{measured}"))
@@ -152,6 +153,7 @@ def test_the_page_reads_stored_rows_alone_in_a_fixed_number_of_queries(client, c
     assert work() == 0
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("slug", ["activation", "spectrum", "cumulative", "anisotropy", "cosines", "zeta"])
 @pytest.mark.parametrize("kind", ["json", "csv", "html"])
 def test_a_figure_is_read_from_stored_rows_in_a_few_queries(client, context, measured, slug, kind):

@@ -135,6 +135,7 @@ def test_a_run_that_its_script_gave_up_has_failed_with_its_sentence(client, begi
     assert "<strong>Its script gave this run up.</strong> ValueError: no rows" in client.get(f"/runs/{run['id']}").text
 
 
+@pytest.mark.both_databases
 def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_lost_worker(client, begin, context):
     run = begin().json()
     log(client, run, {"step": 7})
@@ -149,12 +150,14 @@ def test_a_script_that_says_nothing_for_long_is_shown_as_silent_and_never_as_a_l
     assert "silent" not in client.get(f"/experiments/{run['experiment_id']}").text
 
 
+@pytest.mark.both_databases
 def test_no_worker_is_ever_asked_to_do_anything_for_it(begin, context):
     begin()
     assert wanted(context.sessions) == []
     assert context.queue.active() == set()
 
 
+@pytest.mark.both_databases
 def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experiment(client, begin):
     run = begin().json()
     assert client.delete(f"/api/experiments/{run['experiment_id']}").status_code == 409
@@ -195,6 +198,7 @@ def test_a_name_alone_is_no_data_set_to_train_on(client, begin, context):
     assert "reviews" not in client.get("/experiments/new").text
 
 
+@pytest.mark.both_databases
 def test_two_writers_of_the_same_steps_write_each_once(begin, context):
     run_id = begin().json()["id"]
 
@@ -213,6 +217,7 @@ def test_two_writers_of_the_same_steps_write_each_once(begin, context):
         assert session.get_one(Run, run_id).phase_done == 59
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_cancelled_and_deleted_while_its_script_logs_refuses_it_with_a_sentence(begin, context):
     for _ in range(3):
         run, deleted = begin().json(), Event()
@@ -235,6 +240,7 @@ def test_a_run_that_is_cancelled_and_deleted_while_its_script_logs_refuses_it_wi
             assert [*session.scalars(select(Run.id)), *session.scalars(select(Step.step))] == []
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, context):
     for _ in range(4):
         run_id = begin().json()["id"]
@@ -250,6 +256,7 @@ def test_a_run_that_is_cancelled_as_its_script_finishes_has_one_end(begin, conte
         assert ended is (RunStatus.FINISHED if refused[0] else RunStatus.CANCELLED)
 
 
+@pytest.mark.both_databases
 def test_runs_that_begin_while_their_experiment_is_deleted_stand_in_one_that_is_there(client, begin, context):
     first = begin().json()
     client.post(f"/api/runs/{first['id']}/cancel")

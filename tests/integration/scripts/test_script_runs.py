@@ -14,6 +14,7 @@ from app.services.script_runs import (
 from tests.script_runs import log
 
 
+@pytest.mark.both_databases
 def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_name(client, begin, context):
     answer = begin(total_steps=10)
     assert answer.status_code == 201
@@ -36,6 +37,7 @@ def test_a_script_begins_a_run_in_an_experiment_and_a_data_set_that_are_made_by_
         assert (dataset.name, dataset.origin, dataset.columns, dataset.n_train) == ("reviews", "named", [], None)
 
 
+@pytest.mark.both_databases
 def test_runs_of_one_name_stand_in_one_experiment_and_what_they_differ_in_is_its_grid(client, begin):
     first = begin(settings={"batch_size": 8, "head": "mlp"}).json()
     second = begin(seed=4, settings={"batch_size": 16, "head": "mlp"}).json()
@@ -66,6 +68,7 @@ def test_values_of_a_setting_that_would_be_shown_alike_and_averaged_are_refused(
     )
 
 
+@pytest.mark.both_databases
 def test_numbers_are_one_setting_however_they_are_written_and_true_is_another(begin, client):
     for seed, value in enumerate((1, 1.0, True)):
         run = begin(seed=seed, settings={"flag": value}).json()
@@ -97,6 +100,7 @@ def test_the_values_of_settings_are_refused_once_they_are_more_than_pages_can_sh
     )
 
 
+@pytest.mark.both_databases
 def test_to_begin_a_run_twice_with_its_id_makes_one(begin, context):
     for _ in range(2):
         assert begin(id="0" * 32).json()["id"] == "0" * 32
@@ -148,6 +152,7 @@ def test_what_contradicts_itself_is_refused_at_its_field(begin, changes, field, 
     assert sentence.lower() in answer.json()["detail"].lower()
 
 
+@pytest.mark.both_databases
 def test_runs_that_could_not_be_compared_are_kept_apart(begin):
     begin()
     answer = begin(metric="f1")
@@ -158,6 +163,7 @@ def test_runs_that_could_not_be_compared_are_kept_apart(begin):
     )
 
 
+@pytest.mark.both_databases
 def test_steps_are_shown_as_they_come_and_told_twice_are_one(client, begin, context):
     run = begin(total_steps=100).json()
     layers = {"isoscore_star": [0.25, None]}
@@ -192,6 +198,7 @@ def test_notes_of_the_end_are_all_kept_however_many_steps_had_one(client, begin)
     assert notes == ["7 steps were not logged.", "on a laptop", *(f"Step {n}: NaN" for n in range(MAX_NOTES - 2))]
 
 
+@pytest.mark.both_databases
 def test_a_step_that_is_told_again_keeps_its_other_measures_by_layer(client, begin):
     run = begin().json()
     log(client, run, {"step": 1, "layers": {"isoscore_star": [0.5], "mean_cosine": [0.25]}})
@@ -229,6 +236,7 @@ def test_a_step_that_cannot_be_kept_is_refused(client, begin, step, sentence):
     assert sentence in answer.json()["detail"]
 
 
+@pytest.mark.both_databases
 def test_a_run_has_no_more_steps_than_figures_can_show(client, begin, context):
     run = begin().json()
     with context.sessions.begin() as session:

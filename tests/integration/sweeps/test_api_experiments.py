@@ -26,6 +26,7 @@ def request_body(dataset):
     }
 
 
+@pytest.mark.both_databases
 def test_a_sweep_has_a_run_for_each_lambda_and_seed_and_a_baseline_for_each_seed(client, context, request_body):
     answer = client.post("/api/experiments", json=request_body)
     assert answer.status_code == 201
@@ -78,6 +79,7 @@ def test_a_grid_multiplies_what_it_makes_a_difference_to_and_each_run_has_its_ow
     assert [run["setting"] for run in shown["runs"]] == [run["setting"] for run in created["runs"]] == told
 
 
+@pytest.mark.both_databases
 def test_many_runs_are_handed_in_with_as_many_transactions_as_few(client, context, request_body):
     began = []
     note = began.append
@@ -94,6 +96,7 @@ def test_many_runs_are_handed_in_with_as_many_transactions_as_few(client, contex
     assert counts[0] == counts[1]
 
 
+@pytest.mark.both_databases
 def test_jobs_that_the_engine_knows_already_are_left_alone_among_others(context):
     jobs = [Job(JobKind.FINETUNE, name) for name in ("one", "two", "three")]
     context.queue.enqueue_all(jobs[:2])
@@ -157,6 +160,7 @@ def test_what_one_regularizer_of_a_sweep_reads_can_be_chosen_beside_one_that_doe
     assert [run["regularizer"] for run in created.json()["runs"]] == ["none", "cosreg", "spectrum"]
 
 
+@pytest.mark.both_databases
 def test_float16_is_refused_where_all_workers_that_live_lack_a_gpu(client, context, request_body):
     half = request_body | {"precision": "fp16"}
 
@@ -195,6 +199,7 @@ def test_a_grid_over_steps_stands_in_for_epochs(client, request_body):
     assert [(config["epochs"], config["max_steps"]) for config in configs] == [(None, 5), (None, 10)]
 
 
+@pytest.mark.both_databases
 def test_a_row_holds_all_that_is_needed_to_repeat_the_run(client, request_body):
     created = client.post("/api/experiments", json=request_body).json()
     config = client.get(f"/api/runs/{created['runs'][0]['id']}").json()["config"]
@@ -203,6 +208,7 @@ def test_a_row_holds_all_that_is_needed_to_repeat_the_run(client, request_body):
     assert config["label_names"] == ["0", "1"]
 
 
+@pytest.mark.both_databases
 def test_cancelling_one_and_all(client, context, request_body):
     created = client.post("/api/experiments", json=request_body).json()
     first = created["runs"][0]["id"]
@@ -216,6 +222,7 @@ def test_cancelling_one_and_all(client, context, request_body):
     assert context.queue.active() == set()
 
 
+@pytest.mark.both_databases
 def test_deleting_waits_for_the_runs_and_takes_the_data_set_last(client, context, request_body, dataset):
     created = client.post("/api/experiments", json=request_body).json()
     path = f"/api/experiments/{created['id']}"
@@ -343,6 +350,7 @@ def test_a_label_column_of_5000_values_is_refused(client, request_body):
     assert (answer.status_code, answer.json()["field"]) == (422, "label_column")
 
 
+@pytest.mark.both_databases
 def test_a_run_that_finished_cannot_be_cancelled(client, context, request_body):
     run_id = client.post("/api/experiments", json=request_body).json()["runs"][0]["id"]
     with context.sessions.begin() as session:

@@ -14,7 +14,7 @@ from workers.finetune.job import fine_tune
 
 MODELS = ["tiny-bert", "tiny-albert", "tiny-distilbert", "tiny-roberta", "tiny-gpt2", "tiny-modernbert"]
 # What a model does is the same on both databases.
-pytestmark = pytest.mark.one_database
+
 STEPS = {"epochs": None, "max_steps": 2, "layers": [2]}
 
 

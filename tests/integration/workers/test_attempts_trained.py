@@ -10,7 +10,6 @@ from app.db.types import utcnow
 from tests.integration.workers.test_resume import CONFIG, KilledError, queue_again, stop_after, watch_steps
 from workers.finetune.job import fine_tune
 
-pytestmark = pytest.mark.one_database
 SLOT = "test/cpu"
 
 

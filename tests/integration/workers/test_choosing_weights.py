@@ -11,8 +11,6 @@ from workers.finetune import selection as module
 from workers.finetune.job import fine_tune
 from workers.finetune.selection import History, divide
 
-pytestmark = pytest.mark.one_database
-
 # Four steps an epoch of all 60 rows, and of the 54 that are left where six are held out.
 BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
 

@@ -10,7 +10,6 @@ from workers.finetune.job import fine_tune
 from workers.finetune.seal import find_damage
 from workers.finetune.selection import SelectionCallback
 
-pytestmark = pytest.mark.one_database
 CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "validation"}
 
 

@@ -13,8 +13,6 @@ from app.storage import open_storage
 from tests.tiny import make_table
 from workers.finetune.job import fine_tune
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])
 def test_the_downloaded_model_predicts_the_same(client, settings, make_run, get_run, tmp_path, model):

@@ -10,6 +10,7 @@ from app.db.models import Experiment, Phase, Run, RunFigure, RunStatus, Step
 from workers.finetune.job import fine_tune
 
 
+@pytest.mark.both_databases
 def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_run):
     runs = {}
     for lam in (-1.0, 0.0, 1.0):
@@ -37,7 +38,6 @@ def test_a_sweep_writes_everything_that_its_page_shows(settings, make_run, get_r
     assert list(settings.runs.iterdir()) == []
 
 
-@pytest.mark.one_database
 def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_figure(
     settings, make_run, get_run, sessions
 ):
@@ -60,7 +60,6 @@ def test_layers_are_looked_at_as_often_as_asked_for_and_the_last_is_kept_for_a_f
     assert all(value > 0 for value in activation["std"])
 
 
-@pytest.mark.one_database
 def test_a_penalty_that_never_changes_is_told(settings, make_run, get_run):
     """One vector has no spread: whatever the model does, its cloud is as isotropic."""
     options = {"points": "mean", "zeta": 0, "batch_size": 1, "epochs": None, "max_steps": 4}
@@ -74,6 +73,7 @@ def test_a_penalty_that_never_changes_is_told(settings, make_run, get_run):
     assert get_run(heard).notes == []
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, sessions):
     run_id = make_run()
     with sessions.begin() as session:
@@ -84,6 +84,7 @@ def test_a_run_that_is_final_or_gone_is_left_alone(settings, make_run, get_run, 
     assert list(settings.runs.iterdir()) == []
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("stop", ["cancel", "delete"])
 def test_a_run_that_is_no_longer_wanted_stops_soon(settings, make_run, get_run, sessions, stop):
     run_id = make_run(epochs=None, max_steps=100_000)
@@ -103,6 +104,7 @@ def test_a_run_that_is_no_longer_wanted_stops_soon(settings, make_run, get_run, 
     assert (run is None) if stop == "delete" else (run.status is RunStatus.CANCELLED)
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_another_workers_is_left_alone(settings, make_run, get_run, sessions):
     run_id = make_run()
     with sessions.begin() as session:
@@ -111,6 +113,7 @@ def test_a_run_that_is_another_workers_is_left_alone(settings, make_run, get_run
     assert (get_run(run_id).status, get_run(run_id).started_at, get_run(run_id).steps) == (RunStatus.QUEUED, None, [])
 
 
+@pytest.mark.both_databases
 def test_a_trainer_whose_run_was_given_to_another_worker_writes_nothing_more(settings, make_run, get_run, sessions):
     run_id = make_run(epochs=None, max_steps=100_000)
     trainer = threading.Thread(target=fine_tune, args=(run_id, settings, "cpu"), daemon=True)
@@ -142,6 +145,7 @@ def test_a_run_taken_over_without_its_checkpoints_starts_afresh(settings, make_r
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.both_databases
 def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
     run_id = make_run(epochs=1)
     folder = settings.runs / run_id
@@ -157,7 +161,6 @@ def test_two_trainers_never_work_on_one_folder(settings, make_run, get_run):
     assert get_run(run_id).status is RunStatus.FINISHED
 
 
-@pytest.mark.one_database
 def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
     plain, shrunk, whole = (make_run(epochs=1, lam=0, evaluation_zeta=zeta) for zeta in (0, 0.5, 1))
     for run_id in (plain, shrunk, whole):
@@ -169,7 +172,6 @@ def test_isoscore_star_can_be_shrunk_at_evaluation(settings, make_run, get_run):
     assert get_run(plain).results.loss == get_run(whole).results.loss
 
 
-@pytest.mark.one_database
 def test_fewer_rows_are_the_same_ones_in_every_run(settings, make_run, get_run):
     first, second = (make_run(epochs=1, lam=0, train_rows=16, validation_rows=10) for _ in range(2))
     for run_id in (first, second):

@@ -10,8 +10,6 @@ import pytest
 from app.db.models import Dataset, DatasetOrigin, RunStatus, SealedScore
 from workers.finetune.job import fine_tune
 
-pytestmark = pytest.mark.one_database
-
 STEPS = {"epochs": None, "max_steps": 2, "label_names": []}
 STSB = pa.table(
     {

@@ -16,6 +16,8 @@ from app.storage.ledger import Ledger
 from tests.waiting import wait_for
 from workers.orphans import Janitor
 
+pytestmark = pytest.mark.both_databases
+
 DAY = 24 * 60 * 60
 
 

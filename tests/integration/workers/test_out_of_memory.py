@@ -7,8 +7,6 @@ from app.db.models import Run, RunStatus
 from workers.finetune.job import fine_tune
 from workers.finetune.trainer import IsotropyTrainer
 
-pytestmark = pytest.mark.one_database
-
 KINDS = [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 
 

@@ -12,8 +12,6 @@ from app.queue import Job, JobKind, migrate
 from tests.waiting import wait_for
 from workers.process import JobProcesses, _end
 
-pytestmark = pytest.mark.one_database
-
 
 def test_a_job_may_be_called_for_again_before_its_first_process_is_at_its_end(settings, sessions):
     migrate(settings.queue)

@@ -25,8 +25,6 @@ from workers.finetune import ranks
 from workers.finetune.job import fine_tune
 from workers.search.pruning import LEAST_RUNS
 
-pytestmark = pytest.mark.one_database
-
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
 TOGETHER = {

@@ -15,8 +15,6 @@ from workers import models
 from workers.finetune import model
 from workers.finetune.job import fine_tune
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def error_of(settings, get_run):

@@ -40,7 +40,6 @@ def whole(trained_once, settings, make_run, get_run):
     return trained_once["whole"]
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("step", [1, 4, 7])
 def test_a_run_killed_after_a_step_ends_like_one_that_was_not(
     settings, often, make_run, get_run, whole, monkeypatch, step
@@ -81,7 +80,6 @@ OPTIONS = {
 }
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_trained_with(
     settings, often, make_run, get_run, monkeypatch, options
@@ -101,7 +99,6 @@ def test_a_run_killed_again_and_again_ends_like_one_that_was_not_whatever_it_is_
     assert outcome(get_run(killed)) == outcome(get_run(whole))
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("model", ["albert", "distilbert", "roberta", "gpt2", "modernbert"])
 def test_every_architecture_goes_on_as_if_nothing_had_been(settings, often, make_run, get_run, monkeypatch, model):
     whole, killed = (make_run(model=f"tiny-{model}", epochs=None, max_steps=4) for _ in range(2))
@@ -115,7 +112,6 @@ def test_every_architecture_goes_on_as_if_nothing_had_been(settings, often, make
     assert get_run(killed).status is RunStatus.FINISHED
 
 
-@pytest.mark.one_database
 def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get_run, monkeypatch):
     killed = make_run(**CONFIG | {"max_steps": 400})  # a row every four steps
     watch_steps(monkeypatch, kill_after=2)
@@ -131,7 +127,6 @@ def test_a_checkpoint_before_the_first_row_counts(settings, often, make_run, get
     assert [step.step for step in get_run(killed).steps] == [0, 4]
 
 
-@pytest.mark.one_database
 def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
     settings, often, make_run, get_run, whole, sessions, monkeypatch
 ):
@@ -148,6 +143,7 @@ def test_a_checkpoint_ahead_of_what_another_machine_logged_since_does_not_count(
     assert outcome(get_run(killed)) == whole
 
 
+@pytest.mark.both_databases
 def test_a_run_whose_process_is_killed_goes_on_by_itself(settings, often, make_run, get_run, whole):
     killed = make_run(**CONFIG)
     spawn = multiprocessing.get_context("spawn")
@@ -196,6 +192,7 @@ def test_a_complete_checkpoint_replaces_all_but_the_one_before(settings):
     assert not folder.path.exists()
 
 
+@pytest.mark.both_databases
 def test_folders_that_a_kill_left_behind_are_swept_away(settings, sessions, make_run):
     wanted, cancelled, held = make_run(), make_run(), make_run()
     with sessions.begin() as session:
@@ -224,6 +221,7 @@ def test_a_folder_that_is_removed_before_its_lock_is_had_is_made_again(settings,
         (folder.path / "log.txt").touch()
 
 
+@pytest.mark.both_databases
 def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(settings, sessions):
     for number in range(200):
         (settings.runs / f"left-{number}").mkdir()
@@ -233,6 +231,7 @@ def test_workers_that_sweep_at_the_same_moment_do_not_disturb_each_other(setting
     assert list(settings.runs.iterdir()) == []
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("state", [RunStatus.PAUSED, RunStatus.CANCELLED, RunStatus.FAILED])
 def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     settings, often, make_run, get_run, whole, sessions, monkeypatch, state
@@ -263,7 +262,6 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(
     assert not (settings.runs / stopped).exists()
 
 
-@pytest.mark.one_database
 def test_a_stopped_run_without_a_checkpoint_leaves_nothing_and_begins_anew(
     settings, make_run, get_run, whole, sessions, monkeypatch
 ):

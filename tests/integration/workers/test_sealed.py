@@ -9,8 +9,6 @@ from tests.tiny import make_table
 from workers.finetune.job import fine_tune
 from workers.finetune.sealed import Sealed, rows_sha256
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def add_test(sessions, dataset_id, store):

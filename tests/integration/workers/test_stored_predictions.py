@@ -20,8 +20,6 @@ from tests.tiny import WORDS, make_table
 from workers.finetune.job import fine_tune
 from workers.finetune.tasks.overlap import exact_match, word_f1
 
-pytestmark = pytest.mark.one_database
-
 STEPS = {"epochs": None, "max_steps": 3, "lam": 0}
 
 

@@ -34,7 +34,6 @@ from workers.inspection import inspect_embedding
 from workers.measure import measure_embedding
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-distilbert", "tiny-gpt2"])
 def test_every_vector_is_that_of_its_text_alone(settings, models_dir, make_encoding, layers_of, model):
     encoding_id = make_encoding(model=model, batch_size=2)
@@ -49,7 +48,6 @@ def test_every_vector_is_that_of_its_text_alone(settings, models_dir, make_encod
         np.testing.assert_allclose(x, expected[place], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.one_database
 def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_dir, make_encoding, layers_of):
     texts = [("the film", "a good plot " * 9), ("very dull " * 30, "so bad"), ("good", "bad")]
     content = "a\tb\n" + "".join(f"{a}\t{b}\n" for a, b in texts)
@@ -62,7 +60,6 @@ def test_pairs_and_long_texts_are_read_as_the_model_reads_them(settings, models_
         np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("of", ["tiny-bert", "tiny-gpt2"])
 def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied, make_encoding, layers_of, of):
     folder = copied("left", of)
@@ -76,6 +73,7 @@ def test_a_tokenizer_that_pads_on_the_left_makes_no_difference(settings, copied,
         np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.both_databases
 def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_texts(
     settings, sessions, make_encoding, get_encoding, layers_of
 ):
@@ -119,6 +117,7 @@ def test_the_files_of_all_layers_share_one_file_of_names(settings, sessions, mak
         assert rows == {path.name for path in settings.files.iterdir()}
 
 
+@pytest.mark.both_databases
 def test_an_encoding_that_is_final_or_gone_is_left_alone(settings, sessions, make_encoding, get_encoding, layers_of):
     encoding_id = make_encoding()
     with sessions.begin() as session:
@@ -143,6 +142,7 @@ def slowly(monkeypatch):
     return go
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("stop", ["cancel", "delete", "begin again"])
 def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     settings, sessions, make_encoding, get_encoding, layers_of, slowly, stop, monkeypatch
@@ -173,6 +173,7 @@ def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     assert status is states[stop]
 
 
+@pytest.mark.both_databases
 def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
     settings, sessions, make_encoding, get_encoding, layers_of, monkeypatch
 ):
@@ -196,7 +197,6 @@ def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
         assert session.scalar(select(func.count()).select_from(EmbeddingFile)) == 0
 
 
-@pytest.mark.one_database
 def test_a_storage_out_of_reach_for_a_moment_costs_no_encoding(
     settings, make_encoding, get_encoding, layers_of, monkeypatch
 ):

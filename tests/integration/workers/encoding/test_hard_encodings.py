@@ -31,7 +31,6 @@ from workers.encode.job import encode_texts
 from workers.models import longest_input
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("step", ["_forward", "pool"])
 def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_encoding, error_of, monkeypatch, step):
     where, of = (forward, 0) if step == "pool" else (forward.Encoder, 2)
@@ -53,7 +52,6 @@ def test_a_batch_that_does_not_fit_is_halved_once(settings, make_encoding, get_e
     assert "The memory was not enough. Take fewer rows" in error_of(make_encoding(batch_size=4))
 
 
-@pytest.mark.one_database
 def test_models_that_cannot_be_encoded_with_are_told(make_encoding, error_of, copied, models_dir):
     T5Model(T5Config(vocab_size=18, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)).save_pretrained(
         copied("both")
@@ -76,7 +74,6 @@ def test_models_that_cannot_be_encoded_with_are_told(make_encoding, error_of, co
     assert "'broken' gives NaN or infinity for row 5 at layer 2" in error_of(make_encoding(model="broken"))
 
 
-@pytest.mark.one_database
 def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, monkeypatch, settings):
     assert "Expected layers from 0 to 2, which 'tiny-bert' has, got 3." in error_of(make_encoding(layers=[1, 3]))
     assert "has no column 'headline'" in error_of(make_encoding(text_columns=["headline"]))
@@ -87,7 +84,6 @@ def test_what_is_asked_for_and_is_not_there_is_told(make_encoding, error_of, mon
     assert "The disk of this worker has 0.0 GB left" in error_of(make_encoding())
 
 
-@pytest.mark.one_database
 def test_a_text_as_long_as_the_positions_of_a_model_that_counts_them_from_behind_its_padding(
     settings, make_encoding, get_encoding, layers_of, saved
 ):
@@ -111,7 +107,6 @@ def test_a_model_that_says_no_number_of_positions_takes_texts_as_long_as_asked_f
     assert longest_input(XLNetModel(config), make_tokenizer(), 20) == 20
 
 
-@pytest.mark.one_database
 def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_padding(
     settings, make_encoding, get_encoding, layers_of, saved
 ):
@@ -126,7 +121,6 @@ def test_a_model_that_takes_no_mask_is_pooled_over_the_tokens_that_are_no_paddin
         np.testing.assert_allclose(read(settings, embedding), expected[place], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.one_database
 def test_a_text_without_a_token_is_named_by_its_row(make_encoding, error_of, copied):
     folder = copied("bare")
     words = AutoTokenizer.from_pretrained(folder).backend_tokenizer
