@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 from workers.failure import Failure
 from workers.finetune import ranks
 from workers.finetune.job import fine_tune
-from workers.search.pruning import LEAST_RUNS
+from workers.finetune.pruning import LEAST_RUNS
 
 pytestmark = pytest.mark.one_database
 
