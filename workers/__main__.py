@@ -16,11 +16,12 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
 from isoscope.threads import wait_briefly
+from workers.child_process import LOG_FORMAT
 from workers.execution import Executor
 from workers.heartbeat import Heartbeat
 from workers.locks import open_locks
 from workers.orphans import Janitor
-from workers.process import LOG_FORMAT, JobProcesses
+from workers.process import JobProcesses
 from workers.reconcile import Reconciler
 from workers.sessions import worker_sessions
 

@@ -11,15 +11,15 @@ import os
 import signal
 import sys
 from datetime import datetime
-from multiprocessing import forkserver, get_context, parent_process
+from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerProcess
-from threading import Thread
 from typing import Any
 
 from app.db.session import one_line
 from app.db.types import utcnow
 from app.queue import Job, JobQueue
 from app.settings import Settings
+from workers.child_process import LOG_FORMAT, die_with_parent
 from workers.resident import group_memory
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,6 @@ PRELOAD = "workers.jobs"
 # sysexits.h.
 DATABASE_AWAY = 75
 DISK_FULL = 74
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JobProcesses:
@@ -150,15 +149,3 @@ def _work(job: Job, settings: Settings, device: str) -> None:
         for one in following:
             queue.ensure(one)
         queue.close()
-
-
-def die_with_parent() -> None:
-    """Have this process end when the one that asked for it does, however that ends."""
-    Thread(target=_wait_for_parent, name="lifeline", daemon=True).start()
-
-
-def _wait_for_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.db.types import utcnow
 from app.run_files import LOG
-from workers.process import LOG_FORMAT
+from workers.child_process import LOG_FORMAT
 
 # Of the last attempt; of each one before it fewer, the newest ones first.
 LINES = 200

@@ -18,6 +18,7 @@ from app.db.config import RunConfig
 from app.db.models import FailureCause
 from app.settings import Settings
 from isoscope.core.errors import InvalidError, IsoscopeError
+from workers.child_process import LOG_FORMAT, die_with_parent
 from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_temporary
 from workers.finetune.folder import DamagedError, RunFolder
 from workers.finetune.memory import MemoryRanOutError
@@ -25,7 +26,6 @@ from workers.finetune.order import Order
 from workers.finetune.progress import Onlooker, Progress, RunStoppedError
 from workers.finetune.together import joined
 from workers.finetune.training import train
-from workers.process import LOG_FORMAT, die_with_parent
 from workers.sessions import job_sessions
 
 logger = logging.getLogger(__name__)

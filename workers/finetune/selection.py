@@ -21,9 +21,9 @@ from workers.finetune.columns import Columns, n_rows, rows_of
 from workers.finetune.folder import DamagedError, RunFolder
 from workers.finetune.looking import forward
 from workers.finetune.progress import Progress
+from workers.finetune.pruning import prune
 from workers.finetune.rows import Rows
 from workers.finetune.tasks import Task
-from workers.search.pruning import prune
 
 HISTORY_FILE = "selection.json"
 HELD_OUT_SEED = 0

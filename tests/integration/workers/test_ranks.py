@@ -23,7 +23,7 @@ from tests.waiting import wait_for
 from workers.failure import Failure
 from workers.finetune import ranks
 from workers.finetune.job import fine_tune
-from workers.search.pruning import LEAST_RUNS
+from workers.finetune.pruning import LEAST_RUNS
 
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.

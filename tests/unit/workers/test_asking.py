@@ -13,8 +13,8 @@ from app.db.models import Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, front_of, trials_of
+from workers.finetune.pruning import LEAST_RUNS, median_says_stop
 from workers.search.asking import study_of
-from workers.search.pruning import LEAST_RUNS, median_says_stop
 
 VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
 
