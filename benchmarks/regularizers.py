@@ -13,9 +13,9 @@ from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
 from app.db.regularizer_options import Bars, Regularizer
-from app.regularizers import NAMES
 from benchmarks._rounds import interleave, machine, rounds_asked, table
 from benchmarks._step import BATCH, TOKENS, Penalty, Step
+from isotropy.catalog import REGULARIZERS
 from isotropy.spectrum import Moments
 from workers.finetune.penalties import make_penalties
 
@@ -23,17 +23,16 @@ THREADS = 2
 ONE_SEED = {"text_columns": ["text"], "label_column": "label", "label_names": ["no", "yes"], "seed": 0}
 
 WAYS: dict[str, dict[str, Any]] = {
-    NAMES[Regularizer.ISTAR]: {"regularizer": Regularizer.ISTAR},
-    f"{NAMES[Regularizer.ISTAR]}, a quarter of the tokens": {"regularizer": Regularizer.ISTAR, "token_fraction": 0.25},
-    NAMES[Regularizer.UNBIASED]: {"regularizer": Regularizer.UNBIASED},
-    NAMES[Regularizer.COSREG]: {"regularizer": Regularizer.COSREG},
-    NAMES[Regularizer.ENTROPY]: {"regularizer": Regularizer.ENTROPY},
-    f"{NAMES[Regularizer.ENTROPY]}, all bars, classes together": {
+    **{penalty.name: {"regularizer": name} for name, penalty in REGULARIZERS.items()},
+    f"{REGULARIZERS[Regularizer.ISTAR].name}, a quarter of the tokens": {
+        "regularizer": Regularizer.ISTAR,
+        "token_fraction": 0.25,
+    },
+    f"{REGULARIZERS[Regularizer.ENTROPY].name}, all bars, classes together": {
         "regularizer": Regularizer.ENTROPY,
         "entropy_bars": Bars.ALL,
         "entropy_by_label": False,
     },
-    NAMES[Regularizer.SPECTRUM]: {"regularizer": Regularizer.SPECTRUM},
 }
 
 

@@ -53,7 +53,7 @@ def log_run(
         model: its name.
         metric: what performance is measured by: accuracy, f1, matthews, pearson, spearman, exact_match or word_f1.
         task: classification, regression or span.
-        regularizer: istar, istar_unbiased, cosreg, entropy, spectrum, or None for plain training.
+        regularizer: one by its name in ``isotropy.catalog.REGULARIZERS``, such as istar; None for plain training.
         lam: its strength, of either sign.
         zeta: of I-STAR, in [0, 1].
         seed: runs that differ in nothing else are repetitions.

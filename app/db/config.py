@@ -8,10 +8,11 @@ from pydantic.fields import FieldInfo
 
 from app.db.options.measuring import MeasuringOptions, selects
 from app.db.options.option import DATA, SWEPT, Option, options_of
-from app.db.options.regularization import ISTAR, Zeta
-from app.db.regularizer_options import OF_ITS_PAPER, Points, Regularizer, added
+from app.db.options.regularization import Zeta
+from app.db.regularizer_options import Points, Regularizer, added, reading
 from app.regularizers import NAMES
 from isoscope.core.task import TaskKind
+from isotropy.catalog import REGULARIZERS
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -89,9 +90,9 @@ class RunConfig(TrainingConfig):
         Regularizer, Option("Regularizer", "What is added to the task’s loss.", SWEPT, words=NAMES, slows=False)
     ]
     lam: Annotated[FiniteFloat, Option("λ", "Weight of the regularizer.", SWEPT, slows=False)]
-    zeta: Annotated[Zeta, Option("ζ", "Weight of the shrinkage covariance.", SWEPT, several="ζ", applies_to=ISTAR)] = (
-        0.2
-    )
+    zeta: Annotated[
+        Zeta, Option("ζ", "Weight of the shrinkage covariance.", SWEPT, several="ζ", applies_to=reading("zeta"))
+    ] = 0.2
     seed: Annotated[Seed, Option("Seed", "Of new weights, dropout and the order of rows.", SWEPT, slows=False)]
 
     @property
@@ -128,7 +129,7 @@ def applies(field: str, regularizers: Iterable[Regularizer], points: Points | No
     readers = applies_to(field)
     if readers is None:
         return True
-    reading = [one for one in regularizers if one in readers]
+    there = [REGULARIZERS[one] for one in regularizers if one in readers]
     if OPTIONS[field].of_tokens:
-        return any((points or OF_ITS_PAPER[one][1]) is Points.TOKENS for one in reading)
-    return bool(reading)
+        return any(one.sees is not None and (points or one.sees[1]) is Points.TOKENS for one in there)
+    return bool(there)

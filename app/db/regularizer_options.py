@@ -1,30 +1,11 @@
-"""Regularizers, and what a fine-tune can choose of them. For each, lambda above zero asks for more isotropy."""
+"""Regularizers as rows, requests and runs name them, and what a fine-tune can choose of them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
+from isotropy.catalog import REGULARIZERS, Layers, Points, Regularizer
 
-class Regularizer(StrEnum):
-    """What is added to the task's loss."""
-
-    NONE = "none"
-    ISTAR = "istar"
-    UNBIASED = "istar_unbiased"
-    COSREG = "cosreg"
-    ENTROPY = "entropy"
-    SPECTRUM = "spectrum"
-
-
-class Points(StrEnum):
-    """Which vectors of a layer a regularizer sees.
-
-    All tokens; the vector that stands for a text in the model's own head, the first token of an encoder and the last
-    real one of a causal model; or the mean of the tokens of each text, special ones among them.
-    """
-
-    TOKENS = "tokens"
-    SENTENCE = "sentence"
-    MEAN = "mean"
+__all__ = ["SEEING", "SEEING_TOKENS", "Bars", "Layers", "Points", "Refresh", "Regularizer", "added", "reading"]
 
 
 class Refresh(StrEnum):
@@ -46,21 +27,14 @@ class Bars(StrEnum):
     ALL = "all"
 
 
-class Layers(StrEnum):
-    """Layers named without knowing how many a model has."""
-
-    ALL = "all"
-    LAST = "last"
+SEEING = frozenset(name for name, penalty in REGULARIZERS.items() if penalty.sees is not None)
+"""Regularizers that look at hidden states."""
+SEEING_TOKENS = frozenset(name for name in SEEING if REGULARIZERS[name].tokens)
 
 
-OF_ITS_PAPER: Mapping[Regularizer, tuple[Layers, Points]] = {
-    Regularizer.ISTAR: (Layers.ALL, Points.TOKENS),
-    # Not tokens: those of one text are not independent, which its correction for few points rests on.
-    Regularizer.UNBIASED: (Layers.ALL, Points.MEAN),
-    Regularizer.COSREG: (Layers.LAST, Points.TOKENS),
-    Regularizer.ENTROPY: (Layers.LAST, Points.SENTENCE),
-}
-"""What a regularizer sees unless a run chooses; those not named look at no hidden states."""
+def reading(option: str) -> frozenset[Regularizer]:
+    """Return the regularizers whose records name an option as one of theirs."""
+    return frozenset(name for name, penalty in REGULARIZERS.items() if option in penalty.options)
 
 
 def added(regularizer: Regularizer, lam: float, fixed: Mapping[Regularizer, float]) -> dict[Regularizer, float]:

@@ -13,7 +13,7 @@ from app.db.options import sources
 from app.db.options.option import Group, Option, Options
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.regularizer_options import Regularizer
-from app.regularizers import METHODS
+from isotropy.catalog import REGULARIZERS
 
 ZETA_DIGITS = 4
 
@@ -38,7 +38,7 @@ class Search(Options):
             "Regularizer",
             "Whose λ is searched.",
             SEARCHED,
-            words={slug: f"{method.name}: {method.formula}" for slug, method in METHODS.items()},
+            words={slug: f"{penalty.name}: {penalty.term}" for slug, penalty in REGULARIZERS.items()},
             more="It is added to the loss with the λ of each trial; the baseline has none.",
         ),
     ] = Regularizer.ISTAR

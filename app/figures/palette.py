@@ -7,7 +7,7 @@ palette serves both. They are mixed in OKLab, where the middle of two colours lo
 from functools import lru_cache
 from math import cos, radians, sin, sqrt
 
-from app.db.regularizer_options import Regularizer
+from isotropy.catalog import REGULARIZERS
 
 Oklab = tuple[float, float, float]
 
@@ -32,13 +32,7 @@ QUIET = "#7c8186"
 SERIES = (MAIN, OTHER, "#c26a00", "#2f6fb3", MARKED, "#5d7f1f", "#a8553a", "#5a6b7f")
 """Several things side by side: embeddings, classes. There are no more than these; what is beyond is drawn QUIET."""
 
-METHODS = {
-    Regularizer.ISTAR: MAIN,
-    Regularizer.UNBIASED: "#2f6fb3",
-    Regularizer.COSREG: "#c26a00",
-    Regularizer.ENTROPY: OTHER,
-    Regularizer.SPECTRUM: "#5d7f1f",
-}
+METHODS = {name: penalty.colour for name, penalty in REGULARIZERS.items()}
 """Regularizers side by side; their baseline has the colour of λ = 0."""
 
 SCALE = ("#e6f2f0", "#bfe1dd", "#8cc9c2", "#1f837d", "#0d4a4b")

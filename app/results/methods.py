@@ -2,14 +2,14 @@
 
 from app.db.regularizer_options import Bars, Regularizer
 from app.db.stated import Stated
-from app.regularizers import METHODS
 from isoscope.core.formatting import short
+from isotropy.catalog import REGULARIZERS
 
 
 def penalty_words(config: Stated) -> str:
     """What a run adds to its task loss, with the settings that matter; of several, each with its λ."""
     return ", and ".join(
-        f"{METHODS[name].formula} {METHODS[name].of} at λ = {short(lam)}{_settings(name, config)}"
+        f"{REGULARIZERS[name].term} {REGULARIZERS[name].of} at λ = {short(lam)}{_settings(name, config)}"
         + (" (beside it)" if name is not config.regularizer else "")
         for name, lam in weights(config)
     )
@@ -21,9 +21,10 @@ def weights(config: Stated) -> list[tuple[Regularizer, float]]:
 
 
 def _settings(name: Regularizer, config: Stated) -> str:
-    if name is Regularizer.ISTAR:
-        return f" and ζ = {short(config.zeta)}" if config.zeta is not None else ""
-    if name is Regularizer.ENTROPY and config.entropy_bars is not None:
+    options = REGULARIZERS[name].options
+    if "zeta" in options and config.zeta is not None:
+        return f" and ζ = {short(config.zeta)}"
+    if "entropy_bars" in options and config.entropy_bars is not None:
         bars = "the prominent bars" if config.entropy_bars is Bars.PROMINENT else "all bars"
         drawn = config.entropy_cluster_weight
         return f", over {bars}" + (f", and {short(drawn)} times the mean length of the others" if drawn else "")

@@ -10,8 +10,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, applies_to, renamed
 from app.db.regularizer_options import Regularizer
-from app.regularizers import METHODS
 from isoscope.core.formatting import count, plural
+from isotropy.catalog import REGULARIZERS
 
 MAX_VALUES = 50
 ZETA = "zeta"
@@ -76,7 +76,7 @@ class Product(NamedTuple):
         terms = ["1 baseline"]
         by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factors(item[1]))
         for own, group in by_size:
-            names = [METHODS[regularizer].name for regularizer, _ in group]
+            names = [REGULARIZERS[regularizer].name for regularizer, _ in group]
             who = names[0] if len(names) == 1 else f"{len(names)} methods"
             terms.append(" × ".join([who, f"{len(self.lambdas)} λ", *own]))
         runs = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
@@ -101,7 +101,7 @@ def product_of(
         settings={name: values for name, values in ranges.items() if name not in own},
         methods={
             regularizer: {name: ranges[name] for name, readers in own.items() if regularizer in readers}
-            for regularizer in METHODS
+            for regularizer in REGULARIZERS
             if regularizer in regularizers
         },
         lambdas=sorted({lam for lam in lambdas if lam}),

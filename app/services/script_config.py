@@ -8,13 +8,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from app.db.config import Seed, TrainingOptions
 from app.db.options.regularization import Weight, Zeta
-from app.db.regularizer_options import Regularizer
+from app.db.regularizer_options import Regularizer, reading
 from app.results.setting import UNKNOWN, cell
 from app.services.names import MAX_NAME_CHARACTERS
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
 from isoscope.core.number_limits import bounded
 from isoscope.core.task import METRICS, Metric, TaskKind
+from isotropy.catalog import REGULARIZERS
 
 MAX_SETTINGS = 100
 MAX_FIELDS = MAX_SETTINGS + 1
@@ -138,8 +139,9 @@ class ScriptRun(BaseModel):
                 "plain training. Give the strength of a penalty of your own among the settings, and leave lam at 0.",
                 "regularizer",
             )
-        if self.regularizer is Regularizer.ISTAR and self.lam and self.zeta is None:
-            raise InvalidError("Expected zeta, which I-STAR shrinks the covariance by; give the script's own.", "zeta")
+        if self.lam and self.zeta is None and self.regularizer in reading("zeta"):
+            name = REGULARIZERS[self.regularizer].name
+            raise InvalidError(f"Expected zeta, which {name} shrinks the covariance by; give the script's own.", "zeta")
 
 
 def differ(config: Mapping[str, Any], grid: Mapping[str, list[Any]], new: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -5,16 +5,16 @@ from collections.abc import Collection
 from app.db.config import OPTIONS, RunConfig, TrainingOptions, applies, applies_to
 from app.db.options.training import Precision
 from app.db.regularizer_options import Points, Regularizer
-from app.regularizers import METHODS
 from app.services.models import ModelChoice
 from app.services.workers import WorkerState, has_gpu
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import TaskKind
+from isotropy.catalog import REGULARIZERS
 
 
 def check_combination(swept: Collection[Regularizer], fixed: Collection[Regularizer]) -> None:
     """Raise InvalidError where a regularizer has two lambdas in one run."""
-    if both := [METHODS[one].name for one in METHODS if one in swept and one in fixed]:
+    if both := [REGULARIZERS[one].name for one in REGULARIZERS if one in swept and one in fixed]:
         raise InvalidError(
             f"{both[0]} is swept over λ and also added to every run, so it would have two λ in one run. "
             "Take it out of one of the two.",
@@ -31,7 +31,7 @@ def check_grid(fields: Collection[str], there: Collection[Regularizer], points: 
         raise InvalidError("Expected a grid over either `epochs` or `max_steps`, got both; take one out.", "grid")
     for field in fields:
         if not any(applies(field, there, one) for one in points):
-            readers = " or ".join(METHODS[one].name for one in METHODS if one in (applies_to(field) or ()))
+            readers = " or ".join(REGULARIZERS[one].name for one in REGULARIZERS if one in (applies_to(field) or ()))
             tokens = ", where it sees tokens" if OPTIONS[field].of_tokens else ""
             raise InvalidError(
                 f"The grid ranges over `{field}`, an option of {readers}{tokens}, and the sweep has none of it. "
@@ -45,8 +45,8 @@ def check_hidden_states(options: TrainingOptions, there: Collection[Regularizer]
     chosen = [field for field in ("layers", "points") if getattr(options, field) is not None]
     if chosen and there and not any(applies(chosen[0], [one], None) for one in there):
         raise InvalidError(
-            "Spectrum control sees the input embedding matrix and no hidden states, so it has no layers and no points "
-            "to choose: leave both out, or add a regularizer that has them.",
+            f"{_capital(REGULARIZERS[next(iter(there))].name)} sees the input embedding matrix and no hidden states, "
+            "so it has no layers and no points to choose: leave both out, or add a regularizer that has them.",
             chosen[0],
         )
 
@@ -84,19 +84,21 @@ def _layers_there_are(run: RunConfig, model: ModelChoice) -> str | None:
 
 
 def _independent_rows(run: RunConfig) -> str | None:
-    if Regularizer.UNBIASED not in run.weights or run.points is not Points.TOKENS:
+    refusing = next((penalty for penalty in map(REGULARIZERS.__getitem__, run.weights) if not penalty.tokens), None)
+    if refusing is None or run.points is not Points.TOKENS:
         return None
     return (
-        "Expected points as sentence or mean for bias-corrected I-STAR, got tokens: it holds for rows that do not "
-        "depend on each other, and the tokens of one text do. Sweep it apart from regularizers that are to see tokens."
+        f"Expected points as sentence or mean for {refusing.name}, got tokens: it holds for rows that do not depend "
+        "on each other, and the tokens of one text do. Sweep it apart from regularizers that are to see tokens."
     )
 
 
 def _classes_to_group_by(run: RunConfig) -> str | None:
-    if Regularizer.ENTROPY not in run.weights or run.task is TaskKind.CLASSIFICATION or not run.entropy_by_label:
+    grouped = next((penalty for penalty in map(REGULARIZERS.__getitem__, run.weights) if penalty.classes), None)
+    if grouped is None or run.task is TaskKind.CLASSIFICATION or not run.entropy_by_label:
         return None
     return (
-        f"Persistent entropy cannot be taken within each class, because {run.task} has no classes: "
+        f"{_capital(grouped.name)} cannot be taken within each class, because {run.task} has no classes: "
         "set `entropy_by_label` to false, so that it is taken of the whole batch."
     )
 
@@ -105,3 +107,7 @@ def _windows_that_move(run: RunConfig) -> str | None:
     if run.task is not TaskKind.SPAN or run.stride < run.max_length:
         return None
     return f"Expected a stride below the {run.max_length} tokens of a window, got {run.stride}."
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]

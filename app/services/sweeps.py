@@ -11,10 +11,9 @@ from app.context import Context
 from app.db.config import RunConfig, Seed, TrainingConfig, TrainingOptions, renamed, words_for_booleans
 from app.db.models import Dataset, DatasetOrigin
 from app.db.options.option import DATA, MEASURING, SWEPT, Group, Option
-from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, ISTAR, Weight, Zeta
-from app.db.regularizer_options import Regularizer
+from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
+from app.db.regularizer_options import Regularizer, reading
 from app.db.types import RowId
-from app.regularizers import METHODS
 from app.services.columns import check_columns
 from app.services.datasets import find_dataset
 from app.services.grid_expansion import GRID_FIELDS, ZETA, Grid, Product, product_of
@@ -30,6 +29,7 @@ from app.services.sweep_notes import Asked, notes_of, notes_of_rows
 from app.services.workers import list_workers
 from isoscope.core.errors import InvalidError, check_all
 from isoscope.files.columns import Column
+from isotropy.catalog import REGULARIZERS
 
 MAX_RUNS = 500
 GRID = Group("Grid")
@@ -55,7 +55,7 @@ class SweepRequest(TrainingOptions):
             "Regularizers",
             "Each is swept over all λ on its own; none, or an empty list: the baseline alone.",
             SWEPT,
-            words={slug: method.name for slug, method in METHODS.items()},
+            words={slug: penalty.name for slug, penalty in REGULARIZERS.items()},
             formula="loss of the task + λ × penalty",
             more="A run has one swept regularizer. All runs of one seed begin with the same weights and read the rows "
             "in the same order, so that only the penalty differs.",
@@ -78,7 +78,7 @@ class SweepRequest(TrainingOptions):
             "ζ values",
             "Of I-STAR: how far a batch’s covariance is shrunk to that of many more tokens. 0: not at all.",
             SWEPT,
-            applies_to=ISTAR,
+            applies_to=reading("zeta"),
             **vars(ABOUT_ZETA),
         ),
     ] = Field([0.2])

@@ -6,11 +6,11 @@ from pathlib import Path
 from isoscope.cli.printing import number, sending, table, tell, write, write_json
 from isoscope.client import Isoscope
 from isoscope.client.connection import Row
+from isotropy.catalog import REGULARIZERS
 
 LONGEST_NAME = 40
+OPTIONS = {str(name): penalty.options for name, penalty in REGULARIZERS.items()}
 HEADS = ("Run", "Experiment", "Status", "Regularizer", "λ", "ζ", "Seed", "Performance", "IsoScore★")
-READS_ZETA = "istar"
-"""The regularizer to which zeta means something."""
 
 
 def runs_arguments(command: ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def _cells(run: Row) -> tuple[str, ...]:
         run["status"],
         run["regularizer"],
         number(run["lam"]),
-        number(run["zeta"] if run["regularizer"] == READS_ZETA else None),
+        number(run["zeta"] if "zeta" in OPTIONS.get(run["regularizer"], ()) else None),
         str(run["seed"]),
         number(run["performance"]),
         number(run["isoscore_star"]),

@@ -1,4 +1,4 @@
-"""Every measure and method of this package: what it says, its formula, where it comes from, how it misleads.
+"""Every measure, method and regularizer of this package: what it says, its formula, where it comes from.
 
 Standard library only, so that a web process can show it without torch.
 """
@@ -7,18 +7,24 @@ from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.directions import OUTLIER_RULES
 from isotropy.catalog.measure import Compared, Error, Group, Measure
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
+from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
 
 __all__ = [
     "GROUPS",
     "MEASURES",
     "METHODS",
     "OUTLIER_RULES",
+    "REGULARIZERS",
     "Compared",
     "Error",
     "Group",
+    "Layers",
     "Measure",
     "Method",
     "Parameter",
+    "Penalty",
+    "Points",
+    "Regularizer",
     "measures_of",
 ]
 

@@ -1,4 +1,4 @@
-"""The papers that the measures come from."""
+"""The papers that measures, methods and regularizers come from."""
 
 RUDMAN_2022 = (
     "Rudman, Gillman, Rayne & Eickhoff (2022). IsoScore: Measuring the Uniformity of Embedding Space "
@@ -138,4 +138,11 @@ RADOVANOVIC_2010 = (
 FELDBAUER_2018 = (
     "Feldbauer, Leodolter, Plant & Flexer (2018). Fast Approximate Hubness Reduction for Large High-Dimensional Data. "
     "IEEE International Conference on Big Knowledge, 358–367."
+)
+GAO_2019 = (
+    "Gao, He, Tan, Qin, Wang & Liu (2019). Representation Degeneration Problem in Training Natural Language Generation "
+    "Models. ICLR 2019."
+)
+SPECTRUM_CONTROL = (
+    "Wang, Huang, Huang, Hu, Wang & Gu (2020). Improving Neural Language Generation with Spectrum Control. ICLR 2020."
 )

@@ -7,26 +7,30 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from isotropy.regularizers.cosreg import CosReg
-from isotropy.regularizers.istar import IStar
-from isotropy.regularizers.persistent_entropy import PersistentEntropy
-from isotropy.regularizers.spectrum_control import SpectrumControl
-from isotropy.regularizers.unbiased_istar import UnbiasedIStar
+from isotropy.catalog import REGULARIZERS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/regularizers.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
 TEXTS = ["the film", "a very good plot", "bad cast and dull plot", "great", "so dull", "is good", "the cast was", "a a"]
 
 
-CLASSES = (IStar, UnbiasedIStar, CosReg, PersistentEntropy, SpectrumControl)
+CLASSES = {slug: penalty.make.split(":")[1] for slug, penalty in REGULARIZERS.items()}
 
 
-def test_every_regularizer_has_an_example():
-    for kind, example in zip(CLASSES, EXAMPLES, strict=True):
-        assert f"{kind.__name__}(" in example
+def test_every_regularizer_has_a_row_of_the_table_and_an_example():
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#\S+\) \| `(\w+)` \|", DOCUMENT, re.MULTILINE)
+    assert [(slug, name) for name, slug in rows] == list(CLASSES.items())
+    for name, example in zip(CLASSES.values(), EXAMPLES, strict=True):
+        assert f"{name}(" in example
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[kind.__name__ for kind in CLASSES])
+def test_the_page_names_the_papers_of_every_record():
+    for penalty in REGULARIZERS.values():
+        for authors in re.findall(r"(\w+)(?:,| &)[^()]*\((?:19|20)\d\d\)", penalty.source):
+            assert authors in DOCUMENT, penalty.slug
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=CLASSES)
 def test_an_example_adds_a_penalty_with_a_gradient_to_the_loss(models_dir, example):
     torch.manual_seed(0)
     model = AutoModelForSequenceClassification.from_pretrained(models_dir / "tiny-bert")

@@ -9,14 +9,12 @@ from app.db.encoding import EncodingConfig
 from app.db.options.option import Help, options_of
 from app.db.regularizer_options import Regularizer
 from app.db.study import Search
-from app.help.regularizers import REGULARIZERS
 from app.help.uploads import UPLOADS
-from app.regularizers import METHODS
 from app.results.statistics.paired import smallest_p
 from app.results.statistics.verdict import LEVEL
 from app.services.sweeps import SweepRequest
 from app.templating import FRONTEND, templates
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, REGULARIZERS
 
 TEMPLATES = {path.name: path.read_text() for path in (FRONTEND / "templates").glob("*.html")}
 SWEEP, SEARCH, ENCODING = options_of(SweepRequest), options_of(Search), options_of(EncodingConfig)
@@ -29,7 +27,7 @@ def test_every_setting_of_every_form_has_help():
     assert set(SEARCH) == set(Search.model_fields) - {"paused", "over", "why"}
     assert set(ENCODING) == set(EncodingConfig.model_fields)
     assert set(options_of(RunConfig)) == set(RunConfig.model_fields)
-    assert set(REGULARIZERS) == set(METHODS)
+    assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from app.db.options.measuring import Checkpoint
-from app.db.regularizer_options import Regularizer
+from isotropy.catalog import REGULARIZERS
 from workers.finetune.evaluation import Evaluation
 from workers.finetune.folder import RunFolder
 from workers.finetune.order import Order
@@ -17,13 +17,6 @@ from workers.finetune.tasks import TASKS
 
 # Of every file inside, so that the same model is the same bytes.
 DATE = (1980, 1, 1, 0, 0, 0)
-NAMES = {
-    Regularizer.ISTAR: "I-STAR",
-    Regularizer.UNBIASED: "bias-corrected IsoScore",
-    Regularizer.COSREG: "cosine regularizer",
-    Regularizer.ENTROPY: "persistent entropy",
-    Regularizer.SPECTRUM: "spectrum control",
-}
 
 
 def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: str, folder: RunFolder) -> Path:
@@ -48,8 +41,10 @@ def model_card(order: Order, environment: dict[str, object], evaluation: Evaluat
     config, results = order.config, evaluation.results
     loaded_by = TASKS[config.task].auto_class.__name__
     added = [
-        f"- {NAMES[name]} with lambda = {lam:g}" + (f" and zeta = {config.zeta:g}" if name is Regularizer.ISTAR else "")
+        f"- {penalty.name} with lambda = {lam:g}"
+        + (f" and zeta = {config.zeta:g}" if "zeta" in penalty.options else "")
         for name, lam in config.weights.items()
+        if (penalty := REGULARIZERS[name])
     ]
     reasons = results.metric_reasons
     scores = [f"| {name} | {reasons.get(name, value)} |" for name, value in results.metrics.items()]

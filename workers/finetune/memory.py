@@ -1,7 +1,7 @@
 """What a run does when memory runs out while it trains: it goes on with a smaller batch, once, and says so."""
 
 from app.db.config import RunConfig
-from app.db.regularizer_options import Regularizer
+from isotropy.catalog import REGULARIZERS
 
 
 class MemoryRanOutError(MemoryError):
@@ -28,6 +28,6 @@ def note(before: RunConfig, after: RunConfig, step: int) -> str:
         f"Memory ran out with {rows} rows a batch. From step {step + 1} on a batch has {fewer}, and "
         f"{after.accumulation} batches make a step instead of {before.accumulation}: as many rows a step as before."
     )
-    if set(after.weights) - {Regularizer.SPECTRUM}:
+    if any(REGULARIZERS[one].sees for one in after.weights):
         told += f" But the penalty is one of {fewer} rows instead of {rows} since then, of which it has another value."
     return told

@@ -1,6 +1,7 @@
 """What a run adds to its task's loss: the penalty of each of its regularizers, on the points that each sees."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pkgutil import resolve_name
 
 import numpy as np
 import torch
@@ -12,21 +13,17 @@ from app.db.config import RunConfig
 from app.db.regularizer_options import Regularizer
 from isoscope.core.task import TaskKind
 from isoscope.hidden_states import hidden_states_of
+from isotropy.catalog import REGULARIZERS
 from isotropy.points import draw_tokens
-from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
-from isotropy.regularizers.persistent_entropy import PersistentEntropy
-from isotropy.regularizers.spectrum_control import SpectrumControl
-from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from workers.finetune.view import make_view
 
 
 class Penalties(nn.Module):
     """The sum of the penalties of all regularizers of a run.
 
-    I-STAR sees the union of its layers as one cloud. The others see each of their layers by itself, and their penalty
-    is the mean over layers. Those that see tokens all see the same part of them. The state is what a checkpoint has to
-    keep: the shrinkage covariance of I-STAR.
+    Each sees its layers as its record says, and those that see tokens all see the same part of them. The state is what
+    a checkpoint has to keep: the shrinkage covariance of I-STAR.
     """
 
     def __init__(self, config: RunConfig, model: PreTrainedModel) -> None:
@@ -66,16 +63,15 @@ class Penalties(nn.Module):
         view = self.views[name]
         mask = view.mask(batch["attention_mask"], lambda mask: self._drawn(mask, step))
         points = view.points(hidden_states_of(outputs), mask)
-        match name:
-            case Regularizer.ISTAR:
+        penalty = REGULARIZERS[name]
+        match penalty.layers:
+            case "as one cloud":
                 return regularizer(points.flatten(0, 1))
-            case Regularizer.UNBIASED:
+            case "as a list":
                 return regularizer(points.unbind())
-            case Regularizer.ENTROPY if self._by_label:
-                labels = view.labels(batch["labels"], mask)
-                return torch.stack([regularizer(layer, labels) for layer in points]).mean()
-            case _:
-                return torch.stack([regularizer(layer) for layer in points]).mean()
+            case "one by one":
+                labels = [view.labels(batch["labels"], mask)] if penalty.classes and self._by_label else []
+                return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
 
     def _drawn(self, mask: Tensor, step: int) -> Tensor:
         # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
@@ -101,14 +97,9 @@ def note_of_silence(logged: Sequence[float]) -> str | None:
 
 
 def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
-    across = config.processes > 1
-    if name is Regularizer.ISTAR:
-        return IStar(lam, config.zeta, across_processes=across)
-    if name is Regularizer.UNBIASED:
-        return UnbiasedIStar(lam, across_processes=across)
-    if name is Regularizer.COSREG:
-        return CosReg(lam, across_processes=across)
-    if name is Regularizer.ENTROPY:
-        weight = config.entropy_cluster_weight
-        return PersistentEntropy(lam, bars=config.entropy_bars.value, cluster_weight=weight, across_processes=across)
-    return SpectrumControl(lam)
+    penalty = REGULARIZERS[name]
+    settings = {argument: getattr(config, option) for option, argument in penalty.options.items() if argument}
+    if penalty.sees is not None:
+        settings["across_processes"] = config.processes > 1
+    made: nn.Module = resolve_name(penalty.make)(lam, **settings)
+    return made

@@ -9,8 +9,9 @@ from transformers import PreTrainedModel
 
 from app.db.config import RunConfig
 from app.db.models import Pooling
-from app.db.regularizer_options import OF_ITS_PAPER, Layers, Points, Regularizer
+from app.db.regularizer_options import Layers, Points, Regularizer
 from isoscope.hidden_states import depth
+from isotropy.catalog import REGULARIZERS
 from isotropy.points import union_of_layers
 from workers.pooling import pool, sentence_pooling
 
@@ -49,9 +50,10 @@ class View:
 
 def make_view(regularizer: Regularizer, config: RunConfig, model: PreTrainedModel) -> View | None:
     """Return what a regularizer sees of a model under a configuration; None if it looks at no hidden states."""
-    if regularizer not in OF_ITS_PAPER:
+    sees = REGULARIZERS[regularizer].sees
+    if sees is None:
         return None
-    layers, points = OF_ITS_PAPER[regularizer]
+    layers, points = sees
     numbers = _numbers(config.layers or layers, depth(model))
     return View(numbers, _pooling(config.points or points, model), config.include_padding)
 

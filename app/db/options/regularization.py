@@ -7,14 +7,19 @@ from pydantic import AfterValidator, Field, FiniteFloat
 
 from app.db.options.data import DataOptions
 from app.db.options.option import BARCODE, FIXED, SEEN, SHRINKAGE, Behind, Option
-from app.db.regularizer_options import OF_ITS_PAPER, Bars, Layers, Points, Refresh, Regularizer
+from app.db.regularizer_options import (
+    SEEING,
+    SEEING_TOKENS,
+    Bars,
+    Layers,
+    Points,
+    Refresh,
+    Regularizer,
+    reading,
+)
 from isoscope.core.task import TaskKind
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
-SEEING = frozenset(OF_ITS_PAPER)
-SEEING_TOKENS = SEEING - {Regularizer.UNBIASED}
-ISTAR = frozenset({Regularizer.ISTAR})
-ENTROPY = frozenset({Regularizer.ENTROPY})
 OF_ITS_PAPER_WORDS = "those of its paper"
 
 
@@ -134,7 +139,7 @@ class RegularizerOptions(DataOptions):
                 Refresh.STEPS: "every N steps",
                 Refresh.AVERAGE: "moving average of the batches",
             },
-            applies_to=ISTAR,
+            applies_to=reading("shrinkage_refresh"),
             more="The model changes while it is trained, and with it S_S. The paper estimates it anew at each epoch; "
             "the moving average costs no further pass over the rows.",
             source=RUDMAN_2024,
@@ -149,7 +154,7 @@ class RegularizerOptions(DataOptions):
             SHRINKAGE,
             several="numbers of shrinkage points",
             unit="point",
-            applies_to=ISTAR,
+            applies_to=reading("shrinkage_points"),
             formula="S_S, the covariance of so many tokens over all layers",
             more="250,000 in the paper. Of a small data set there are all that it has.",
             source=RUDMAN_2024,
@@ -165,7 +170,7 @@ class RegularizerOptions(DataOptions):
             several="shrinkage intervals",
             unit="step",
             slows=False,
-            applies_to=ISTAR,
+            applies_to=reading("shrinkage_every"),
             needs=_by_steps,
             more="Read only with a refresh every N steps. Each estimate is a pass over rows.",
         ),
@@ -179,7 +184,7 @@ class RegularizerOptions(DataOptions):
             SHRINKAGE,
             several="shrinkage momenta",
             slows=False,
-            applies_to=ISTAR,
+            applies_to=reading("shrinkage_momentum"),
             needs=_moving_average,
             formula="S_S ← m S_S + (1 − m) S_X at each step, m this number",
             more="Read only with the moving average. 0.99 looks back over about 100 steps.",
@@ -193,7 +198,7 @@ class RegularizerOptions(DataOptions):
             BARCODE,
             several="kinds of bars",
             words={Bars.PROMINENT: "prominent, of separate groups", Bars.ALL: "all"},
-            applies_to=ENTROPY,
+            applies_to=reading("entropy_bars"),
             formula="H = −Σ p log p over the chosen bars, p = length / sum of lengths",
             more="Prominent bars are the longest by Atienza's rule; one Gaussian cloud has many too. Where a single "
             "bar is prominent there is no gradient; all bars have one from three vectors on.",
@@ -209,7 +214,7 @@ class RegularizerOptions(DataOptions):
             BARCODE,
             several="kinds of grouping",
             words={"true": "each class of a batch", "false": "the whole batch"},
-            applies_to=ENTROPY,
+            applies_to=reading("entropy_by_label"),
             tasks=frozenset({TaskKind.CLASSIFICATION}),
             formula="Σ over classes of H",
             more="Of the whole batch, gaps between classes are made as even as those within them.",
@@ -225,7 +230,7 @@ class RegularizerOptions(DataOptions):
             "Weight of the mean length of the other bars, which it shortens. 0, as in the paper, leaves it out.",
             BARCODE,
             several="cluster weights",
-            applies_to=ENTROPY,
+            applies_to=reading("entropy_cluster_weight"),
             formula="− λ H + w × mean length of the bars that are not chosen, w this number",
             more="It is in the units of the vectors, and shortens whatever the sign of λ.",
             source=KUDRIASHOV_2025,

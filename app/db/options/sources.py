@@ -1,12 +1,5 @@
 """Papers behind the settings of a fine-tune that are behind no measure."""
 
-GAO_2019 = (
-    "Gao, He, Tan, Qin, Wang & Liu (2019). Representation Degeneration Problem in Training Natural Language Generation "
-    "Models. ICLR 2019."
-)
-SPECTRUM_CONTROL = (
-    "Wang, Huang, Huang, Hu, Wang & Gu (2020). Improving Neural Language Generation with Spectrum Control. ICLR 2020."
-)
 ADAM = "Kingma & Ba (2015). Adam: A Method for Stochastic Optimization. ICLR 2015."
 ADAMW = "Loshchilov & Hutter (2019). Decoupled Weight Decay Regularization. ICLR 2019."
 COSINE = "Loshchilov & Hutter (2017). SGDR: Stochastic Gradient Descent with Warm Restarts. ICLR 2017."

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request, Response
 
 from app.context import Context
+from app.db.regularizer_options import reading
 from app.db.stated import Stated
 from app.dependencies import ContextDep
 from app.figures.colouring import Colouring, choices
@@ -108,7 +109,7 @@ def show_experiment(
         "split": read_test_split(context, experiment),
         "conclusion": read_conclusion(context, sweep),
         "search": outcome_of(experiment),
-        "methods": [NAMES[name] for name in sweep.compared],
+        "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared},
         "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
         "figures": by_section(offered(experiment)),
         "figure_sections": SECTIONS,

@@ -10,7 +10,6 @@ from app.db.trivial import trivial_score
 from app.dependencies import ContextDep
 from app.figures import learning
 from app.figures.probe import probe
-from app.regularizers import NAMES
 from app.results.methods import weights
 from app.results.metrics import SCALES, WATCHED, title_of
 from app.results.run_page import (
@@ -31,6 +30,7 @@ from app.services.runs import find_baseline, get_run
 from app.services.workers import list_workers, worker_lost
 from app.templating import templates
 from app.training.failure_advice import OUTCOMES, advice_of
+from isotropy.catalog import REGULARIZERS
 
 router = APIRouter(prefix="/runs/{run_id}")
 
@@ -47,7 +47,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "stated": config,
         "scale": SCALES[config.metric],
         "scales": SCALES,
-        "methods": {NAMES[name]: lam for name, lam in weights(config)},
+        "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
         "curves": [learning.loss(run), *([learning.penalty(run)] if config.weights else [])],
         "layers": probe(run, measure),
         "measure": measure,

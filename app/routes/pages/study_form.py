@@ -17,7 +17,6 @@ from app.db.regularizer_options import Regularizer
 from app.db.study import Search
 from app.dependencies import ContextDep
 from app.problems import status_of
-from app.regularizers import METHODS
 from app.routes.pages.option_form import (
     CHECKED,
     Control,
@@ -40,6 +39,7 @@ from app.templating import templates
 from app.training.equivalent_commands import ways_of_form
 from app.validation_messages import messages_of
 from isoscope.core.errors import FieldError, InvalidError, IsoscopeError, invalid
+from isotropy.catalog import REGULARIZERS
 
 router = APIRouter(prefix="/experiments/search")
 
@@ -58,7 +58,7 @@ def new_study(request: Request, context: ContextDep) -> Response:
         return study_page(request, context, values, _searched(asked), checked=True, status=200)
     before = again(context, None, asked.get("experiment"))
     values = starting_values(request, context, before.values)
-    swept = [one for one in values["regularizers"] if one in METHODS]
+    swept = [one for one in values["regularizers"] if one in REGULARIZERS]
     start = texts_of_search(Search().model_dump(mode="json"))
     start["regularizer"] = swept[0] if swept else Regularizer.ISTAR.value
     start |= texts_of_search(before.search) | _searched(asked)

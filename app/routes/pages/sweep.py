@@ -9,10 +9,9 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.context import Context
 from app.db.models import DryRun
+from app.db.regularizer_options import reading
 from app.dependencies import ContextDep
-from app.help.regularizers import REGULARIZERS
 from app.problems import status_of
-from app.regularizers import METHODS
 from app.routes.pages.option_form import CHECKED, Control, address_that_shows, in_folds, labelled
 from app.routes.pages.sweep_again import again
 from app.routes.pages.sweep_form import (
@@ -45,6 +44,7 @@ from app.services.workers import has_gpu, list_workers
 from app.templating import templates
 from app.training.equivalent_commands import ways_of_form
 from isoscope.core.errors import InvalidError, IsoscopeError
+from isotropy.catalog import REGULARIZERS
 
 router = APIRouter(prefix="/experiments")
 
@@ -170,8 +170,9 @@ def form_page(
         "controls": controls,
         "hidden": [one for one in controls.values() if _of_another_task(one, values["task"])],
         "groups": in_folds(shown_controls.values()),
-        "regularizers": METHODS,
+        "regularizers": REGULARIZERS,
         "active": active_methods(values),
+        "shrunk": reading("zeta"),
         "grid_groups": GRID_GROUPS,
         "presets": PRESETS,
         "preset": preset,
@@ -181,7 +182,6 @@ def form_page(
         "preview": preview,
         "problem": problem,
         "told": problem or (preview.problem if preview else None),
-        "methods_help": REGULARIZERS,
         "yaml": yaml,
         "ways": ways_of_form(request, context, dataset, partial(parse, values)),
     }

@@ -11,7 +11,6 @@ from app.db.config import TrainingOptions, applies_to
 from app.db.models import Dataset
 from app.db.options.option import list_type, options_of
 from app.db.regularizer_options import Regularizer
-from app.regularizers import METHODS
 from app.routes.pages.option_form import Control, controls_of, meaning, plain, split, text_of
 from app.services.grid_expansion import GRID_FIELDS
 from app.services.presets import PRESETS, Preset, Stage
@@ -20,6 +19,7 @@ from app.services.sweeps import SweepRequest
 from app.validation_messages import messages_of
 from isoscope.core.errors import FieldError, InvalidError, invalid
 from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
+from isotropy.catalog import REGULARIZERS
 
 Values = dict[str, Any]
 """Texts by field; lists of them for ``MANY``, and for ``grid`` pairs of a field and the text of its values."""
@@ -27,11 +27,11 @@ Values = dict[str, Any]
 FIELDS = SweepRequest.model_fields
 MANY = ("text_columns", "regularizers")
 FLAGS = tuple(name for name, control in controls_of(SweepRequest, {}).items() if control.flag)
-EXTRA = {f"fixed_{regularizer}": regularizer for regularizer in METHODS}
+EXTRA = {f"fixed_{regularizer}": regularizer for regularizer in REGULARIZERS}
 """Fields for the λ of each regularizer that is added to every run."""
 TEXTS = tuple(name for name in FIELDS if name not in {*MANY, *FLAGS, "fixed_regularizers", "grid"})
 LABELS = {name: option.label for name, option in options_of(SweepRequest).items()} | {
-    field: f"λ of {METHODS[regularizer].name}" for field, regularizer in EXTRA.items()
+    field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA.items()
 }
 WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
 DEFAULT = "default"
@@ -112,7 +112,7 @@ def fitting(values: Values) -> Values:
 def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
     """Return the regularizers whose options count: those swept, and those added to every run."""
     fixed = {regularizer for name, regularizer in EXTRA.items() if values[name]}
-    return [one for one in METHODS if one in values["regularizers"] or one in fixed]
+    return [one for one in REGULARIZERS if one in values["regularizers"] or one in fixed]
 
 
 def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:

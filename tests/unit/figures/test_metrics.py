@@ -1,7 +1,8 @@
 from app.db.regularizer_options import Regularizer
-from app.regularizers import METHODS, NAMES
+from app.regularizers import NAMES
 from app.results.metrics import SCALES
 from isoscope.core.task import METRICS, Metric
+from isotropy.catalog import REGULARIZERS
 
 
 def test_every_metric_of_a_task_has_a_name_and_a_range():
@@ -15,4 +16,4 @@ def test_every_metric_of_a_task_has_a_name_and_a_range():
 def test_every_regularizer_has_a_name_and_all_but_none_what_they_add():
     assert set(NAMES) == set(Regularizer)
     assert len(set(NAMES.values())) == len(NAMES)
-    assert set(METHODS) == set(Regularizer) - {Regularizer.NONE}
+    assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}

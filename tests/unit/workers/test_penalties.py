@@ -6,7 +6,7 @@ from transformers import AutoModelForSequenceClassification
 
 from app.db.config import OPTIONS, RunConfig, applies
 from app.db.regularizer_options import Points, Regularizer
-from app.regularizers import METHODS
+from isotropy.catalog import REGULARIZERS
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
@@ -195,7 +195,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("field", CHANGES)
 @pytest.mark.parametrize("points", [None, "tokens", "sentence"])
-@pytest.mark.parametrize("regularizer", METHODS)
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
 def test_the_table_of_what_is_read_is_true(see, regularizer, points, field):
     if regularizer is Regularizer.UNBIASED and (points == "tokens" or field == "points"):
         points = "sentence"  # it is refused tokens, and its own are means
@@ -205,7 +205,7 @@ def test_the_table_of_what_is_read_is_true(see, regularizer, points, field):
     assert differs == applies(field, {regularizer}, points and Points(points))
 
 
-@pytest.mark.parametrize("regularizer", METHODS)
+@pytest.mark.parametrize("regularizer", REGULARIZERS)
 def test_a_shrinkage_covariance_is_estimated_for_those_that_read_its_settings(regularizer):
     model = AutoModelForSequenceClassification.from_config(ARCHITECTURES["bert"])
     penalties = make_penalties(make_config(regularizer=regularizer, zeta=0.3), model)

@@ -1,0 +1,174 @@
+"""Every training penalty: what it adds to a loss, what it sees of a model, its options, where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from isotropy.catalog.sources import ATIENZA_2019, GAO_2019, KUDRIASHOV_2025, RUDMAN_2024, SPECTRUM_CONTROL
+
+
+class Regularizer(StrEnum):
+    """What is added to the task's loss."""
+
+    NONE = "none"
+    ISTAR = "istar"
+    UNBIASED = "istar_unbiased"
+    COSREG = "cosreg"
+    ENTROPY = "entropy"
+    SPECTRUM = "spectrum"
+
+
+class Points(StrEnum):
+    """Which vectors of a layer a regularizer sees.
+
+    All tokens; the vector that stands for a text in the model's own head, the first token of an encoder and the last
+    real one of a causal model; or the mean of the tokens of each text, special ones among them.
+    """
+
+    TOKENS = "tokens"
+    SENTENCE = "sentence"
+    MEAN = "mean"
+
+
+class Layers(StrEnum):
+    """Layers named without knowing how many a model has."""
+
+    ALL = "all"
+    LAST = "last"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Penalty:
+    """A regularizer, in plain text with S_X as a formula, and how training makes and calls it."""
+
+    slug: Regularizer
+    name: str
+    term: str
+    """What it adds to the loss, in short."""
+    of: str = "of the batches"
+    """What the term is taken of."""
+    text: str
+    """What it does, in a sentence or two."""
+    formula: str
+    """The loss with it, in full."""
+    more: str
+    source: str
+    measures: tuple[str, ...]
+    """Slugs of the measures that it moves."""
+    colour: str
+    """In every figure; with a contrast of at least 3 : 1 to white and to the dark theme."""
+    sees: tuple[Layers, Points] | None
+    """Hidden states that it takes unless a run chooses, as in its paper; None for the input embedding matrix."""
+    layers: Literal["as one cloud", "as a list", "one by one"] = "one by one"
+    """How hidden states of several layers are given. One by one: the penalty is the mean over layers."""
+    tokens: bool = True
+    """Whether it may see tokens, which depend on each other within a text."""
+    classes: bool = False
+    """Whether it takes the class of each point too, where a run asks for it with ``entropy_by_label``."""
+    make: str
+    """Its class, as module:name. It takes lam, the options below and, unless it sees the matrix, across_processes."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The training options that it reads by name, with the argument of its class that each sets; empty for one that
+    training itself reads. What it sees comes on top."""
+
+
+REGULARIZERS: dict[Regularizer, Penalty] = {
+    penalty.slug: penalty
+    for penalty in (
+        Penalty(
+            slug=Regularizer.ISTAR,
+            name="I-STAR",
+            term="λ (1 − IsoScore★)",
+            text="Makes the variance of all layers’ tokens more even over directions. A batch has few tokens, so their "
+            "covariance is shrunk by ζ to that of many more.",
+            formula="loss + λ (1 − IsoScore★), IsoScore★ = (tr(S)² / tr(S S) − 1) / (d − 1), S = (1 − ζ) S_X + ζ S_S; "
+            "S_X is the covariance of the batch’s tokens, S_S the shrinkage covariance",
+            more="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 where all d directions have the same "
+            "variance and 0 where one has all of it.",
+            source=RUDMAN_2024,
+            measures=("isoscore_star",),
+            colour="#14938d",
+            sees=(Layers.ALL, Points.TOKENS),
+            layers="as one cloud",
+            make="isotropy.regularizers.istar:IStar",
+            options={
+                "zeta": "zeta",
+                "shrinkage_refresh": "",
+                "shrinkage_points": "",
+                "shrinkage_every": "",
+                "shrinkage_momentum": "",
+            },
+        ),
+        Penalty(
+            slug=Regularizer.UNBIASED,
+            name="bias-corrected I-STAR",
+            term="λ (1 − bias-corrected IsoScore)",
+            of="of the batches, averaged over layers",
+            text="The same of one vector for each text, layer by layer, with a score that few rows do not bias. It has "
+            "no ζ.",
+            formula="loss + λ (1 − mean over layers of the bias-corrected IsoScore)",
+            more="tr(S)² and tr(S S) are estimated without bias from the few rows of a batch. That holds for rows that "
+            "do not depend on one another, so it sees one vector of each text and never tokens. Below about 8 rows a "
+            "batch it is mostly noise.",
+            source="The measure’s sources; as a regularizer it is in neither paper.",
+            measures=("isoscore_unbiased",),
+            colour="#2f6fb3",
+            sees=(Layers.ALL, Points.MEAN),
+            layers="as a list",
+            tokens=False,
+            make="isotropy.regularizers.unbiased_istar:UnbiasedIStar",
+        ),
+        Penalty(
+            slug=Regularizer.COSREG,
+            name="CosReg",
+            term="λ · mean cosine",
+            text="Lowers the cosines between the last layer’s tokens. That moves their mean to 0 more than it evens "
+            "out their variance.",
+            formula="loss + λ (‖Σ u‖² − n) / n², u the n tokens divided by their lengths",
+            more="λ > 0 turns tokens away from one another, λ < 0 towards one another. Mean cosine and IsoScore can "
+            "order clouds the other way round.",
+            source=f"{GAO_2019} Of a batch’s tokens as in {RUDMAN_2024}",
+            measures=("mean_cosine",),
+            colour="#c26a00",
+            sees=(Layers.LAST, Points.TOKENS),
+            make="isotropy.regularizers.cosreg:CosReg",
+        ),
+        Penalty(
+            slug=Regularizer.ENTROPY,
+            name="persistent entropy",
+            term="−λ · H of the bars",
+            text="Makes the gaps between the texts of a batch, each one vector of the last layer, as even as it can.",
+            formula="loss − λ H, H = −Σ p log p, p = length of a bar / sum of the lengths",
+            more="Bars are the edges of the shortest tree that joins all vectors of a batch. H is greatest where the "
+            "chosen ones have one length, so λ > 0 makes gaps even. It grows with the batch and with the number of "
+            "classes: keep both when you compare λ.",
+            source=f"{KUDRIASHOV_2025} Which bars: {ATIENZA_2019}",
+            measures=("persistent_entropy", "barcode"),
+            colour="#8059bb",
+            sees=(Layers.LAST, Points.SENTENCE),
+            classes=True,
+            make="isotropy.regularizers.persistent_entropy:PersistentEntropy",
+            options={"entropy_bars": "bars", "entropy_by_label": "", "entropy_cluster_weight": "cluster_weight"},
+        ),
+        Penalty(
+            slug=Regularizer.SPECTRUM,
+            name="spectrum control",
+            term="λ (1 − evenness of the singular values)",
+            of="of the input embedding matrix",
+            text="Evens out the singular values of the input embeddings, whatever the texts. The paper trains factors "
+            "of that matrix instead.",
+            formula="loss + λ (1 − E), E = ((Σ s²)² / Σ s⁴ − 1) / (d − 1), s the singular values of the matrix",
+            more="E is 1 where all singular values are equal. This is not the paper’s method, which trains factors of "
+            "the matrix from the start: do not report its numbers as theirs.",
+            source=SPECTRUM_CONTROL,
+            measures=("spectrum",),
+            colour="#5d7f1f",
+            sees=None,
+            make="isotropy.regularizers.spectrum_control:SpectrumControl",
+        ),
+    )
+}
+"""Every regularizer but none, in the order in which to offer them."""

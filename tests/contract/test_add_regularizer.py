@@ -1,0 +1,146 @@
+"""A regularizer that is added through its module and its record alone is found on every surface, and trains."""
+
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from pkgutil import resolve_name
+
+from app.db.config import OPTIONS
+from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
+
+ROOT = Path(__file__).parents[2]
+MODULE = """
+import torch
+
+
+class Norm(torch.nn.Module):
+    def __init__(self, lam, *, bend=0.0, across_processes=False):
+        super().__init__()
+        self.lam, self.bend = lam, bend
+
+    def forward(self, points):
+        return self.lam * (points.square().mean() + self.bend)
+"""
+MEMBER = '    NORM = "norm"\n'
+RECORD = """        Penalty(
+            slug=Regularizer.NORM,
+            name="norm penalty",
+            term="λ · mean square",
+            text="Keeps the vectors of the last layer short.",
+            formula="loss + λ ‖X‖² / n d",
+            more="It says nothing of directions.",
+            source="Nobody (2026).",
+            measures=("mean_cosine",),
+            colour="#123456",
+            sees=(Layers.LAST, Points.MEAN),
+            make="isotropy.regularizers.norm:Norm",
+            options={"zeta": "bend"},
+        ),
+"""
+LOOK = """
+from types import SimpleNamespace
+
+import torch
+from pydantic import ValidationError
+from transformers import AutoModelForSequenceClassification, BertConfig
+
+from app.db.config import RunConfig, applies
+from app.figures import palette
+from app.problems import invalid_request
+from app.regularizers import coordinates
+from app.results.methods import penalty_words
+from app.db.stated import Stated
+from app.routes.pages.option_form import in_folds
+from app.routes.pages.sweep_form import LABELS, active_methods, defaults, parse, sweep_controls
+from app.search.fields import find_field
+from app.services.grid_expansion import product_of
+from app.services.relaunch import plain
+from app.services.sweeps import SweepRequest
+from app.templating import templates
+from isoscope.files.yaml_document import read_yaml, write_yaml
+from isotropy.catalog import REGULARIZERS, Regularizer
+from workers.finetune.export import model_card
+from workers.finetune.penalties import make_penalties
+
+NORM = Regularizer.NORM
+needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
+values = defaults(None, "m") | needed | {"lambdas": "1", "regularizers": ["norm"], "layers": "1", "zetas": "0.5"}
+
+asked = parse(values)
+assert (asked.regularizers, asked.zetas) == ([NORM], [0.5])
+controls, shown = sweep_controls(values, gpu=True)
+assert "zetas" in shown and "entropy_bars" not in shown
+form = templates.env.get_template("_sweep_regularizers.html").render(
+    problem=None, told=None, groups=in_folds(shown.values()), controls=controls, values=values, extra_fields=[],
+    regularizers=REGULARIZERS, active=active_methods(values), shrunk={NORM},
+)
+assert 'value="norm" checked' in form and "Norm penalty" in form and "λ · mean square" in form
+assert "It says nothing of directions." in form and "Nobody (2026)." in form and 'href="/measures#mean_cosine"' in form
+assert LABELS["fixed_norm"] == "λ of norm penalty"
+
+assert "norm" in SweepRequest.model_json_schema()["$defs"]["Regularizer"]["enum"]
+try:
+    SweepRequest(**needed, regularizers=["normal"])
+except ValidationError as error:
+    assert "norm" in invalid_request(error.errors()).message.split("got")[0]
+assert read_yaml(write_yaml(plain(asked), {}))["regularizers"] == ["norm"]
+assert "norm penalty × 1 λ × 2 ζ" in product_of({"zeta": [0.1, 0.2]}, [NORM], frozenset(), [1.0], [0]).words()
+
+assert coordinates(NORM, 1.0) == "norm penalty, λ = 1"
+assert "norm" in str(find_field("regularizer"))
+assert palette.METHODS[NORM] == "#123456"
+
+training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"], "seed": 0}
+config = RunConfig(**training, regularizer="norm", lam=2.0, zeta=0.5, layers=[1], fixed_regularizers={"cosreg": 1})
+assert applies("zeta", config.weights, None) and not applies("token_fraction", [NORM], None)
+assert penalty_words(Stated.model_validate(config.model_dump(mode="json"))).startswith(
+    "λ · mean square of the batches at λ = 2 and ζ = 0.5, and "
+)
+
+torch.manual_seed(0)
+model = AutoModelForSequenceClassification.from_config(
+    BertConfig(vocab_size=20, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
+).eval()
+alone = config.model_copy(update={"fixed_regularizers": {}})
+batch = {"input_ids": torch.arange(12).view(3, 4), "attention_mask": torch.ones(3, 4, dtype=torch.long)}
+outputs = model(**batch, output_hidden_states=True)
+seen = outputs.hidden_states[1].mean(1)
+torch.testing.assert_close(make_penalties(alone, model)(outputs, batch, 0), 2 * (seen.square().mean() + 0.5))
+
+order = SimpleNamespace(config=config, dataset=SimpleNamespace(name="d"), experiment="e")
+results = SimpleNamespace(metrics={}, metric_reasons={}, n_validation=2, selection=None)
+evaluation = SimpleNamespace(results=results, isoscore_star=SimpleNamespace(value=1.0, reason=None))
+card = model_card(order, {}, evaluation)
+assert "- norm penalty with lambda = 2 and zeta = 0.5" in card and "- CosReg with lambda = 1\\n" in card
+"""
+
+
+def test_a_regularizer_is_added_through_its_record(tmp_path):
+    shutil.copytree(ROOT / "isotropy", tmp_path / "isotropy", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("app", "frontend", "isoscope", "workers"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "isotropy/regularizers/norm.py").write_text(MODULE)
+    file = tmp_path / "isotropy/catalog/regularizers.py"
+    members, mark, rest = file.read_text().partition("\n\nclass Points(")
+    records, end, last = rest.rpartition("    )\n}\n")
+    file.write_text(f"{members}{MEMBER}{mark}{records}{RECORD}{end}{last}")
+    (tmp_path / "look.py").write_text(LOOK)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "look.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_every_record_names_a_class_and_arguments_and_options_that_there_are():
+    assert set(REGULARIZERS) == set(Regularizer) - {Regularizer.NONE}
+    for slug, penalty in REGULARIZERS.items():
+        assert penalty.slug is slug
+        taken = inspect.signature(resolve_name(penalty.make)).parameters
+        assert {"lam", *filter(None, penalty.options.values())} <= set(taken)
+        assert ("across_processes" in taken) == (penalty.sees is not None)
+        assert set(penalty.options) <= set(OPTIONS)
+        assert set(penalty.measures) <= set(MEASURES)
