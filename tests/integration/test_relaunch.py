@@ -72,7 +72,9 @@ def test_where_no_request_means_the_runs_that_is_said(client, context, launch):
     for address in (f"/api/experiments/{experiment}/request", f"/api/runs/{run}/request"):
         refused = client.get(address)
         assert refused.status_code == 409
-        assert refused.json()["detail"].startswith("A script logged these runs, and only the script knows all their settings.")
+        assert refused.json()["detail"].startswith(
+            "A script logged these runs, and only the script knows all their settings."
+        )
 
 
 def fill(client, text, **upload):

@@ -126,7 +126,9 @@ def test_no_trial_slips_in_while_a_search_is_stopped(context, add, workers, stop
 
 def test_a_search_is_cancelled_before_it_is_deleted_and_asks_for_nothing_afterwards(context, add, workers):
     experiment_id = add()
-    with pytest.raises(ConflictError, match=r"^Its search is still running\. Cancel the search before deleting the experiment\.$"):
+    with pytest.raises(
+        ConflictError, match=r"^Its search is still running\. Cancel the search before deleting the experiment\.$"
+    ):
         delete_experiment(context, experiment_id)
     cancel_experiment(context, experiment_id)
     asking = [partial(advance, sessions, experiment_id) for sessions in workers]
