@@ -19,7 +19,7 @@ HEADROOM = 0.1
 
 def activation(overlay: Overlay) -> Figure:
     """Mean and one standard deviation either side of each dimension; of one subject, its outlier dimensions marked."""
-    what = "Mean of each dimension (line) and one standard deviation either side (band)"
+    what = "Mean of each dimension (line) with one standard deviation on each side (band)"
     marked = "" if overlay.several else f" {_name_outliers(list(outlier_rules(overlay.series[0].of(PROFILE))))}"
     return Figure(
         slug="activation",

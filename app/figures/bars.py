@@ -88,8 +88,8 @@ def _caption(bars: Sequence[Bar], chosen: bool) -> str:
         return means
     most = max(bar.among for bar in bars)
     return (
-        f"{means} A bar is the best of up to {count(most)} settings, and was chosen on the very rows it is shown on: "
-        "it flatters what had more settings to choose from. Only a test set that chose nothing settles which is better."
+        f"{means} Each bar is the best of up to {count(most)} settings, chosen on the same rows. Methods with more "
+        "settings look better. Compare them on a test split."
     )
 
 

@@ -59,10 +59,10 @@ def _marks(sweep: Sweep, found: Mapping[str, Mapping[str, Any]], error: Error) -
 def _caption(sweep: Sweep, drawn: Sequence[Mark], rows: int | None, error: Error) -> str:
     behind = f" of {texts(sweep.runs, rows)}" if rows is not None else ""
     silhouette = by_scripts(sweep.runs, f"of the last layer’s sentence vectors{behind} by their labels")
-    lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
+    lines = " Lines connect settings that differ only in λ." if len(sweep.families) > 1 else ""
     star = by_scripts(sweep.runs, "of the validation tokens of all layers")
     return (
-        f"IsoScore★ is {star}; the silhouette, from −1 to 1, is {silhouette}: high where classes lie apart. "
+        f"IsoScore★ is {star}; the silhouette, from −1 to 1, is {silhouette}: high if classes are well separated. "
         f"{averaged([mark.y.n for mark in drawn], error)}{lines}"
     )
 

@@ -37,8 +37,8 @@ def cosines(overlay: Overlay) -> Figure:
     line = "The line is the exact mean over all pairs"
     if centred:
         line = (
-            "Raw beside centred, which is with the mean row taken out first. The line of the raw ones is their exact "
-            "mean over all pairs, that of the centred ones over the pairs drawn"
+            "Raw, and centered by subtracting the mean row. Lines: the mean over all pairs (raw) and over the sampled "
+            "pairs (centered)"
         )
     drawn = any(any(one.of(HISTOGRAM)["counts"]) for one in overlay.series)
     return Figure(

@@ -52,9 +52,8 @@ def zeta_curve(lines: Sequence[Line], chosen: Line, zeta: float, source: str) ->
         slug="zeta",
         title="Shrinkage by ζ",
         caption=(
-            "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. At ζ = 0 the rows speak alone; at ζ = 1 only the shrinkage "
-            f"covariance does: {source}. The coloured line is of the rows chosen above, each grey one of another "
-            "number, drawn by a fixed seed."
+            "IsoScore★ of (1 − ζ) Σₓ + ζ Σₛ. ζ = 0 uses only your rows, ζ = 1 only the shrinkage covariance: {source}. "
+            "Colored: the rows chosen above. Gray: other numbers of rows, sampled with a fixed seed."
             + "".join(f" Of {plural(line.rows, 'row')} it is undefined: {line.reason}" for line in lines if line.reason)
         ),
         table=Table(

@@ -46,7 +46,7 @@ def _caption(found: Sequence[Comparison]) -> str:
         return ""
     several = max(one.judged.comparisons for one in found)
     at_once = f", simultaneous over {count(several)} comparisons" if several > 1 else ""
-    bars = f"Bars are 95% intervals{at_once}: a bar that leaves out 0 is a verdict."
+    bars = f"Bars are 95% intervals{at_once}: a bar that excludes 0 is a verdict."
     few = [one for one in found if one.judged.low is None]
     lacking = f" {plural(len(few), 'setting')} without a bar: too few seeds." if few else ""
     cut = f" The first {MOST} of {count(len(found))} settings are drawn." if len(found) > MOST else ""

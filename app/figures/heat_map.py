@@ -35,10 +35,9 @@ def heat_map(rows: Sequence[Row], measures: Sequence[str]) -> Figure:
     return Figure(
         slug="heat-map",
         title="Measures by layer",
-        caption="Each column is shaded in steps of its own, from its least value (light) to its greatest (dark) "
-        "among the layers; layer 0 is the embedding layer. Under ↑ isotropic the greatest value, dark, is the "
-        "most isotropic, under ↓ isotropic the least, light; other measures say nothing of isotropy. A click on a cell "
-        "opens the report of its layer.",
+        caption="Each column has its own shading, from its minimum (light) to its maximum (dark) over layers. Layer 0 "
+        "is the embedding layer. ↑ isotropic: dark is most isotropic. ↓ isotropic: light is. Click a cell to open the "
+        "report of its layer.",
         table=Table(
             ["layer", "measure", "value", "se", "n", "reason"],
             [

@@ -35,7 +35,7 @@ def by_layer(measure: Measure, lines: Mapping[Pooling, Sequence[LayerPoint]]) ->
         slug="by-layer",
         title=f"{starred(measure.name)} by layer",
         caption=f"Range: {measure.range}. Layer 0 is the embedding layer."
-        + (" Bars reach one standard error to either side." if has_errors else "")
+        + (" Bars are ± one standard error." if has_errors else "")
         + "".join(
             f" Undefined at layer {point.layer}, {POOLING_TITLES[pooling]}: {point.found.reason}"
             for pooling, points in lines.items()

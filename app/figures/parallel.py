@@ -91,9 +91,8 @@ def _caption(sweep: Sweep, runs: Sequence[Run]) -> str:
     left_out = len(finished(sweep)) - len(runs)
     missing = f" Not drawn, because a value is undefined: {plural(left_out, 'run')}." if left_out else ""
     return (
-        f"{plural(len(runs), 'finished run')}, a line each, coloured by λ.{missing} Drag along an axis to keep what "
-        "passes there: the search of the runs then says the same, and with a keyboard it is typed there. "
-        "A click on the axis lets go."
+        f"{plural(len(runs), 'finished run')}, one line per run, colored by λ.{missing} Drag along an axis to filter "
+        "runs. The search field shows the filter, and accepts it from the keyboard. Click the axis to clear it."
     )
 
 

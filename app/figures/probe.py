@@ -72,7 +72,7 @@ def _words(runs: Sequence[Run], measure: str, looks: Sequence[Look]) -> str:
 
 def _empty(runs: Sequence[Run]) -> str:
     if all(run.status.final for run in runs):
-        return "The layers were not looked at with this measure while the run trained."
+        return "This measure was not taken during training."
     return "A column appears after each measurement. The first is taken before training."
 
 

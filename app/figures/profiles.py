@@ -70,7 +70,7 @@ def _apart(labels: Sequence[str]) -> str:
 def _caption(sweep: Sweep, lines: Mapping[Setting, Profile]) -> str:
     read = texts(sweep.runs, min(one.n for one in lines.values()))
     rows = f"of the last layer’s sentence vectors, n = {read}"
-    band = " (line) and one standard deviation either side (band)"
+    band = " (line) with one standard deviation on each side (band)"
     if len(sweep.runs) == 1:
         return f"Mean of each dimension{band} {rows}."
     seeds = how_many([one.seeds for one in lines.values()])

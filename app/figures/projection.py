@@ -38,7 +38,7 @@ def projection(overlay: Overlay) -> Figure:
     """The points by their labels, over a map of how densely all rows lie; of several subjects a panel each."""
     most = MOST_DRAWN // len(overlay.series)
     remarks = (
-        "Each panel has its own components, with their shares of the variance: compare shapes, not places."
+        "Each panel has its own components, labeled with their share of the variance. Compare shapes, not positions."
         if overlay.several
         else _remarks(overlay)
     )

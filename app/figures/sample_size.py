@@ -46,7 +46,7 @@ def sample_size(overlay: Overlay) -> Figure:
     if overlay.several:
         what = "Full lines are IsoScore, dotted ones its bias-corrected form"
     else:
-        what = "ζ = 0 is IsoScore, greater ζ IsoScore★, its covariance shrunk that far towards that of all rows"
+        what = "ζ = 0 is IsoScore. A larger ζ shrinks the covariance toward that of all rows (IsoScore★)"
     return Figure(
         slug=SAMPLE_SIZE,
         title="How many rows it takes",

@@ -56,7 +56,7 @@ def isotropy_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figur
 def lambda_performance(sweep: Sweep, metric: str, look: Look = USUAL) -> Figure:
     """Performance over λ at equal steps, λ = 0 marked."""
     points = points_of(sweep, scored(sweep), look.error)
-    first = "" if sweep.searched else "λ stands at equal steps. "
+    first = "" if sweep.searched else "λ values are equally spaced. "
     trivial = Trivial.of(sweep, finished(sweep))
     return Figure(
         slug="lambda",
@@ -72,12 +72,12 @@ def _caption(sweep: Sweep, points: Sequence[Point], error: Error, first: str, wh
     if not points:
         return ""
     sizes = [point.performance.n for point in points]
-    lines = " Lines join what differs in λ alone." if len(sweep.families) > 1 else ""
-    ring = " A ring and a dotted line mark λ = 0." if any(point.setting.baseline for point in points) else ""
+    lines = " Lines connect settings that differ only in λ." if len(sweep.families) > 1 else ""
+    ring = " Ring and dotted line: λ = 0." if any(point.setting.baseline for point in points) else ""
     of = f"Points are means over seeds ({how_many(sizes)}); bars {where}are {error.words}."
     if max(sizes) == 1:
         of = "Each point is of one seed (n = 1 seed); error bars need two seeds or more."
-    return f"{first}{of}{lines}{ring}{trivial.caption(sweep)}{given_up(sweep, 'To be read with care')}"
+    return f"{first}{of}{lines}{ring}{trivial.caption(sweep)}{given_up(sweep, 'Read with care')}"
 
 
 def _left_out(sweep: Sweep) -> str:

@@ -25,7 +25,7 @@ def shift_figure(position: Position) -> Figure:
         title="What the shift does",
         caption=(
             f"The same {count(position.n)} points, moved away from the origin. The mean cosine follows their mean; "
-            "IsoScore does not see it. Marked is where the slider stands."
+            "IsoScore does not see it. Marked: the position of the slider."
         ),
         table=Table(["shift", *MEASURES], rows),
         draw=partial(_draw, found, position.shift),

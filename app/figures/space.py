@@ -37,13 +37,13 @@ def cloud_figure(position: Position, *, flat: bool = False) -> Figure:
     """The points of a position, drawn in space unless ``flat``."""
     points = cloud(*position).round(DECIMALS).tolist()
     centred = cloud(*position._replace(shift=0.0)).round(DECIMALS).tolist() if position.shift else []
-    beside = " Grey: the same cloud with its mean in the origin." if centred else ""
+    beside = " Gray: the same cloud, centered." if centred else ""
     turn = "" if flat else " Drag to turn it."
     return Figure(
         slug="cloud",
         title=f"{SHAPES[position.shape].name}, {plural(position.n, 'point')}",
         caption=(
-            f"The coloured line leads from the origin to the mean of the points.{beside} The unit is the root "
+            f"The colored line connects the origin to the mean of the points.{beside} The unit is the root "
             f"mean square distance of the points from their mean.{turn}"
         ),
         table=Table(list(AXES), points),

@@ -52,7 +52,7 @@ def while_training(sweep: Sweep, looks: Mapping[str, Looks], measure: str, sampl
         else to_come(
             sweep.runs,
             "The lines begin at the first measurement of a run's layers.",
-            "No run measured its layers with this measure during training.",
+            "No run measured this during training.",
         ),
     )
 
@@ -70,7 +70,7 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
     return Figure(
         slug="late-anisotropy",
         title="k-th anisotropy late in training",
-        caption=f"Of the last layer, averaged over the looks at it in the last {100 * LAST_PART:.0f} % of training. "
+        caption=f"Of the last layer, averaged over the measurements in the last {100 * LAST_PART:.0f} % of training. "
         f"{averaged(sizes)} Raw: with the mean of the points; centred: without it.{sample}"
         if found
         else "",
@@ -86,7 +86,7 @@ def late_anisotropy(sweep: Sweep, looks: Mapping[str, Looks], sample: str = "") 
         else to_come(
             sweep.runs,
             "The averages appear when the first run has ended.",
-            "No run measured its anisotropy during training.",
+            "No run measured anisotropy during training.",
         ),
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def _last(looks: Looks, measure: str) -> list[tuple[int, float]]:
 
 def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
     points = "mean vectors, one of each text," if measure == "isoscore_unbiased" else "tokens"
-    launched = f"of the {points} of a few {texts(sweep.runs)}, the same at every look{level_of(measure)}"
+    launched = f"of the {points} of a few {texts(sweep.runs)}, the same at every step{level_of(measure)}"
     return (
         f"The last layer, {by_scripts(sweep.runs, launched)}. "
         f"{averaged(bands.sizes(lines))} Range: {MEASURES[slug_of(measure)].range}."

@@ -56,8 +56,7 @@ def flattered(what: str, labels: Sequence[str]) -> str:
     if not labels:
         return ""
     return (
-        f" {what}, because the study gave up some of their runs by what these had reached, and those that it let "
-        f"finish flatter them: {named(labels)}."
+        f" {what}, because the study pruned some of their runs, and the finished ones overstate them: {named(labels)}."
     )
 
 

@@ -107,7 +107,7 @@ def _layers(asked: Asked) -> Figure:
     found = list_looks(asked.context, asked.of, [asked.query.measure])
     settings = asked.sweep.settings
     if not settings:
-        return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here when it trains.")
+        return undefined("layers", "Layers over steps", "There is no run yet. Its layers appear here during training.")
     setting = settings[min(asked.query.setting, len(settings) - 1)]
     return setting_probe(asked.sweep, setting, found.by_run, asked.query.measure, _sample(found, "looks"))
 

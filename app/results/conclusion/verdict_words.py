@@ -61,13 +61,12 @@ def population(found: Evidence) -> list[str]:
     if rows:
         which = count(rows[0]) if len(rows) == 1 else f"{count(rows[0])} to {count(rows[-1])}"
         said.append(
-            "Where rows and seeds are part of the error, a verdict holds for new seeds and for new rows like these "
-            f"{which} validation rows."
+            f"Intervals over rows and seeds: a verdict holds for new seeds and new rows like these {which} validation "
+            "rows."
         )
     if any(one.method is Method.SEEDS for one in judged):
         said.append(
-            "Where only seeds are part of the error, a verdict holds for new seeds on these validation rows. Other "
-            "rows may differ."
+            "Intervals over seeds only: a verdict holds for new seeds on these validation rows. Other rows may differ."
         )
     return said
 

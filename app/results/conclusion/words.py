@@ -16,7 +16,7 @@ def headline(found: Evidence) -> str:
     """Whether performance goes with isotropy across settings, in a sentence."""
     measured = found.relation
     if measured.value is None:
-        return f"No relation between isotropy and performance can be tested. {measured.reason}"
+        return f"The relation between isotropy and performance cannot be tested. {measured.reason}"
     if found.peaks_at_zero:
         return (
             "Performance peaks at λ = 0 and is lower on both sides, so neither more nor less isotropy goes with better "
@@ -55,7 +55,7 @@ def effect(found: SettingEffect) -> str:
     if found.smallest_p is not None and found.smallest_p > LEVEL:
         least = f"p cannot fall below {p_value(found.smallest_p)}, so it takes more seeds or settings"
         return f"These runs are too few to show that settings differ: {numbers}; {least}."
-    return f"No difference between settings seen: {numbers}."
+    return f"No clear difference between settings: {numbers}."
 
 
 def relation_method(found: Relation, sweep: Sweep) -> str:

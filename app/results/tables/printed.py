@@ -144,5 +144,5 @@ def _caption(summary: Summary, values: Sequence[Sequence[Value | None]]) -> str:
     elif low == 1:
         sentences.append("A single seed has no standard deviation.")
     if any(one is not None and one.best for column in values for one in column):
-        sentences.append("Bold: the greatest mean of a column.")
+        sentences.append("Bold: the largest mean of a column.")
     return " ".join([*sentences, *summary.notes])

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.both_databases
 
 
 def test_the_table_in_latex_and_markdown(client, two):
-    caption = "Mean {} standard deviation of Accuracy on CoLA over seeds (n = 3). Bold: the greatest mean of a column."
+    caption = "Mean {} standard deviation of Accuracy on CoLA over seeds (n = 3). Bold: the largest mean of a column."
     tex = client.get("/api/compare/runs/table?format=latex&group=model&group=lam")
     assert tex.headers["content-type"].startswith("application/x-tex")
     assert tex.text == (

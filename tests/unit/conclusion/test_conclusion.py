@@ -127,7 +127,7 @@ def test_a_setting_of_which_a_study_gave_up_a_run_is_left_out_with_a_sentence():
     kept = trend((-1.0, 0.0, 1.0))
     found = concluded(*kept, run(1.0, 3, None, None, RunStatus.PRUNED))
     assert [one.label for one in found.evidence.comparisons] == ["λ = −1"]
-    assert "flatter them: λ = 1." in found.notes[0]
+    assert "overstate them: λ = 1." in found.notes[0]
     baseline = concluded(*kept, run(0.0, 3, None, None, RunStatus.PRUNED)).notes
     assert "has a performance that counts: λ = −1; λ = 1." in baseline[1]
 

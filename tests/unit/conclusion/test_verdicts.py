@@ -21,8 +21,7 @@ def test_with_predictions_rows_are_part_of_the_error_and_the_population_says_so(
         ("seeds and rows", 300, 3)
     }
     assert found.population == [
-        "Where rows and seeds are part of the error, a verdict holds for new seeds and for new rows like these 300 "
-        "validation rows."
+        "Intervals over rows and seeds: a verdict holds for new seeds and new rows like these 300 validation rows."
     ]
 
 

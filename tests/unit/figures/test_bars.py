@@ -38,7 +38,7 @@ def test_a_seed_that_was_run_twice_is_one_seed_of_the_table():
 
 def test_a_best_that_was_chosen_on_these_rows_is_said_to_flatter():
     caption = method_bars(sweep(run(-3.0), run(-1.0), run(0.0)), "accuracy").caption
-    assert "best of up to 2 settings, and was chosen on the very rows it is shown on" in caption
+    assert "best of up to 2 settings, chosen on the same rows" in caption
     assert "chosen" not in method_bars(sweep(run(-1.0), run(0.0)), "accuracy").caption
 
 
@@ -78,10 +78,7 @@ def test_a_setting_of_which_a_study_gave_up_a_run_is_no_bar_and_is_named():
     survivor, given_up = run(1.0, 0, 0.99), run(1.0, 1, None, status=RunStatus.PRUNED)
     figure = method_bars(sweep(run(0.0), run(2.0, performance=0.7), survivor, given_up), "accuracy")
     assert [row[1:4] for row in figure.table.rows] == [[0.0, 1, 1], [2.0, 1, 1]]
-    told = (
-        "Left out, because the study gave up some of their runs by what these had reached, and those that it let "
-        "finish flatter them: λ = 1."
-    )
+    told = "Left out, because the study pruned some of their runs, and the finished ones overstate them: λ = 1."
     assert figure.caption.endswith(told)
     assert method_bars(sweep(survivor, given_up), "accuracy").empty == told
 

@@ -65,4 +65,4 @@ def test_a_heading_wraps_the_name_and_tells_which_end_is_isotropic():
         "Partition<br>function,<br>logarithm<br>↑ isotropic",
         "Intrinsic<br>dimension,<br>TwoNN",
     ]
-    assert "Under ↑ isotropic the greatest value, dark, is the most isotropic" in heat_map(LAYERS, measures).caption
+    assert "↑ isotropic: dark is most isotropic" in heat_map(LAYERS, measures).caption

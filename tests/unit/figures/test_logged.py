@@ -66,7 +66,7 @@ def test_of_many_settings_the_intervals_are_in_the_numbers():
     many = sweep(*(run(float(lam), seed) for lam in range(9) for seed in (0, 1)))
     figure = logged(many, TASK_LOSS, {one.id: [(10, 0.1 * one.seed)] for one in many.runs})
     assert [trace.fill for trace in figure.draw().data] == [None] * 9
-    assert "The intervals are in the numbers" in figure.caption
+    assert "The intervals are in the table" in figure.caption
     assert figure.table.rows[0][-1] == pytest.approx(12.7062 * 0.05, rel=1e-4)
 
 

@@ -95,10 +95,10 @@ def test_runs_without_both_values_are_counted_and_not_drawn():
     waiting = run(1.0, status=RunStatus.QUEUED, performance=None)
     figure = parallel(sweep(run(0.0), run(1.0, performance=None), waiting), "accuracy")
     assert figure.caption.startswith(
-        "1 finished run, a line each, coloured by λ. Not drawn, because a value is undefined: 1 run."
+        "1 finished run, one line per run, colored by λ. Not drawn, because a value is undefined: 1 run."
     )
     assert "first run has finished" in parallel(sweep(waiting), "accuracy").empty
 
 
 def test_the_caption_tells_how_to_filter_with_a_keyboard():
-    assert "with a keyboard it is typed there" in parallel(SWEEP, "accuracy").caption
+    assert "accepts it from the keyboard" in parallel(SWEEP, "accuracy").caption

@@ -24,18 +24,19 @@ def test_a_row_is_a_layer_and_a_column_a_look_with_a_gap_where_it_is_undefined()
     assert figure.table.columns == ["step", "layer_1", "layer_2"]
     assert figure.table.rows == [[0, 0.3, 0.2], [10, 0.31, None]]
     assert "Light is 0.200, dark 0.310" in figure.caption
-    assert "empty cell" in figure.caption
+    assert "Empty: the measure was undefined" in figure.caption
 
 
 def test_a_step_that_lacks_the_measure_is_no_look_at_it():
     figure = probe(run(1.0, steps=LOOKS), "mean_cosine")
     assert figure.table.rows == [[0, 0.5, 0.6]]
-    assert ("empty cell" in figure.caption, "read the trend" in figure.caption) == (False, False)
+    assert ("Empty: the measure was undefined" in figure.caption, "read the trend" in figure.caption) == (False, False)
     assert figure.title == "Mean cosine similarity by layer and step"
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(RunStatus.RUNNING, "A column appears here"), (RunStatus.FINISHED, "were not looked at")]
+    ("status", "words"),
+    [(RunStatus.RUNNING, "A column appears"), (RunStatus.FINISHED, "was not taken during training")],
 )
 def test_without_a_look_it_says_whether_one_will_come(status, words):
     assert words in probe(run(1.0, status=status), "isoscore_star").empty
@@ -65,7 +66,7 @@ def test_of_a_setting_each_cell_is_the_mean_over_the_seeds_that_have_a_value():
     assert figure.caption.endswith(" Means over seeds (n = 1 to 2). 3 of 9 looks.")
     alone = setting_probe(of, of.settings[1], {first.id: seen[first.id]}, "mean_cosine", "")
     assert alone.caption.endswith(" Of one seed (n = 1).")
-    assert "not looked at" in setting_probe(of, of.settings[0], seen, "mean_cosine", "").empty
+    assert "not taken during training" in setting_probe(of, of.settings[0], seen, "mean_cosine", "").empty
 
 
 def test_a_seed_that_was_run_twice_counts_once_in_a_cell_and_the_deeper_model_keeps_its_layers():

@@ -116,8 +116,7 @@ def test_runs_without_a_performance_are_counted_with_their_reason_and_stay_among
 def test_points_that_a_study_flatters_are_named(figure_of):
     runs = [run(0.0), run(1.0, 0, 0.99), run(1.0, 1, None, None, RunStatus.PRUNED)]
     assert figure_of(sweep(*runs), "accuracy").caption.endswith(
-        "To be read with care, because the study gave up some of their runs by what these had reached, and those that "
-        "it let finish flatter them: λ = 1."
+        "Read with care, because the study pruned some of their runs, and the finished ones overstate them: λ = 1."
     )
     assert "with care" not in figure_of(sweep(*runs[:2]), "accuracy").caption
 
@@ -145,7 +144,7 @@ def test_several_zetas_are_lines_that_meet_at_the_baseline_with_a_legend():
     legend = [(trace.name, trace.marker.symbol) for trace in plot.data if trace.showlegend]
     assert legend == [("ζ = 0.2", "circle"), ("ζ = 0.8", "square")]
     assert [row[:2] for row in figure.table.rows] == [[-1, 0.2], [-1, 0.8], [0, None], [1, 0.2], [1, 0.8]]
-    assert "Lines join" in figure.caption
+    assert "Lines connect" in figure.caption
 
 
 def test_at_one_lambda_the_points_of_several_methods_stand_side_by_side():

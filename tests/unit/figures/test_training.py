@@ -50,7 +50,7 @@ def test_a_look_that_lacks_the_measure_or_its_value_leaves_no_point():
 )
 def test_measurements_are_promised_only_while_a_run_goes_on(figure, coming):
     assert coming in figure(sweep(run(), run(seed=1, status=RunStatus.RUNNING))).empty
-    assert figure(SWEEP).empty.startswith("No run measured its")
+    assert figure(SWEEP).empty.startswith("No run measured")
 
 
 def test_nothing_is_claimed_of_what_a_script_measured():
@@ -107,11 +107,11 @@ def test_an_interval_has_a_column_only_where_some_setting_has_several_seeds():
 @pytest.mark.parametrize(
     ("measure", "options", "words"),
     [
-        ("mean_cosine", {}, "The last layer, of the tokens of a few validation rows, the same at every look."),
+        ("mean_cosine", {}, "The last layer, of the tokens of a few validation rows, the same at every step."),
         (
             "isoscore_star",
             {},
-            "the same at every look, at ζ = 0: low for few tokens, so read the trend, not the level.",
+            "the same at every step, at ζ = 0: low for few tokens, so read the trend, not the level.",
         ),
         ("isoscore_unbiased", {}, "The last layer, of the mean vectors, one of each text, of a few validation rows"),
         (

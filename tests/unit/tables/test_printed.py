@@ -24,7 +24,7 @@ BY_LAMBDA = Summary(
 CAPTION = (
     "Mean ± standard deviation of each measure on CoLA over seeds (n = 5 unless a cell says otherwise). "
     "A single seed has no standard deviation. "
-    "Bold: the greatest mean of a column. Runs in one mean differ in batch size too."
+    "Bold: the largest mean of a column. Runs in one mean differ in batch size too."
 )
 
 
@@ -62,7 +62,7 @@ def test_latex_as_it_is_pasted():
 
 def test_markdown_as_it_is_pasted():
     assert markdown.markdown(printed(BY_LAMBDA, Style(decimals=2, bold=False))) == (
-        CAPTION.replace(" Bold: the greatest mean of a column.", "") + "\n\n"
+        CAPTION.replace(" Bold: the largest mean of a column.", "") + "\n\n"
         "| Model | λ | Accuracy | IsoScore★ |\n"
         "| :-- | :-- | --: | --: |\n"
         "| bert\\_base | −1 | 0.85 ± 0.01 | 0.12 ± 0.00 |\n"

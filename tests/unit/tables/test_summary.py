@@ -97,8 +97,7 @@ def test_a_group_of_which_a_study_gave_up_a_run_is_marked_on_that_data_set_and_t
     found = of(*experiment("a", *runs), *experiment("b", run(1.0, 2), on="MRPC"))
     assert [(row.labels, row.given_up) for row in found.rows] == [(["0"], frozenset()), (["1"], {"CoLA"})]
     assert found.notes[-1] == (
-        "Never bold, because the study gave up some of their runs by what these had reached, and those that it let "
-        "finish flatter them: 1."
+        "Never bold, because the study pruned some of their runs, and the finished ones overstate them: 1."
     )
 
 
