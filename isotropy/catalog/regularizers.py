@@ -22,7 +22,7 @@ class Regularizer(StrEnum):
 
 
 class Points(StrEnum):
-    """Which vectors of a layer a regularizer sees.
+    """Vectors of a layer that a regularizer sees.
 
     All tokens; the vector that stands for a text in the model's own head, the first token of an encoder and the last
     real one of a causal model; or the mean of the tokens of each text, special ones among them.
@@ -82,12 +82,12 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             slug=Regularizer.ISTAR,
             name="I-STAR",
             term="λ (1 − IsoScore★)",
-            text="Makes the variance of all layers’ tokens more even over directions. A batch has few tokens, so their "
-            "covariance is shrunk by ζ to that of many more.",
+            text="Evens out the variance of the tokens of all layers over directions. Shrinks the batch covariance "
+            "toward that of many more tokens (ζ).",
             formula="loss + λ (1 − IsoScore★), IsoScore★ = (tr(S)² / tr(S S) − 1) / (d − 1), S = (1 − ζ) S_X + ζ S_S; "
             "S_X is the covariance of the batch’s tokens, S_S the shrinkage covariance",
-            more="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 where all d directions have the same "
-            "variance and 0 where one has all of it.",
+            more="λ > 0 raises IsoScore★, λ < 0 lowers it. IsoScore★ is 1 if all d directions have the same variance, "
+            "and 0 if one has all of it.",
             source=RUDMAN_2024,
             measures=("isoscore_star",),
             colour="#14938d",
@@ -107,13 +107,12 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             name="bias-corrected I-STAR",
             term="λ (1 − bias-corrected IsoScore)",
             of="of the batches, averaged over layers",
-            text="The same of one vector for each text, layer by layer, with a score that few rows do not bias. It has "
-            "no ζ.",
+            text="Like I-STAR, on one vector per text and layer by layer, with a score that small batches do not bias. "
+            "Has no ζ.",
             formula="loss + λ (1 − mean over layers of the bias-corrected IsoScore)",
-            more="tr(S)² and tr(S S) are estimated without bias from the few rows of a batch. That holds for rows that "
-            "do not depend on one another, so it sees one vector of each text and never tokens. Below about 8 rows a "
-            "batch it is mostly noise.",
-            source="The measure’s sources; as a regularizer it is in neither paper.",
+            more="Estimates tr(S)² and tr(S S) without bias from the rows of a batch. This requires independent rows, "
+            "so it sees one vector per text and never tokens. Below about 8 rows per batch it is mostly noise.",
+            source="See the measure. Neither paper uses it as a regularizer.",
             measures=("isoscore_unbiased",),
             colour="#2f6fb3",
             sees=(Layers.ALL, Points.MEAN),
@@ -125,11 +124,11 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             slug=Regularizer.COSREG,
             name="CosReg",
             term="λ · mean cosine",
-            text="Lowers the cosines between the last layer’s tokens. That moves their mean to 0 more than it evens "
-            "out their variance.",
+            text="Lowers cosine similarity between tokens of the last layer. Mostly centers them; does little for "
+            "isotropy.",
             formula="loss + λ (‖Σ u‖² − n) / n², u the n tokens divided by their lengths",
-            more="λ > 0 turns tokens away from one another, λ < 0 towards one another. Mean cosine and IsoScore can "
-            "order clouds the other way round.",
+            more="λ > 0 pushes tokens apart, λ < 0 pulls them together. Mean cosine and IsoScore can rank clouds in "
+            "opposite order.",
             source=f"{GAO_2019} Of a batch’s tokens as in {RUDMAN_2024}",
             measures=("mean_cosine",),
             colour="#c26a00",
@@ -140,11 +139,11 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             slug=Regularizer.ENTROPY,
             name="persistent entropy",
             term="−λ · H of the bars",
-            text="Makes the gaps between the texts of a batch, each one vector of the last layer, as even as it can.",
+            text="Evens out the gaps between the texts of a batch, with one last-layer vector per text.",
             formula="loss − λ H, H = −Σ p log p, p = length of a bar / sum of the lengths",
-            more="Bars are the edges of the shortest tree that joins all vectors of a batch. H is greatest where the "
-            "chosen ones have one length, so λ > 0 makes gaps even. It grows with the batch and with the number of "
-            "classes: keep both when you compare λ.",
+            more="Bars are the edges of the minimum spanning tree of a batch. H is largest when the chosen bars have "
+            "equal length, so λ > 0 evens out gaps. H grows with batch size and number of classes: keep both fixed "
+            "when you compare λ.",
             source=f"{KUDRIASHOV_2025} Which bars: {ATIENZA_2019}",
             measures=("persistent_entropy", "barcode"),
             colour="#8059bb",
@@ -158,11 +157,11 @@ REGULARIZERS: dict[Regularizer, Penalty] = {
             name="spectrum control",
             term="λ (1 − evenness of the singular values)",
             of="of the input embedding matrix",
-            text="Evens out the singular values of the input embeddings, whatever the texts. The paper trains factors "
-            "of that matrix instead.",
+            text="Evens out the singular values of the input embedding matrix. The paper trains factors of that matrix "
+            "instead.",
             formula="loss + λ (1 − E), E = ((Σ s²)² / Σ s⁴ − 1) / (d − 1), s the singular values of the matrix",
-            more="E is 1 where all singular values are equal. This is not the paper’s method, which trains factors of "
-            "the matrix from the start: do not report its numbers as theirs.",
+            more="E is 1 if all singular values are equal. The paper trains factors of the matrix from the start, so "
+            "do not report these numbers as its method.",
             source=SPECTRUM_CONTROL,
             measures=("spectrum",),
             colour="#5d7f1f",

@@ -78,6 +78,6 @@ def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
 
 def test_as_many_seeds_are_advised_as_the_sign_flips_need_to_tell_a_lambda_apart():
     assert "between one λ and λ = 0 needs six" in SWEEP["seeds"].more
-    assert "seven where two or three are looked at" in SWEEP["seeds"].more
+    assert "or seven for two or three λ" in SWEEP["seeds"].more
     assert smallest_p(5) > LEVEL > smallest_p(6)
     assert 2 * smallest_p(6) > LEVEL > 3 * smallest_p(7)

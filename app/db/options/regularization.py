@@ -48,16 +48,16 @@ Zeta = Annotated[FiniteFloat, Field(ge=0, le=1)]
 
 ABOUT_LAMBDA = Behind(
     formula="loss + λ (1 − IsoScore★) for I-STAR; for each regularizer its penalty times λ",
-    more="λ = 0 is plain training and is always run, to compare with. Values of one regularizer say nothing of those "
-    "of another. The paper tries −5 to 5, and finds that less isotropy often helps.",
+    more="λ = 0 is plain training and always runs as the baseline. λ values are not comparable between regularizers. "
+    "The paper tries −5 to 5 and finds that less isotropy often helps.",
     source=RUDMAN_2024,
     measures=("isoscore_star",),
 )
 ABOUT_ZETA = Behind(
     formula="S = (1 − ζ) S_X + ζ S_S, S_X of the batch, S_S the shrinkage covariance",
-    more="A batch has too few tokens to tell its covariance, so its score is noisy; S_S is of very many and steady. "
-    "The gradient passes through S_X alone and shrinks by 1 − ζ: compare λ at one ζ only. The paper tries 0.2 to 0.8; "
-    "its section 3 exchanges the weights, its algorithm and code are followed here.",
+    more="A batch has too few tokens for a stable covariance. S_S comes from many and is stable. The gradient passes "
+    "through S_X only and shrinks by 1 − ζ, so compare λ at the same ζ. The paper tries 0.2 to 0.8. Its section 3 "
+    "swaps the weights; Isoscope follows its algorithm and code.",
     source=f"{RUDMAN_2024} Algorithm 1.",
     measures=("isoscore_star",),
 )
@@ -70,13 +70,13 @@ class RegularizerOptions(DataOptions):
         LayerNumbers | Layers | None,
         Option(
             "Layers",
-            "Layers that a regularizer sees: numbers from 1, all or last. Empty: those of its paper.",
+            "Layers the regularizer sees: numbers from 1, all, or last. Empty: as in its paper.",
             SEEN,
             several="choices of layers",
             none_means=OF_ITS_PAPER_WORDS,
             applies_to=SEEING,
-            more="I-STAR sees all layers as one cloud, the bias-corrected form all of them one by one, CosReg and "
-            "persistent entropy the last. Several are written 1, 6, 12.",
+            more="I-STAR sees all layers as one cloud, bias-corrected I-STAR sees them one by one, CosReg and "
+            "persistent entropy see the last. List several as 1, 6, 12.",
             source=f"{RUDMAN_2024} {KUDRIASHOV_2025}",
         ),
     ] = None
@@ -84,7 +84,7 @@ class RegularizerOptions(DataOptions):
         Points | None,
         Option(
             "Vectors",
-            "Which vectors of a layer a regularizer sees.",
+            "Vectors of a layer the regularizer sees.",
             SEEN,
             several="kinds of vectors",
             words={
@@ -95,8 +95,8 @@ class RegularizerOptions(DataOptions):
             },
             none_means=OF_ITS_PAPER_WORDS,
             applies_to=SEEING,
-            more="Tokens of one text depend on each other, so the bias-corrected I-STAR cannot take them. The token "
-            "that stands for a text is the first of an encoder and the last of a causal model.",
+            more="Tokens of one text depend on each other, so bias-corrected I-STAR cannot use them. The token that "
+            "represents a text is the first of an encoder, the last of a causal model.",
             source=f"Tokens: {RUDMAN_2024} One vector a text: {KUDRIASHOV_2025}",
         ),
     ] = None
@@ -105,12 +105,12 @@ class RegularizerOptions(DataOptions):
         Field(gt=0, le=1),
         Option(
             "Token fraction",
-            "Fraction of a batch’s tokens that regularizers of tokens see, drawn anew for each batch.",
+            "Fraction of the batch’s tokens the regularizer sees, resampled for each batch.",
             SEEN,
             several="token fractions",
             applies_to=SEEING_TOKENS,
             of_tokens=True,
-            more="The penalty’s time grows with the number of tokens: 0.25 makes it about four times as fast, and "
+            more="Computing the penalty takes time in proportion to the tokens: 0.25 is about four times as fast, and "
             "noisier.",
         ),
     ] = 1.0
@@ -118,12 +118,12 @@ class RegularizerOptions(DataOptions):
         bool,
         Option(
             "Include padding",
-            "Count padding among the tokens a regularizer sees, as I-STAR’s code does; to reproduce it.",
+            "Include padding among the tokens, as the I-STAR code does. For reproduction only.",
             SEEN,
             several="kinds of padding",
             applies_to=SEEING_TOKENS,
             of_tokens=True,
-            more="Padding says nothing of a text, and how much there is depends on the longest of a batch.",
+            more="Padding carries no information, and its amount depends on the longest text of a batch.",
             source=RUDMAN_2024,
         ),
     ] = False
@@ -131,7 +131,7 @@ class RegularizerOptions(DataOptions):
         Refresh,
         Option(
             "Shrinkage refresh",
-            "When the shrinkage covariance is estimated anew.",
+            "When to re-estimate the shrinkage covariance.",
             SHRINKAGE,
             several="shrinkage refreshes",
             words={
@@ -140,8 +140,8 @@ class RegularizerOptions(DataOptions):
                 Refresh.AVERAGE: "moving average of the batches",
             },
             applies_to=reading("shrinkage_refresh"),
-            more="The model changes while it is trained, and with it S_S. The paper estimates it anew at each epoch; "
-            "the moving average costs no further pass over the rows.",
+            more="S_S changes as the model trains. The paper re-estimates it every epoch. The moving average needs no "
+            "extra pass over the rows.",
             source=RUDMAN_2024,
         ),
     ] = Refresh.EPOCH
@@ -150,13 +150,13 @@ class RegularizerOptions(DataOptions):
         Field(ge=2, lt=2**31),
         Option(
             "Shrinkage points",
-            "Tokens, counted once for each layer, from which the shrinkage covariance is estimated.",
+            "Tokens, counted once per layer, for estimating the shrinkage covariance.",
             SHRINKAGE,
             several="numbers of shrinkage points",
             unit="point",
             applies_to=reading("shrinkage_points"),
-            formula="S_S, the covariance of so many tokens over all layers",
-            more="250,000 in the paper. Of a small data set there are all that it has.",
+            formula="S_S = covariance of this many tokens over all layers",
+            more="The paper uses 250,000. A small data set contributes all its tokens.",
             source=RUDMAN_2024,
         ),
     ] = 250_000
@@ -165,14 +165,14 @@ class RegularizerOptions(DataOptions):
         Field(ge=1, le=10_000_000),
         Option(
             "Refresh every N steps",
-            "Steps from one estimate of the shrinkage covariance to the next.",
+            "Steps between estimates of the shrinkage covariance.",
             SHRINKAGE,
             several="shrinkage intervals",
             unit="step",
             slows=False,
             applies_to=reading("shrinkage_every"),
             needs=_by_steps,
-            more="Read only with a refresh every N steps. Each estimate is a pass over rows.",
+            more="Applies only with a refresh every N steps. Each estimate takes a pass over rows.",
         ),
     ] = 500
     shrinkage_momentum: Annotated[
@@ -180,28 +180,28 @@ class RegularizerOptions(DataOptions):
         Field(ge=0, lt=1),
         Option(
             "Shrinkage momentum",
-            "Fraction of the old covariance that each step keeps, for the moving average.",
+            "Fraction of the old covariance that the moving average keeps at each step.",
             SHRINKAGE,
             several="shrinkage momenta",
             slows=False,
             applies_to=reading("shrinkage_momentum"),
             needs=_moving_average,
             formula="S_S ← m S_S + (1 − m) S_X at each step, m this number",
-            more="Read only with the moving average. 0.99 looks back over about 100 steps.",
+            more="Applies only with the moving average. 0.99 averages over about 100 steps.",
         ),
     ] = 0.99
     entropy_bars: Annotated[
         Bars,
         Option(
             "Entropy bars",
-            "Bars of the barcode whose entropy is raised: those between separate groups, or all.",
+            "Bars whose entropy is maximized: the prominent ones, or all.",
             BARCODE,
             several="kinds of bars",
             words={Bars.PROMINENT: "prominent, of separate groups", Bars.ALL: "all"},
             applies_to=reading("entropy_bars"),
             formula="H = −Σ p log p over the chosen bars, p = length / sum of lengths",
-            more="Prominent bars are the longest by Atienza's rule; one Gaussian cloud has many too. Where a single "
-            "bar is prominent there is no gradient; all bars have one from three vectors on.",
+            more="Prominent bars are the longest by Atienza's rule; even a Gaussian cloud has many. A single prominent "
+            "bar gives no gradient. All bars give one from three vectors on.",
             source=f"{KUDRIASHOV_2025} The rule: {ATIENZA_2019}",
             measures=("prominent_bars", "persistent_entropy"),
         ),
@@ -210,14 +210,14 @@ class RegularizerOptions(DataOptions):
         bool,
         Option(
             "Entropy by label",
-            "Take a barcode of each class of a batch, so that classes are not moved towards one another.",
+            "Use one barcode per class of a batch, so that classes are not pulled together.",
             BARCODE,
             several="kinds of grouping",
             words={"true": "each class of a batch", "false": "the whole batch"},
             applies_to=reading("entropy_by_label"),
             tasks=frozenset({TaskKind.CLASSIFICATION}),
             formula="Σ over classes of H",
-            more="Of the whole batch, gaps between classes are made as even as those within them.",
+            more="With one barcode for the whole batch, gaps between classes become as even as those within.",
             source=KUDRIASHOV_2025,
             measures=("persistent_entropy",),
         ),
@@ -227,12 +227,12 @@ class RegularizerOptions(DataOptions):
         Field(ge=0, le=1e6),
         Option(
             "Entropy cluster weight",
-            "Weight of the mean length of the other bars, which it shortens. 0, as in the paper, leaves it out.",
+            "Weight of a term that shortens the other bars. The paper uses 0, which turns it off.",
             BARCODE,
             several="cluster weights",
             applies_to=reading("entropy_cluster_weight"),
             formula="− λ H + w × mean length of the bars that are not chosen, w this number",
-            more="It is in the units of the vectors, and shortens whatever the sign of λ.",
+            more="In units of the vectors. Shortens the bars whatever the sign of λ.",
             source=KUDRIASHOV_2025,
         ),
     ] = 0.0
@@ -240,11 +240,11 @@ class RegularizerOptions(DataOptions):
         Weights,
         Option(
             "Extra penalties",
-            "Regularizers added to every run, the baseline too, each with this λ of its own.",
+            "Regularizers added to every run, baseline included, each with its own λ.",
             FIXED,
             several="sets of extra penalties",
             slows=False,
             formula="loss + λ_1 × first penalty + λ_2 × second penalty",
-            more="As for I-STAR swept over λ while CosReg stays at 1. Empty: not added.",
+            more="Example: sweep λ of I-STAR while CosReg stays at 1. Empty: none.",
         ),
     ] = Field(default_factory=dict)
