@@ -16,7 +16,7 @@ from isoscope.cli import main
 from isoscope.client import Isoscope
 from tests.archives import add_experiment as add_archived
 from tests.archives import exported, members, packed, sent
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 from tests.serving import answering
 
 TOLD = {"experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
