@@ -17,6 +17,8 @@ from app.settings import Settings
 from isoscope.client import Isoscope
 from tests.serving import answering
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-secret-of-many-letters"
 ROWS = 'sentence\tthe "label"\n' + "".join(f"text {i}\t{'yes' if i % 2 else 'no'}\n" for i in range(20))

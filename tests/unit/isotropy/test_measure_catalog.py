@@ -138,6 +138,7 @@ def test_the_document_begins_with_a_link_to_everything_in_it():
     assert re.findall(r"^- (.+?): ", contents, re.MULTILINE) == [*GROUPS.values(), "Post-processing"]
 
 
+@pytest.mark.slow
 def test_the_catalog_imports_nothing_beyond_the_standard_library():
     code = (
         "import sys, isotropy.catalog;"
