@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def trained_once() -> dict[str, Any]:
-    """What is trained for the first test of a module that wants it, and is the same for the others."""
+    """What is trained or measured for the first test of a module that wants it, and is the same for the others."""
     return {}
 
 
