@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test processors pythons images services faults lint format bench screenshots clean
+.PHONY: help run test check processors pythons images services faults lint format bench screenshots clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -13,6 +13,11 @@ help: ## Show this list
 run: $(VENV)/.run ## Serve the dashboard with a worker; Ctrl-C ends both
 	@echo "== Starting Isoscope"
 	@exec $(BIN)/isoscope serve
+
+# What can be wrong without a process, a database server or training: to run before each commit.
+check: lint ## Lint, check types and import rules, run the quick tests: a minute and a half
+	@echo "== Running the quick tests"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" tests/unit tests/contract
 
 test: lint ## Lint, check types and import rules, run every test
 	@echo "== Running the tests"

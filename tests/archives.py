@@ -5,24 +5,20 @@ import io
 import json
 import zipfile
 
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Attempt, Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.regularizer_options import Regularizer
+from app.db.models import Attempt, RunFigure, RunStatus, Step
 from app.db.types import utcnow
 from app.queue import IMPORT_KINDS
 from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.exports import export_experiment
 from app.wanted import wanted
+from tests.factories import dataset_row, experiment_row, run_row
 from workers.jobs import WORK
 
-LABELS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}
 UNDEFINED = "All predictions are equal."
 
 
 def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
-    regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
-    config = RunConfig(**LABELS | options, regularizer=regularizer, lam=lam, seed=seed)
     done = status is RunStatus.FINISHED
     by_layer = {"values": [None, 0.25], "reasons": ["All points are one.", None]}
     results = {
@@ -38,13 +34,11 @@ def make_run(lam, seed, position, status=RunStatus.FINISHED, **options):
         "by_layer_n": dict.fromkeys(OF_SENTENCES, 40),
         "kept": {"as": ["it", "is", 1, True]},
     }
-    return Run(
+    return run_row(
+        lam,
+        seed,
+        config=options,
         position=position,
-        config=config.model_dump(mode="json"),
-        regularizer=regularizer,
-        lam=lam,
-        zeta=config.zeta,
-        seed=seed,
         status=status,
         worker="machine-0",
         worked_seconds=12.5,
@@ -84,19 +78,8 @@ def add_experiment(context):
     undefined.performance, undefined.performance_reason = None, UNDEFINED
     undefined.isoscore_star, undefined.isoscore_star_reason = None, "All points are one."
     runs += [undefined, failed, running]
-    for position, run in enumerate(runs):
-        run.position = position
-    dataset = Dataset(
-        name="Tiny 数据",
-        origin=DatasetOrigin.UPLOAD,
-        train_filename="a.tsv",
-        validation_filename="b.tsv",
-        n_train=100,
-        n_validation=40,
-        columns=[],
-    )
-    config = TrainingConfig(**LABELS | settings[0]).model_dump(mode="json")
-    row = Experiment(name="A sweep, ζ = 0.2", dataset=dataset, config=config, grid=GRID, runs=runs)
+    dataset = dataset_row("Tiny 数据", train_filename="a.tsv", validation_filename="b.tsv")
+    row = experiment_row(*runs, name="A sweep, ζ = 0.2", dataset=dataset, grid=GRID, config=settings[0])
     with context.sessions.begin() as session:
         session.add(row)
         session.flush()

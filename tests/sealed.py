@@ -4,7 +4,7 @@ import numpy as np
 
 from app.db.models import Dataset, Experiment, SealedScore, Split
 from app.db.predictions import Predictions, write_predictions
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 
 ROWS = "a" * 64
 PLANTED = 0.7310585786

@@ -1,18 +1,23 @@
-"""`isoscope serve` as a subprocess, and the web process alone."""
+"""`isoscope serve` as a subprocess, the web process alone, and the web application in this process."""
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
 import httpx2
 import psutil
+import uvicorn
+from fastapi import FastAPI
 
+from app.connections import connection_settings
 from app.settings import Settings
 from tests.ports import free_port
 from tests.waiting import wait_for
@@ -89,6 +94,29 @@ class Serving:
             return httpx2.get(f"{self.url}/api/health", timeout=5).is_success
         except httpx2.TransportError:
             return False
+
+
+@contextmanager
+def answering(app: FastAPI, port: int = 0) -> Iterator[str]:
+    """The application in a thread of this process, on a port as a client knows it; yields its address.
+
+    A process of its own takes seconds of imports, which are for tests of the process.
+    """
+    listener = socket.create_server(("127.0.0.1", port))
+    config = uvicorn.Config(
+        app, log_config=None, log_level="warning", server_header=False, timeout_graceful_shutdown=1,
+        **connection_settings(),
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: server.started, 60)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.db.models import DatasetOrigin, Experiment
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 
 
 @pytest.fixture

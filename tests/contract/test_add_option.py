@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from app.db.options.document import document
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +73,7 @@ assert ("Momentum", "0.5", None) in configuration(run, None)["Training"]
 """
 
 
+@pytest.mark.slow
 def test_an_option_is_added_through_its_record(tmp_path):
     shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("frontend", "isotropy", "isoscope"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import numpy as np
+import pytest
 
 from app.queue import JobKind
 from app.wanted import wanted
@@ -46,6 +47,7 @@ def measuring(context):
         thread.join()
 
 
+@pytest.mark.slow
 def test_every_example_runs_and_does_what_it_says(context, tmp_path, cloud):
     np.save(tmp_path / "embeddings.npy", cloud)
     for name, rows in (("train.tsv", ROWS[:12]), ("validation.tsv", ROWS[12:16]), ("test.tsv", ROWS[16:])):

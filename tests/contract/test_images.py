@@ -28,6 +28,7 @@ def settings_named_in(text: str) -> set[str]:
     return set(re.findall(r"ISOSCOPE_\w+", text))
 
 
+@pytest.mark.slow
 def test_hadolint_finds_nothing_in_the_dockerfile():
     hadolint = Path(sys.executable).with_name("hadolint")
     ended = subprocess.run([hadolint, images.ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
@@ -166,6 +167,7 @@ def test_the_worker_keeps_its_name_when_its_container_is_made_anew():
     assert SERVICES["worker"]["hostname"] == "worker"
 
 
+@pytest.mark.slow
 def test_what_is_copied_into_the_images_suffices_and_holds_no_data(tmp_path):
     images.copy_context(tmp_path / "context")
     packages = {"alembic", "app", "frontend", "isoscope", "isotropy", "samples", "workers"}

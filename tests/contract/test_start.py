@@ -19,11 +19,13 @@ def cloud_file(cloud):
     return {"file": ("cloud.npy", file.getvalue())}
 
 
+@pytest.mark.slow
 def test_doctor_finds_no_problem(context, monkeypatch):
     monkeypatch.setenv("ISOSCOPE_DATA_DIR", str(context.settings.data_dir))
     assert [str(found) for found in findings(EVERYTHING) if found.level is Level.PROBLEM] == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("torch") is None, reason="There is no torch here, so no worker.")
 def test_the_dashboard_measures_an_upload_and_ctrl_c_ends_it(serving, cloud_file):
     dashboard = serving()
@@ -33,6 +35,7 @@ def test_the_dashboard_measures_an_upload_and_ctrl_c_ends_it(serving, cloud_file
     assert dashboard.stop() == 0
 
 
+@pytest.mark.slow
 def test_the_web_process_takes_an_upload_and_its_job(context, cloud_file):
     with served(context.settings) as address, Client(base_url=address, timeout=30) as client:
         made = client.post("/api/embeddings?commit=auto", files=cloud_file)

@@ -15,7 +15,9 @@ from sqlalchemy import select
 from app.db.models import Experiment, Run
 from app.settings import Settings
 from isoscope.client import Isoscope
-from tests.serving import served
+from tests.serving import answering
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-secret-of-many-letters"
@@ -31,8 +33,8 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-def address(context):
-    with served(context.settings) as address:
+def address(context, make_app):
+    with answering(make_app(context.settings)) as address:
         yield address
 
 

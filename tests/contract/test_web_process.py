@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 LOOK = """
 import json, sys
 from fastapi.testclient import TestClient
@@ -18,6 +20,7 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
+@pytest.mark.slow
 def test_the_web_process_loads_neither_torch_nor_what_reads_uploads(context):
     answer = subprocess.run(
         [sys.executable, "-c", LOOK, str(context.settings.data_dir)], capture_output=True, text=True, check=True

@@ -23,7 +23,7 @@ from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope
 from tests.listening import Server
-from tests.serving import served
+from tests.serving import answering
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="module")
 def trained_once() -> dict[str, Any]:
-    """What is trained for the first test of a module that wants it, and is the same for the others."""
+    """What is trained or measured for the first test of a module that wants it, and is the same for the others."""
     return {}
 
 
@@ -59,15 +59,15 @@ def elsewhere(tmp_path: Path, make_app: Callable[[Settings], FastAPI]) -> Iterat
 
 
 @pytest.fixture
-def address(context: Context) -> Iterator[str]:
-    """Where a web process answers that has the rows of ``context``."""
-    with served(context.settings) as address:
+def address(context: Context, make_app: Callable[[Settings], FastAPI]) -> Iterator[str]:
+    """Where an application answers that has the rows of ``context``."""
+    with answering(make_app(context.settings)) as address:
         yield address
 
 
 @pytest.fixture
 def isoscope(address: str) -> Iterator[Isoscope]:
-    """A client of that process."""
+    """A client of that application."""
     with Isoscope(address) as isoscope:
         yield isoscope
 
@@ -76,7 +76,7 @@ def isoscope(address: str) -> Iterator[Isoscope]:
 def typed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
 ) -> Callable[..., tuple[int, str, str]]:
-    """Run a command against that process; its exit code and what it printed."""
+    """Run a command against that application; its exit code and what it printed."""
     monkeypatch.setenv("ISOSCOPE_URL", address)
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
 

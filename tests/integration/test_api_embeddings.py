@@ -18,6 +18,7 @@ from app.db.models import Measurement, MeasurementStatus
 from app.main import create_app
 from app.settings import Settings
 from isotropy.catalog import MEASURES
+from tests.once import make_once
 from tests.uploads.good import npy
 
 
@@ -26,11 +27,15 @@ def upload(client, content: bytes, name: str = "cloud.npy", query: str = ""):
 
 
 @pytest.fixture
-def ready(client, work, cloud):
+def ready(client, context, work, cloud, trained_once):
     """A measured embedding."""
-    answer = upload(client, npy(cloud), query="?commit=auto")
-    work()
-    return client.get(f"/api/embeddings/{answer.json()['id']}").json()
+
+    def measure():
+        answer = upload(client, npy(cloud), query="?commit=auto")
+        work()
+        return answer.json()["id"]
+
+    return client.get(f"/api/embeddings/{make_once(context, trained_once, 'ready', measure)}").json()
 
 
 @pytest.mark.both_databases

@@ -20,7 +20,8 @@ from app.services.script_config import ScriptRun
 from app.services.script_runs import begin_run
 from app.services.sweep_figures import with_what_they_need
 from app.wanted import wanted
-from tests.archives import GRID, LABELS, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
+from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
+from tests.factories import OPTIONS
 from workers.reconcile import advance_searches
 
 pytestmark = pytest.mark.both_databases
@@ -203,7 +204,7 @@ def test_a_data_set_of_the_same_files_is_taken_for_the_data_set(client, context,
     files = {"train": ("train.tsv", ROWS), "validation": ("validation.tsv", ROWS)}
     ours, theirs = (one.post("/api/datasets", files=files, data={"name": name}).json() for one, name in
                     ((client, "ours"), (elsewhere, "theirs")))  # fmt: skip
-    config = TrainingConfig(**LABELS).model_dump(mode="json")
+    config = TrainingConfig(**OPTIONS).model_dump(mode="json")
     with context.sessions.begin() as session:
         session.add(Experiment(name="x", dataset_id=ours["id"], config=config, runs=[make_run(0.0, 0, 0)]))
     there = sent(elsewhere, exported(client, client.get("/api/experiments").json()[0]["id"])).json()
@@ -300,7 +301,7 @@ def test_a_run_of_a_script_does_not_hide_among_those_that_were_launched(client, 
 
 
 def test_a_figure_of_nothing_is_an_empty_plot_and_says_what_will_come(client, context):
-    config = TrainingConfig(**LABELS).model_dump(mode="json")
+    config = TrainingConfig(**OPTIONS).model_dump(mode="json")
     with context.sessions.begin() as session:
         run = make_run(0.0, 0, 0, RunStatus.FAILED)
         row = Experiment(name="x", dataset=Dataset(name="d", origin="upload", columns=[]), config=config, runs=[run])

@@ -12,7 +12,7 @@ from app.db.types import utcnow
 from app.queue import Job, JobKind
 from app.services.pausing import pause_run, resume_run, retry_run
 from app.services.runs import cancel_run
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 from workers.execution import Executor
 from workers.heartbeat import Heartbeat
 from workers.process import DATABASE_AWAY, DISK_FULL

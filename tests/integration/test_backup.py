@@ -18,8 +18,8 @@ from app.db.models import Embedding, Run, RunStatus
 from app.main import create_context
 from app.settings import Settings
 from isoscope.cli import main
+from tests.factories import add_experiment, run_row
 from tests.ports import free_port
-from tests.run_rows import add_experiment, run_row
 from tests.uploads.good import npy
 
 pytestmark = pytest.mark.usefixtures("programs")

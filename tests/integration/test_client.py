@@ -13,7 +13,7 @@ from app.settings import Settings
 from isoscope.client import Isoscope, RefusedError
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 from tests.ports import free_port
-from tests.serving import served
+from tests.serving import answering
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
 GONE = "f" * 32
@@ -232,7 +232,7 @@ def test_where_none_answers_the_sentence_says_which_address_and_what_to_do():
     assert str(away.value).endswith("Start it with isoscope serve, or name another by --url or ISOSCOPE_URL.")
 
 
-def test_address_and_token_come_from_the_environment(context, monkeypatch):
+def test_address_and_token_come_from_the_environment(context, make_app, monkeypatch):
     token = "a-secret-of-many-letters"
     monkeypatch.delenv("ISOSCOPE_ACCESS_TOKEN", raising=False)
     settings = Settings(
@@ -241,7 +241,7 @@ def test_address_and_token_come_from_the_environment(context, monkeypatch):
         sample=False,
         access_token=token,
     )
-    with served(settings) as address:
+    with answering(make_app(settings)) as address:
         monkeypatch.setenv("ISOSCOPE_URL", address)
         with Isoscope() as stranger, pytest.raises(RefusedError) as refused:
             stranger.runs()

@@ -10,7 +10,7 @@ from sqlalchemy import event
 
 from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
 from app.results.statistics.estimate import block_degrees, quantile
-from tests.embedding_rows import add
+from tests.factories import add_embedding
 
 FIRST = {"isoscore_unbiased": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}
 SECOND = {"isoscore_unbiased": (0.7, 0.04), "mean_cosine": (0.26, 0.01), "stable_rank": 3.0}
@@ -18,7 +18,7 @@ SECOND = {"isoscore_unbiased": (0.7, 0.04), "mean_cosine": (0.26, 0.01), "stable
 
 @pytest.fixture
 def pair(context):
-    return [add(context, "first", FIRST), add(context, "<second>", SECOND)]
+    return [add_embedding(context, "first", FIRST), add_embedding(context, "<second>", SECOND)]
 
 
 def query(ids, **more):
@@ -71,12 +71,12 @@ def test_only_what_differs_is_shown_where_that_is_asked_for(client, pair):
 
 
 def test_what_cannot_be_told_apart_says_so(client, context, pair):
-    page = client.get(f"/compare?{query([pair[0], add(context, 'twin', FIRST)], show='differing')}").text
+    page = client.get(f"/compare?{query([pair[0], add_embedding(context, 'twin', FIRST)], show='differing')}").text
     assert "No interval excludes 0: by these measures the embeddings cannot be told apart." in page
 
 
 def test_where_nothing_has_an_interval_nothing_is_said_to_be_equal(client, context):
-    ids = [add(context, name, {"isoscore": value}) for name, value in (("one", 0.5), ("other", 0.7))]
+    ids = [add_embedding(context, name, {"isoscore": value}) for name, value in (("one", 0.5), ("other", 0.7))]
     page = client.get(f"/compare?{query(ids, show='differing')}").text
     assert "No difference has an interval: nothing here tells" in page
     assert "cannot be told apart" not in page
@@ -147,7 +147,7 @@ def told(sentence):
 
 @pytest.mark.parametrize("count", [0, 1, 9])
 def test_two_to_eight_can_be_compared(client, context, count):
-    ids = [add(context) for _ in range(count)]
+    ids = [add_embedding(context) for _ in range(count)]
     for path in ("/api/compare", "/compare/measurements.csv", "/compare/figures/spectrum.csv"):
         answer = client.get(f"{path}?{query(ids)}")
         assert answer.status_code == 422
@@ -157,7 +157,7 @@ def test_two_to_eight_can_be_compared(client, context, count):
 
 
 def test_more_than_eight_are_refused_on_the_page_too(client, context):
-    answer = client.get(f"/compare?{query(add(context) for _ in range(9))}")
+    answer = client.get(f"/compare?{query(add_embedding(context) for _ in range(9))}")
     sentence = "Expected at most 8 embeddings to compare, got 9. Leave some out."
     assert (answer.status_code, answer.json()) == (422, told(sentence))
 
@@ -170,15 +170,15 @@ def test_what_cannot_be_compared_is_told(client, context, pair, path):
     unknown = client.get(f"{path}?{query([pair[0], 'none'])}")
     sentence = "There is no embedding 'none'; it may have been deleted."
     assert (unknown.status_code, unknown.json()) == (404, told(sentence))
-    draft = add(context, "a draft", status=EmbeddingStatus.DRAFT)
+    draft = add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT)
     early = client.get(f"{path}?{query([pair[0], draft])}")
     sentence = "a draft is draft; a comparison needs a measured embedding."
     assert (early.status_code, early.json()["detail"]) == (409, sentence)
 
 
 def test_what_the_library_chose_is_put_in_order_and_an_order_by_hand_stays(client, context):
-    source = add(context, "raw", FIRST)
-    made = add(context, "white", SECOND, source_id=source)
+    source = add_embedding(context, "raw", FIRST)
+    made = add_embedding(context, "white", SECOND, source_id=source)
     answer = client.get(f"/compare?from=library&{query([made, source])}")
     assert (answer.status_code, answer.headers["location"]) == (303, f"/compare?{query([source, made])}")
     assert client.get("/compare?from=library").headers["location"] == "/compare"
@@ -194,7 +194,7 @@ def test_layers_are_offered_below_all_others_under_their_encoding(client, contex
         session.flush()
         encoding = Encoding(name="<sst2>", filename="x.csv", file_sha256="0" * 64, n_texts=400, columns=[])
         session.add(encoding)
-    layer = add(context, "a layer", FIRST, encoding_id=encoding.id, layer=0, pooling=Pooling.MEAN)
+    layer = add_embedding(context, "a layer", FIRST, encoding_id=encoding.id, layer=0, pooling=Pooling.MEAN)
     page = client.get(f"/compare?id={pair[0]}").text
     uploads, heading, layers = page.partition('<optgroup label="Layers of &lt;sst2&gt;">')
     assert heading

@@ -6,12 +6,12 @@ import io
 
 import numpy as np
 import pytest
-from sqlalchemy import event
 
 from app.db.models import Run, Split
 from app.db.predictions import Predictions, write_predictions
 from app.services import conclusions
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
+from tests.queries import queries_of
 
 ROWS = 300
 LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
@@ -141,17 +141,12 @@ def test_runs_that_learned_nothing_or_diverged_are_named_and_all_is_told_without
 @pytest.mark.both_databases
 def test_a_page_that_asks_again_reads_no_predictions(client, context):
     experiment = sweep(context, GAINS)
-    asked = []
-
-    def heard(connection, cursor, statement, *_):
-        asked.append(statement)
-
-    first = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    engine = context.sessions.kw["bind"]
-    event.listen(engine, "before_cursor_execute", heard)
-    again = client.get(f"/api/experiments/{experiment}/conclusion").json()
-    event.remove(engine, "before_cursor_execute", heard)
-    assert again == first
+    path = f"/api/experiments/{experiment}/conclusion"
+    first = client.get(path).json()
+    answers = []
+    asked = [statement for statement, _ in queries_of(context, lambda: answers.append(client.get(path).json()))]
+    assert asked
+    assert answers == [first]
     assert not [one for one in asked if "run_predictions" in one and "data" in one]
     with context.sessions.begin() as session:
         session.query(Run).where(Run.experiment_id == experiment, Run.lam == 1.0).update({"performance": 0.2})

@@ -8,7 +8,7 @@ from app.db.models import EmbeddingStatus, Pooling, ResultStatus, ZetaCurve
 from app.services import curves
 from app.services.curves import list_curve_sources
 from app.services.embeddings import get_embedding
-from tests.embedding_rows import add, add_encoding
+from tests.factories import add_embedding, add_encoding
 
 pytestmark = pytest.mark.both_databases
 
@@ -24,14 +24,14 @@ def shelf(context):
     """Two layers of one encoding, one of another, and three uploads; the ids of the first layer and an upload."""
     mine, other = add_encoding(context), add_encoding(context)
     of_layers = {"pooling": Pooling.MEAN, "created_at": START}
-    layer = add(context, "layer 0", encoding_id=mine, layer=0, **of_layers)
-    add(context, "layer 1", encoding_id=mine, layer=1, **of_layers)
-    add(context, "of another", encoding_id=other, layer=0, **of_layers)
+    layer = add_embedding(context, "layer 0", encoding_id=mine, layer=0, **of_layers)
+    add_embedding(context, "layer 1", encoding_id=mine, layer=1, **of_layers)
+    add_embedding(context, "of another", encoding_id=other, layer=0, **of_layers)
     for day in range(3):
-        upload = add(context, f"upload {day}", created_at=START + timedelta(days=day))
-    add(context, "wider", d=9)
-    add(context, "thrown away", trashed_at=START)
-    add(context, "a draft", status=EmbeddingStatus.DRAFT)
+        upload = add_embedding(context, f"upload {day}", created_at=START + timedelta(days=day))
+    add_embedding(context, "wider", d=9)
+    add_embedding(context, "thrown away", trashed_at=START)
+    add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT)
     return layer, upload
 
 

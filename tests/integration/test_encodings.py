@@ -17,7 +17,7 @@ from app.services.embeddings import get_embedding
 from app.services.layers import get_place, list_measured
 from app.services.trash import purge_embedding, trash_embedding
 from app.settings import Settings
-from tests.embedding_rows import add, add_encoding
+from tests.factories import add_embedding, add_encoding
 from tests.tiny import make_table
 from workers.encode.job import encode_texts
 
@@ -256,15 +256,15 @@ def test_the_texts_of_a_data_set_are_taken_without_a_second_upload(client, conte
 def test_measures_of_layers_in_the_trash_are_not_offered(context):
     encoding = add_encoding(context)
     layers = {"encoding_id": encoding, "pooling": Pooling.MEAN}
-    add(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
-    add(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
+    add_embedding(context, "kept", {"isoscore": 0.5, "rankme": None}, layer=0, **layers)
+    add_embedding(context, "gone", {"mean_cosine": 0.5}, layer=1, trashed_at=utcnow(), **layers)
     assert list_measured(context, encoding) == {"isoscore"}
 
 
 @pytest.mark.both_databases
 def test_what_is_deleted_between_two_looks_has_no_place(context):
     encoding = add_encoding(context)
-    layer = get_embedding(context, add(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
+    layer = get_embedding(context, add_embedding(context, encoding_id=encoding, layer=0, pooling=Pooling.MEAN))
     assert get_place(context, layer) is not None
     trash_embedding(context, layer.id)
     assert get_place(context, layer) is not None
@@ -280,7 +280,7 @@ def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(c
     for count in (3, 60):
         encoding = add_encoding(context)
         for layer in range(count):
-            add(context, found={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer)
+            add_embedding(context, found={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer)
         took.append(len(statements(context, lambda: encodings.delete_encoding(context, encoding))))  # noqa: B023
         assert list(context.settings.files.iterdir()) == []
     assert took[0] == took[1]

@@ -4,7 +4,7 @@ import pytest
 
 from app.figures.figure import undefined
 from app.services.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 
 
 @pytest.mark.parametrize("section", SECTIONS)

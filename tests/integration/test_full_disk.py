@@ -12,7 +12,7 @@ from app.db.failures import told_by
 from app.db.models import Embedding, StoredFile
 from app.settings import MIB, Settings
 from tests.disks import fill, small_disk
-from tests.run_rows import add_experiment
+from tests.factories import add_experiment
 from tests.uploads.good import npy
 
 HTML = {"Accept": "text/html"}

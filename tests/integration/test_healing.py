@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from app.db.models import FailureCause, Run, RunStatus
 from app.queue import Job, JobKind, working
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, Executor
 from workers.process import DISK_FULL

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event, func, select
 
 from app.db.models import EmbeddingOrigin, EmbeddingStatus, Pooling
-from tests.embedding_rows import add, add_encoding
+from tests.factories import add_embedding, add_encoding
 
 YESTERDAY = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -30,17 +30,19 @@ def shown(client, path):
 @pytest.fixture
 def shelf(context):
     """Five embeddings, the last two not in the default list: one in the trash, one a layer."""
-    add(context, "GloVe", {"isoscore": 0.2, "mean_cosine": 0.5}, ["Words"], filename="glove_100%.txt", n=900)
-    add(context, "BERT cased", {"isoscore": 0.1, "mean_cosine": 0.7}, ["BERT", "x_y"], notes="Été à\nParis", d=4)
-    add(context, "a draft", status=EmbeddingStatus.DRAFT, created_at=YESTERDAY)
-    add(context, "thrown away, BERT", trashed_at=YESTERDAY)
+    add_embedding(context, "GloVe", {"isoscore": 0.2, "mean_cosine": 0.5}, ["Words"], filename="glove_100%.txt", n=900)
+    add_embedding(
+        context, "BERT cased", {"isoscore": 0.1, "mean_cosine": 0.7}, ["BERT", "x_y"], notes="Été à\nParis", d=4
+    )
+    add_embedding(context, "a draft", status=EmbeddingStatus.DRAFT, created_at=YESTERDAY)
+    add_embedding(context, "thrown away, BERT", trashed_at=YESTERDAY)
     layer = {
         "encoding_id": add_encoding(context),
         "layer": 3,
         "pooling": Pooling.MEAN,
         "origin": EmbeddingOrigin.ENCODED,
     }
-    add(context, "BERT layer 3", **layer)
+    add_embedding(context, "BERT layer 3", **layer)
 
 
 @pytest.mark.usefixtures("shelf")
@@ -155,7 +157,7 @@ class TestSearch:
 @pytest.mark.both_databases
 def test_pages_of_fifty_and_the_total_is_told(client, context):
     for number in range(60):
-        add(context, f"cloud {number:02}")
+        add_embedding(context, f"cloud {number:02}")
     first = " ".join(client.get("/embeddings?sort=name&q=cloud").text.split())
     assert "60 embeddings, 1 to 50 shown." in first
     assert 'rel="next" href="/embeddings?q=cloud&amp;sort=name&amp;page=2"' in first
@@ -167,10 +169,10 @@ def test_pages_of_fifty_and_the_total_is_told(client, context):
 
 @pytest.mark.both_databases
 def test_the_api_tells_the_numbers_it_sorts_by_all_tags_and_where_an_embedding_is_from(client, context):
-    source = add(context, "raw", {"isoscore": 0.5, "mean_cosine": 0.25}, ["BERT", "b"])
-    made = add(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
+    source = add_embedding(context, "raw", {"isoscore": 0.5, "mean_cosine": 0.25}, ["BERT", "b"])
+    made = add_embedding(context, "made", tags=["a", "bert"], source_id=source, provenance={"method": "centring"})
     encoding = add_encoding(context)
-    layer = add(context, "layer", encoding_id=encoding, layer=3, pooling=Pooling.MEAN)
+    layer = add_embedding(context, "layer", encoding_id=encoding, layer=3, pooling=Pooling.MEAN)
     listed = {one["name"]: one for one in client.get("/api/embeddings").json()}
     assert (listed["raw"]["isoscore"], listed["raw"]["mean_cosine"]) == (0.5, 0.25)
     assert (listed["made"]["isoscore"], listed["made"]["mean_cosine"]) == (None, None)
@@ -201,7 +203,7 @@ def test_as_many_queries_for_sixty_as_for_three(client, context, path):
     def fill(count):
         for number in range(count):
             gone = {"trashed_at": YESTERDAY} if path == "/trash" else {}
-            add(context, f"cloud {number}", {"isoscore": 0.5}, ["t", f"t{number}"], [bytes([number])], **gone)
+            add_embedding(context, f"cloud {number}", {"isoscore": 0.5}, ["t", f"t{number}"], [bytes([number])], **gone)
 
     fill(3)
     few = queries()
@@ -213,7 +215,7 @@ def test_as_many_queries_for_sixty_as_for_three(client, context, path):
 class TestDescription:
     @pytest.mark.both_databases
     def test_name_notes_and_tags_are_changed_and_the_rest_stays(self, client, context):
-        path = f"/api/embeddings/{add(context, 'old', tags=['former', 'kept'])}"
+        path = f"/api/embeddings/{add_embedding(context, 'old', tags=['former', 'kept'])}"
         answer = client.patch(path, json={"name": "  new\tname ", "notes": "one\r\ntwo  \n", "tags": ["Kept", "kept"]})
         assert answer.status_code == 200
         changed = client.get(path).json()
@@ -238,7 +240,7 @@ class TestDescription:
     def test_what_cannot_be_kept_is_told_at_its_field_and_changes_nothing(
         self, client, context, change, field, sentence
     ):
-        path = f"/api/embeddings/{add(context, 'old')}"
+        path = f"/api/embeddings/{add_embedding(context, 'old')}"
         answer = client.patch(path, json={"notes": "new"} | change)
         told = answer.json()
         assert (answer.status_code, told["detail"], told["field"]) == (422, sentence, field)
@@ -246,19 +248,19 @@ class TestDescription:
 
     @pytest.mark.both_databases
     def test_what_no_database_can_keep_is_left_out(self, client, context):
-        path = f"/api/embeddings/{add(context)}"
+        path = f"/api/embeddings/{add_embedding(context)}"
         body = '{"name": "a\\u0000b", "notes": "a\\u0000b\\ud800\\tc", "tags": ["a\\u0000b", "\\ud800"]}'
         changed = client.patch(path, content=body, headers={"Content-Type": "application/json"}).json()
         assert (changed["name"], changed["notes"], changed["tags"]) == ("a b", "a b \tc", ["a b"])
 
     def test_an_unknown_embedding_or_key_is_refused(self, client, context):
         assert client.patch("/api/embeddings/none", json={"name": "x"}).status_code == 404
-        answer = client.patch(f"/api/embeddings/{add(context)}", json={"colour": "red"})
+        answer = client.patch(f"/api/embeddings/{add_embedding(context)}", json={"colour": "red"})
         assert (answer.status_code, answer.json()["field"]) == (422, "colour")
 
     def test_the_form_keeps_what_it_says(self, client, context):
-        page = f"/embeddings/{add(context, 'old', tags=['former'])}"
-        add(context, "other", tags=["Known"])
+        page = f"/embeddings/{add_embedding(context, 'old', tags=['former'])}"
+        add_embedding(context, "other", tags=["Known"])
         assert '<option value="Known">' in client.get(page).text
         form = {"name": "New", "tags": "BERT, <b>, bert", "notes": "one <b>\ntwo"}
         assert client.post(f"{page}/description", data=form).headers["location"] == page
@@ -269,7 +271,7 @@ class TestDescription:
         assert "former" not in shown
 
     def test_a_wrong_form_comes_back_filled_in_with_the_sentence_at_its_field(self, client, context):
-        page = f"/embeddings/{add(context, 'old')}"
+        page = f"/embeddings/{add_embedding(context, 'old')}"
         answer = client.post(f"{page}/description", data={"name": "new", "tags": "y" * 41, "notes": "n"})
         assert answer.status_code == 422
         assert f"Expected tags of at most 40 characters, got &#39;{'y' * 41}&#39; of 41." in answer.text

@@ -9,6 +9,7 @@ import pytest
 from app.db.models import FigureData, Lookup
 from app.queue import Job, JobKind
 from app.wanted import wanted
+from tests.once import make_once
 
 NAMES = ["King", "king", "queen", "zero", "void", *(f"word{i}" for i in range(95))]
 
@@ -21,12 +22,17 @@ def x():
 
 
 @pytest.fixture
-def measured(client, context, work, x):
+def measured(client, context, work, x, trained_once):
     header = ",".join([*(f"x{i}" for i in range(6)), "word"])
     lines = [",".join([*map(repr, row.tolist()), name]) for row, name in zip(x, NAMES, strict=True)]
     files = {"file": ("words.csv", "\n".join([header, *lines]).encode())}
-    row_id = client.post("/api/embeddings?commit=auto", files=files).json()["id"]
-    work()
+
+    def measure():
+        created = client.post("/api/embeddings?commit=auto", files=files).json()
+        work()
+        return created["id"]
+
+    row_id = make_once(context, trained_once, "measured", measure)
     few = [{"name": name, "before": [], "after": []} for name in ("word1", "word2")]
     stored = {"k": 2, "rows": 99, "method": "all_but_the_top", "parameters": {"D": 1}, "of": few}
     with context.sessions.begin() as session:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.embedding_rows import add_copy
+from tests.factories import add_copy
 from tests.postgresql import is_here
 from tests.serving import served
 from tests.uploads.good import GOOD

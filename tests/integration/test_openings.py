@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 from tests.sealed import DIGITS, PLANTED, STEP, add_predictions, add_sealed, run_ids
 
 

@@ -16,8 +16,8 @@ from isoscope.cli import main
 from isoscope.client import Isoscope
 from tests.archives import add_experiment as add_archived
 from tests.archives import exported, members, packed, sent
-from tests.run_rows import add_experiment, run_row
-from tests.serving import served
+from tests.factories import add_experiment, run_row
+from tests.serving import answering
 
 TOLD = {"experiment": "mine", "dataset": "reviews", "model": "my-bert", "task": "classification", "metric": "accuracy",
         "regularizer": "none", "lam": 0.0, "seed": 3}  # fmt: skip
@@ -263,12 +263,12 @@ def test_steps_and_predictions_go_with_the_experiment(client, context, archived)
         assert (session.query(RunPredictions).count(), session.query(Step).count()) == (0, 0)
 
 
-def test_the_client_and_the_command_read_and_write_them(context, tmp_path, monkeypatch, capsys):
+def test_the_client_and_the_command_read_and_write_them(context, make_app, tmp_path, monkeypatch, capsys):
     add_experiment(context, run_row(id="0" * 32, config={"label_names": ["no", "yes"]}))
     with context.sessions.begin() as session:
         rows = Predictions(np.arange(600), np.arange(600) % 2, np.ones(600, dtype=np.int64))
         write_predictions(session, "0" * 32, Split.VALIDATION, rows)
-    with served(context.settings) as address, Isoscope(address) as isoscope:
+    with answering(make_app(context.settings)) as address, Isoscope(address) as isoscope:
         found = list(isoscope.predictions("0" * 32))
         file = isoscope.download_predictions("0" * 32, tmp_path / "p.csv").read_text()
         monkeypatch.setenv("ISOSCOPE_URL", address)

@@ -2,15 +2,12 @@
 
 import pytest
 
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, Step
-from app.db.regularizer_options import Regularizer
+from app.db.models import Step
 from app.services import run_data
 from app.services.run_data import list_logged, list_looks
+from tests.factories import add_experiment, run_row
 
 pytestmark = pytest.mark.both_databases
-
-OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 
 
 @pytest.fixture
@@ -19,23 +16,10 @@ def written(context):
 
     def write(*logged):
         runs = [
-            Run(
-                position=seed,
-                config=RunConfig(**OPTIONS, regularizer=Regularizer.NONE, lam=0.0, seed=seed).model_dump(mode="json"),
-                regularizer=Regularizer.NONE,
-                lam=0.0,
-                zeta=0.2,
-                seed=seed,
-                steps=[Step(step=step, **values) for step, values in steps.items()],
-            )
+            run_row(0.0, seed, steps=[Step(step=step, **values) for step, values in steps.items()])
             for seed, steps in enumerate(logged)
         ]
-        config = TrainingConfig(**OPTIONS).model_dump(mode="json")
-        dataset = Dataset(name="Tiny", origin=DatasetOrigin.UPLOAD, columns=[])
-        experiment = Experiment(name="sweep", dataset=dataset, config=config, runs=runs)
-        with context.sessions.begin() as session:
-            session.add(experiment)
-        return experiment.id, [run.id for run in runs]
+        return add_experiment(context, *runs), [run.id for run in runs]
 
     return write
 

@@ -3,7 +3,7 @@ import pytest
 
 from app.db.models import Run, RunPredictions, Split
 from app.db.predictions import Predictions, read_predictions, write_predictions
-from tests.run_rows import add_experiment, run_row
+from tests.factories import add_experiment, run_row
 
 pytestmark = pytest.mark.both_databases
 

@@ -51,7 +51,6 @@ def test_with_tables_one_revision_behind_nothing_starts_and_both_revisions_and_t
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("words", [("app",), ("workers", "--device", "cpu"), ("isoscope", "serve")])
 @pytest.mark.usefixtures("ahead")
 def test_with_tables_of_a_newer_version_nothing_starts_and_that_is_said(context, words):

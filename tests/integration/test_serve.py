@@ -1,17 +1,13 @@
-import os
 import socket
-import subprocess
-import sys
 
 import pytest
 
+from tests.commands import isoscope
 from tests.ports import free_port
 
 
-def serve(tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
-    known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
-    command = [sys.executable, "-m", "isoscope", "serve"]
-    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
+def serve(tmp_path, **environment: str):
+    return isoscope(tmp_path, "serve", **environment)
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path):

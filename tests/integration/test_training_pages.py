@@ -4,17 +4,16 @@ import html
 import re
 
 import pytest
-from sqlalchemy import event
 
-from app.db.config import RunConfig, TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
+from app.db.models import RunFigure, RunStatus, Step
 from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.sweep_figures import with_what_they_need
+from tests.factories import experiment_row, run_row
+from tests.queries import queries_of
 
 LAYERS = 2
-OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 OF_SWEEPS = with_what_they_need({"search": False})
 RUN_FIGURES = ("loss", "penalty", "layers", "twonn", "activation")
 FIGURE_QUERIES = 5
@@ -24,18 +23,15 @@ PAGE_QUERIES = FIGURE_QUERIES + 8
 
 
 def make_run(lam, seed, *, regularizer=Regularizer.ISTAR, status=RunStatus.FINISHED, position=0, **options):
-    chosen = regularizer if lam else Regularizer.NONE
-    config = RunConfig(**OPTIONS | options, regularizer=chosen, lam=lam, seed=seed)
     by_layer = {measure: {"values": [0.25, 0.5], "reasons": [None] * LAYERS} for measure in (*WATCHED, *OF_SENTENCES)}
     by_layer["silhouette"] = {"values": [None, 0.125], "reasons": ["All rows of the layer are one.", None]}
     done = status is RunStatus.FINISHED
-    return Run(
+    return run_row(
+        lam,
+        seed,
+        regularizer=regularizer,
+        config=options,
         position=position,
-        config=config.model_dump(mode="json"),
-        regularizer=chosen,
-        lam=lam,
-        zeta=config.zeta,
-        seed=seed,
         status=status,
         started_at=utcnow(),
         performance=0.75 if done else None,
@@ -67,9 +63,7 @@ def launch(context):
     """Write an experiment with these runs, each with its activation if it is finished, and say its id."""
 
     def write(*runs, grid=None, **options):
-        config = TrainingConfig(**OPTIONS | options).model_dump(mode="json")
-        dataset = Dataset(name="Tiny", origin=DatasetOrigin.UPLOAD, n_train=100, n_validation=40, columns=[])
-        experiment = Experiment(name="sweep", dataset=dataset, config=config, grid=grid or {}, runs=list(runs))
+        experiment = experiment_row(*runs, grid=grid, config=options)
         with context.sessions.begin() as session:
             session.add(experiment)
             session.flush()
@@ -86,22 +80,6 @@ def launch(context):
 def words(answer):
     assert answer.status_code == 200
     return " ".join(html.unescape(answer.text).split())
-
-
-def queries_of(context, ask):
-    """The statements that a request of this process makes."""
-    said = []
-    engine = type(context.sessions.kw["bind"])
-
-    def note(connection, cursor, statement, *rest):
-        said.append(statement)
-
-    event.listen(engine, "before_cursor_execute", note)
-    try:
-        assert ask().status_code == 200
-    finally:
-        event.remove(engine, "before_cursor_execute", note)
-    return said
 
 
 @pytest.mark.both_databases
@@ -224,7 +202,9 @@ def test_as_many_queries_for_twelve_runs_as_for_two(client, context, launch):
     many = launch(*(make_run(lam, seed) for lam in (0.0, 1.0) for seed in range(6)))
     for page in ("", *(f"/figures/{slug}.html" for slug in OF_SWEEPS)):
         paths = (f"/experiments/{experiment}{page}" for experiment in (few, many))
-        of_few, of_many = (len(queries_of(context, lambda path=path: client.get(path))) for path in paths)
+        of_few, of_many = (
+            len(queries_of(context, lambda path=path: client.get(path).raise_for_status())) for path in paths
+        )
         assert 0 < of_few == of_many <= (FIGURE_QUERIES if page else PAGE_QUERIES), page
 
 
@@ -238,7 +218,8 @@ def test_no_list_of_runs_reads_their_results(client, context, launch):
         "/api/experiments",
         f"/api/experiments/{experiment}",
     ):
-        said = queries_of(context, lambda path=path: client.get(path))
+        asked = queries_of(context, lambda path=path: client.get(path).raise_for_status())
+        said = [statement for statement, _ in asked]
         assert [one for one in said if "runs.lam" in one] != [], path
         assert [one for one in said if "runs.results" in one or "runs.log" in one or "runs.environment" in one] == []
 

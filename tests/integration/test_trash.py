@@ -23,7 +23,7 @@ from app.db.types import utcnow
 from app.queue import Job, JobKind
 from app.services import trash
 from app.services.trash import empty_trash
-from tests.embedding_rows import add, store
+from tests.factories import add_embedding, store
 
 pytestmark = pytest.mark.both_databases
 
@@ -46,9 +46,9 @@ def stored(context, *contents):
 @pytest.fixture
 def three(context):
     """Two that share a file, one of which has a fitted map besides; a third shares its file with a data set."""
-    first = add(context, "first", {"isoscore": 0.5}, ["t"], [SHARED, OWN])
-    second = add(context, "second", contents=[SHARED])
-    third = add(context, "third", contents=[USED])
+    first = add_embedding(context, "first", {"isoscore": 0.5}, ["t"], [SHARED, OWN])
+    second = add_embedding(context, "second", contents=[SHARED])
+    third = add_embedding(context, "third", contents=[USED])
     store(context, STATE)
     hashes = [sha256(content).hexdigest() for content in (STATE, USED)]
     with context.sessions.begin() as session:
@@ -113,8 +113,8 @@ def test_only_what_is_in_the_trash_can_be_purged(client, context, three):
 
 def test_purging_takes_its_jobs_back(client, context):
     kinds = {EmbeddingStatus.INSPECTING: JobKind.INSPECT, EmbeddingStatus.MAKING: JobKind.MAKE}
-    jobs = [Job(kind, add(context, status=status)) for status, kind in kinds.items()]
-    measuring, other = add(context, status=EmbeddingStatus.MEASURING), add(context)
+    jobs = [Job(kind, add_embedding(context, status=status)) for status, kind in kinds.items()]
+    measuring, other = add_embedding(context, status=EmbeddingStatus.MEASURING), add_embedding(context)
     jobs.append(Job(JobKind.MEASURE, measuring))
     curve = ZetaCurve(embedding_id=other, source="embedding", source_id=measuring)
     method = PostProcessing(embedding_id=measuring, key="k", method="centre", parameters={})
@@ -131,8 +131,8 @@ def test_purging_takes_its_jobs_back(client, context):
 
 
 def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context):
-    draft = add(context, "draft", status=EmbeddingStatus.DRAFT, inspection={"parts": []})
-    ready, other = add(context, "ready"), add(context, "other")
+    draft = add_embedding(context, "draft", status=EmbeddingStatus.DRAFT, inspection={"parts": []})
+    ready, other = add_embedding(context, "ready"), add_embedding(context, "other")
     trial = PostProcessing(embedding_id=ready, key="k", method="centre", parameters={}, status=ResultStatus.READY)
     with context.sessions.begin() as session:
         session.add(trial)
@@ -155,7 +155,7 @@ def test_what_needs_an_embedding_in_use_is_refused_in_the_trash(client, context)
 def test_the_trash_is_told_a_page_at_a_time_and_weighed_as_a_whole(client, context):
     for number in range(60):
         when = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
-        add(context, f"cloud {number}", contents=[bytes([number])], trashed_at=when)
+        add_embedding(context, f"cloud {number}", contents=[bytes([number])], trashed_at=when)
     first = client.get("/api/trash").json()
     assert [row["embedding"]["name"] for row in first["rows"]] == [f"cloud {number}" for number in range(59, 9, -1)]
     assert (first["total"], first["frees_bytes"], first["rows"][0]["frees_bytes"]) == (60, 60, 1)
@@ -176,7 +176,7 @@ def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
     took = []
     for count in (3, 60):
         for number in range(count):
-            one = add(context, f"cloud {number}", {"isoscore": 0.5}, ["t"], [SHARED], trashed_at=utcnow())
+            one = add_embedding(context, f"cloud {number}", {"isoscore": 0.5}, ["t"], [SHARED], trashed_at=utcnow())
             with context.sessions.begin() as session:
                 session.add(ZetaCurve(embedding_id=one, source="identity", status=ResultStatus.READY))
         counted.clear()
@@ -190,9 +190,9 @@ def test_purging_sixty_takes_as_many_statements_as_purging_three(context):
 
 def test_a_file_shared_by_what_goes_in_several_batches_is_freed_once(context, monkeypatch):
     monkeypatch.setattr(trash, "BATCH", 2)
-    kept = add(context, "kept", contents=[USED])
+    kept = add_embedding(context, "kept", contents=[USED])
     for content in (OWN, SHARED, SHARED, SHARED, USED):
-        add(context, contents=[SHARED, content], trashed_at=utcnow())
+        add_embedding(context, contents=[SHARED, content], trashed_at=utcnow())
     assert empty_trash(context) == (5, 1300)
     assert stored(context, SHARED, OWN, USED) == [False, False, True]
     with context.sessions() as session:

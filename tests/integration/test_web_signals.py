@@ -9,25 +9,26 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
-import pytest
 
+from tests.commands import isoscope
 from tests.ports import free_port
 from tests.waiting import wait_for
 
 LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (WARNING|ERROR  ) web  ")
-COMMANDS = [("app",), ("isoscope", "serve"), ("isoscope", "migrate")]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=["web", "serve", "migrate"])
-def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path, words):
+def test_a_data_folder_that_cannot_be_written_to_is_said_in_a_sentence(tmp_path):
     (tmp_path / "file").touch()
-    known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "file" / "data"), "ISOSCOPE_PORT": str(free_port())}
-    ended = subprocess.run(
-        [sys.executable, "-m", *words], env=known, capture_output=True, text=True, check=False, timeout=120
+    folder = tmp_path / "file" / "data"
+    known = os.environ | {"ISOSCOPE_DATA_DIR": str(folder), "ISOSCOPE_PORT": str(free_port())}
+    web = subprocess.run(
+        [sys.executable, "-m", "app"], env=known, capture_output=True, text=True, check=False, timeout=120
     )
-    assert ended.returncode == 1
-    assert f"{tmp_path / 'file' / 'data'} cannot be written to: Not a directory. Give this user" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    commands = [isoscope(tmp_path / "file", words, ISOSCOPE_PORT=str(free_port())) for words in ("serve", "migrate")]
+    for ended in (web, *commands):
+        assert ended.returncode == 1
+        assert f"{folder} cannot be written to: Not a directory. Give this user" in ended.stderr
+        assert "Traceback" not in ended.stderr
 
 
 def test_its_log_has_time_and_level_and_ctrl_c_ends_it_in_silence(context):

@@ -20,7 +20,7 @@ from isotropy.postprocess.whitening import fit_pca_whitening, fit_soft_zca, fit_
 DTYPES = {torch.float64: 1e-7, torch.float32: 1e-4}
 
 
-@pytest.fixture(params=["generated", "few points", "word2vec"])
+@pytest.fixture(scope="module", params=["generated", "few points", "word2vec"])
 def cloud(request):
     """Points to fit on and new ones, float64; of few points there are fewer than dimensions."""
     if request.param == "word2vec":
@@ -33,7 +33,7 @@ def cloud(request):
     return points[:n], points[n:]
 
 
-@pytest.fixture(params=DTYPES, ids=str)
+@pytest.fixture(scope="module", params=DTYPES, ids=str)
 def clouds(request, cloud):
     """Points to fit on and new ones in a dtype, the same as float64 numpy arrays, and a check of relative agreement."""
     points, new = (part.to(request.param) for part in cloud)
@@ -46,25 +46,30 @@ def clouds(request, cloud):
     return points, new, points.double().numpy(), new.double().numpy(), agree
 
 
+@pytest.fixture(scope="module")
+def pca(clouds):
+    """scikit-learn's whitening by as many components as the points have."""
+    x = clouds[2]
+    return PCA(n_components=min(len(x) - 1, x.shape[1]), whiten=True, svd_solver="full").fit(x)
+
+
 def test_centring_and_standardisation_are_those_of_standard_scaler(clouds):
     points, new, x, x_new, agree = clouds
     agree(fit_centring(points).apply(new), StandardScaler(with_std=False).fit(x).transform(x_new))
     agree(fit_standardisation(points).apply(new), StandardScaler().fit(x).transform(x_new))
 
 
-def test_pca_whitening_is_that_of_scikit_learn(clouds):
-    points, new, x, x_new, agree = clouds
-    rank = min(len(x) - 1, x.shape[1])
+def test_pca_whitening_is_that_of_scikit_learn(clouds, pca):
+    points, new, _, x_new, agree = clouds
+    rank = pca.n_components_
     fitted = fit_pca_whitening(points)
     images = fitted.apply(new)
-    agree(images[:, :rank], PCA(n_components=rank, whiten=True, svd_solver="full").fit(x).transform(x_new))
+    agree(images[:, :rank], pca.transform(x_new))
     assert not images[:, rank:].any()
 
 
-def test_zca_whitening_is_pca_whitening_turned_back(clouds):
-    points, new, x, x_new, agree = clouds
-    rank = min(len(x) - 1, x.shape[1])
-    pca = PCA(n_components=rank, whiten=True, svd_solver="full").fit(x)
+def test_zca_whitening_is_pca_whitening_turned_back(clouds, pca):
+    points, new, _, x_new, agree = clouds
     agree(fit_zca_whitening(points).apply(new), pca.transform(x_new) @ pca.components_)
 
 
@@ -96,17 +101,16 @@ def test_soft_zca_is_the_formula_of_the_paper_in_numpy(clouds):
 
 
 @pytest.mark.parametrize("D", [1, 3, 10])
-def test_all_but_the_top_removes_the_components_of_scikit_learn(clouds, D):
+def test_all_but_the_top_removes_the_components_of_scikit_learn(clouds, pca, D):
     points, new, x, x_new, agree = clouds
-    top = PCA(n_components=D, svd_solver="full").fit(x).components_
+    top = pca.components_[:D]
     y = x_new - x.mean(0)
     agree(fit_all_but_the_top(points, D).apply(new), y - y @ top.T @ top)
 
 
 @pytest.mark.parametrize("D", [1, 3, 10])
-def test_weighted_removal_with_the_weights_found_by_scipy_where_isoscore_is_greatest(clouds, D):
+def test_weighted_removal_with_the_weights_found_by_scipy_where_isoscore_is_greatest(clouds, pca, D):
     points, new, x, x_new, agree = clouds
-    pca = PCA(svd_solver="full").fit(x)
     variances = torch.from_numpy(pca.explained_variance_)
 
     def participation_and_gradient(weights):

@@ -20,6 +20,7 @@ SHORT = (
 CASES = {case.name: case for case in _calibration_sweeps.cases()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORT)
 def test_rates_are_within_their_bounds(name):
     found = rate(CASES[name], SIMULATIONS)

@@ -13,6 +13,7 @@ def test_cases_have_names_of_their_own():
     assert len({case.name for case in CASES}) == len(CASES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SHORT, ids=lambda case: case.name)
 def test_a_case_is_not_far_off(case):
     assert rate(case, 12).ok(errors=4)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.services.comparison import cautions, compare, distinct_names, in_order_of_making
-from tests.embedding_rows import embedding
+from tests.factories import embedding
 
 
 def row_of(slug, *values):

@@ -4,7 +4,7 @@ import pytest
 
 from app.db.divergence import diverged, divergence_words, find_divergence
 from app.db.run_results import Divergence
-from tests.run_rows import run_row
+from tests.factories import run_row
 
 UNTRAINED = log(2)
 

@@ -83,6 +83,7 @@ def test_one_rogue_dimension_is_counted_named_and_its_part_told():
     assert sentences[0].endswith(" of it.")
 
 
+@pytest.mark.slow
 def test_several_dimensions_that_carry_most_are_counted():
     x = gaussian(3000, 300) * np.array([12.0] * 3 + [1.0] * 297)
     variances = x.var(axis=0)
@@ -90,6 +91,7 @@ def test_several_dimensions_that_carry_most_are_counted():
     assert f"; 3 of 300 dimensions carry {100 * share:.0f} % of the variance." in said(x)[0]
 
 
+@pytest.mark.slow
 def test_dimensions_that_stand_out_but_carry_little_are_no_headline():
     title, _ = said(gaussian(3000, 300) * np.array([2.5] + [1.0] * 299))
     assert "; half of the variance lies in 1" in title

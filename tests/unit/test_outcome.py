@@ -4,7 +4,7 @@ import pytest
 
 from app.postprocess.trial import Comparison, outcome_of
 from isotropy.catalog import MEASURES
-from tests.embedding_rows import measurement
+from tests.factories import measurement
 
 
 def compared(**values):

@@ -57,6 +57,7 @@ def test_no_more_are_parsed_at_once_than_there_are_slots_and_those_beyond_the_qu
     assert (str(refused[0]), refused[0].retry_seconds) == ("Too many uploads at once. Try again in 5 seconds.", 5)
 
 
+@pytest.mark.slow
 def test_the_sandbox_of_a_client_that_leaves_ends_and_its_place_is_free():
     client = Client()
 

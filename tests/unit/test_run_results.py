@@ -8,7 +8,7 @@ from sqlalchemy.exc import StatementError
 from app.db.models import Experiment, Run
 from app.db.models.base import Base
 from app.db.run_results import RunResults
-from tests.run_rows import OPTIONS, run_row
+from tests.factories import OPTIONS, run_row
 
 FORMER = {
     "metrics": {"accuracy": nan}, "loss": 0.5, "tokens": 9, "zeta": 0.0, "layers": [0.25, None],

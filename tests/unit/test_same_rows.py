@@ -4,7 +4,7 @@ import pytest
 
 from app.db.models import EmbeddingFile
 from app.services.same_rows import Pairing, pairing
-from tests.embedding_rows import embedding
+from tests.factories import embedding
 
 DEALT = {"by": "rows", "groups": 400, "blocks": "b"}
 

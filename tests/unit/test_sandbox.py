@@ -9,6 +9,8 @@ import sandboxed
 from app.sandbox import run_in_sandbox
 from isoscope.core.errors import InvalidError, TooLargeError
 
+pytestmark = pytest.mark.slow
+
 GIB = 2**30
 
 

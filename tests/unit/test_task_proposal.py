@@ -93,6 +93,7 @@ def test_nothing_is_proposed_where_texts_or_labels_are_missing(described, column
     assert propose(described(columns)) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(columns=st.dictionaries(st.sampled_from(NAMES), st.sampled_from(list(CONTENTS)), min_size=1))
 def test_whatever_is_proposed_can_be_trained_on(described, columns):

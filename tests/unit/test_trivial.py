@@ -6,7 +6,7 @@ from app.db.models import RunStatus
 from app.db.predictions import Predictions
 from app.db.trivial import best_class, best_number, constant_words, empty_answer, learned_nothing, trivial_score
 from isoscope.core.task import Metric
-from tests.run_rows import run_row
+from tests.factories import run_row
 
 NAMES = ["no", "yes", "perhaps"]
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from app.db.config import TrainingConfig
-from app.db.models import Dataset, DatasetOrigin, Experiment
-from tests.across import OPTIONS, made
+from tests.across import made
+from tests.factories import dataset_row, experiment_row
 
 
 @pytest.fixture
@@ -13,13 +12,9 @@ def launch(context):
     datasets = {}
 
     def write(name, *runs, on="CoLA", **options):
-        config = TrainingConfig(**OPTIONS | options).model_dump(mode="json")
         with context.sessions.begin() as session:
-            if on not in datasets:
-                datasets[on] = Dataset(name=on, origin=DatasetOrigin.UPLOAD, n_train=9, n_validation=9, columns=[])
-            for place, run in enumerate(runs):
-                run.position = place
-            one = Experiment(name=name, dataset=datasets[on], config=config, grid={}, runs=list(runs))
+            dataset = datasets.setdefault(on, dataset_row(on, n_train=9, n_validation=9))
+            one = experiment_row(*runs, name=name, dataset=dataset, config=options)
             session.add(one)
             session.flush()
             return one.id

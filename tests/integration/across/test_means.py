@@ -6,10 +6,10 @@ import json
 from collections import Counter
 
 import pytest
-from sqlalchemy import event
 
 from app.db.models import RunStatus
 from tests.across import made, words
+from tests.queries import queries_of
 
 pytestmark = pytest.mark.both_databases
 
@@ -106,20 +106,9 @@ def test_one_run_differs_from_nothing(client, launch):
      "/compare/runs/figures/twonn.json", "/compare/runs/table.tex?columns=metrics", "/api/compare/runs/settings"],
 )  # fmt: skip
 def test_there_are_as_many_queries_for_many_runs_as_for_few(client, context, launch, path):
-    engine = type(context.sessions.kw["bind"])
-
     def queries():
-        said = []
-
-        def note(connection, cursor, statement, *rest):
-            said.append(statement)
-
-        event.listen(engine, "before_cursor_execute", note)
-        try:
-            assert client.get(path).status_code == 200
-        finally:
-            event.remove(engine, "before_cursor_execute", note)
-        return Counter(statement.split()[0] for statement in said)
+        said = queries_of(context, lambda: client.get(path).raise_for_status())
+        return Counter(statement.split()[0] for statement, _ in said)
 
     launch("few", made(0.0, 0, 0.5))
     few = queries()

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import inspect
 
 from app.db.session import create_database_engine
+from tests.commands import isoscope
 from tests.ports import free_port
 
 PASSWORD = "hunter2hunter2hunter2"
@@ -19,12 +20,11 @@ PASSWORD = "hunter2hunter2hunter2"
 NEWEST = max(path.name[:4] for path in (Path(__file__).parents[3] / "alembic/versions").glob("0*.py"))
 
 
-def isoscope(tmp_path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def typed(tmp_path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own, as a person's shell starts it."""
     known = os.environ | {"ISOSCOPE_DATA_DIR": str(tmp_path / "data")} | environment
-    return subprocess.run(
-        [sys.executable, "-m", "isoscope", *words],
-        env=known, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "isoscope", *words]
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=120)
 
 
 def tables(path) -> set[str]:
@@ -35,8 +35,8 @@ def tables(path) -> set[str]:
 
 
 def test_migrate_makes_both_databases_and_may_be_run_again(tmp_path):
-    for _ in range(2):
-        ended = isoscope(tmp_path, "migrate")
+    for run in (typed, isoscope):
+        ended = run(tmp_path, "migrate")
         assert (ended.returncode, ended.stdout) == (0, "both databases are up to date\n")
     assert {"alembic_version", "runs", "workers"} <= tables(tmp_path / "data" / "isoscope.sqlite")
     assert {"dbos_migrations", "workflow_status"} <= tables(tmp_path / "data" / "queue.sqlite")
@@ -91,7 +91,7 @@ def test_on_a_fresh_machine_doctor_says_to_migrate_and_makes_nothing_itself(tmp_
 
 def test_after_migrate_doctor_finds_no_problem_and_says_so_in_json(tmp_path):
     isoscope(tmp_path, "migrate")
-    ended = isoscope(tmp_path, "doctor", "--json", ISOSCOPE_PORT=str(free_port()))
+    ended = typed(tmp_path, "doctor", "--json", ISOSCOPE_PORT=str(free_port()))
     report = json.loads(ended.stdout)
     assert (ended.returncode, report["problems"]) == (0, 0)
     looked_at = [finding["check"] for finding in report["findings"]]

@@ -5,6 +5,8 @@ import io
 import numpy as np
 import pytest
 
+from tests.once import make_once
+
 
 @pytest.fixture
 def vectors(cloud):
@@ -17,12 +19,16 @@ def vectors(cloud):
 
 
 @pytest.fixture
-def source(client, work, vectors):
+def source(client, context, work, vectors, trained_once):
     """The id of a measured embedding."""
-    files = {"file": ("cloud.npz", vectors)}
-    created = client.post("/api/embeddings?commit=auto", files=files, data={"name": "cloud"}).json()
-    work()
-    return created["id"]
+
+    def measure():
+        files = {"file": ("cloud.npz", vectors)}
+        created = client.post("/api/embeddings?commit=auto", files=files, data={"name": "cloud"}).json()
+        work()
+        return created["id"]
+
+    return make_once(context, trained_once, "source", measure)
 
 
 @pytest.fixture

@@ -8,13 +8,14 @@ import re
 
 import numpy as np
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from app.db.models import (
     FigureData,
     Measurement,
 )
 from app.embeddings.readings import DIMENSION_ESTIMATES
+from tests.queries import queries_of
 from tests.reports import HOSTILE, PROJECTION, csv_of, store
 
 NEIGHBOURS = {
@@ -35,22 +36,6 @@ NEIGHBOURS = {
 
 def text_of(answer):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())
-
-
-def queries_of(context, ask):
-    """The statements that a request of this process makes."""
-    said = []
-    engine = context.sessions.kw["bind"]
-
-    def note(connection, cursor, statement, parameters, *rest):
-        said.append((statement, parameters))
-
-    event.listen(type(engine), "before_cursor_execute", note)
-    try:
-        ask()
-    finally:
-        event.remove(type(engine), "before_cursor_execute", note)
-    return said
 
 
 def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(client, measured):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from app.db.config import RunConfig
-from app.db.models import Base, Dataset, DatasetOrigin, Embedding, EmbeddingFile, Experiment, Run, StoredFile
+from app.db.models import Base, Embedding, EmbeddingFile, Experiment, Run, StoredFile
 from app.db.session import Sessions, create_sessions
 from app.settings import Settings
 from app.storage import open_storage
 from isoscope.files.detect import detect
+from tests.factories import OPTIONS, dataset_row
 from tests.tiny import make_table
 
 
@@ -46,14 +47,14 @@ def store(settings: Settings, sessions: Sessions) -> Callable[[bytes], str]:
 
 @pytest.fixture
 def dataset_id(store: Callable[[bytes], str], sessions: Sessions) -> str:
-    dataset = Dataset(
-        name="tiny",
-        origin=DatasetOrigin.UPLOAD,
+    dataset = dataset_row(
+        "tiny",
+        n_train=None,
+        n_validation=None,
         train_sha256=store(make_table(60, 1)),
         validation_sha256=store(make_table(40, 2)),
         train_filename="train.tsv",
         validation_filename="validation.tsv",
-        columns=[],
     )
     with sessions.begin() as session:
         session.add(dataset)
@@ -65,20 +66,10 @@ def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
     """Write the rows of a run of the tiny task; keywords change its configuration. Returns its id."""
 
     def make_run(**changes: object) -> str:
-        values = {
-            "model": "tiny-bert",
-            "text_columns": ["sentence"],
-            "label_column": "label",
-            "label_names": ["0", "1"],
-            "regularizer": "istar",
-            "lam": 1.0,
-            "seed": 0,
-            "epochs": 2,
-            "batch_size": 16,
-            "learning_rate": 1e-3,
-            **changes,
-        }
-        config = RunConfig.model_validate(values)
+        small = {"epochs": 2, "batch_size": 16, "learning_rate": 1e-3}
+        config = RunConfig.model_validate(
+            {**OPTIONS, "regularizer": "istar", "lam": 1.0, "seed": 0, **small, **changes}
+        )
         with sessions.begin() as session:
             experiment = Experiment(name="sweep", dataset_id=dataset_id, config={})
             run = Run(

@@ -1,11 +1,9 @@
 """Rows as the services return them, never stored."""
 
-from app.db.config import RunConfig
-from app.db.models import Experiment, Run, RunStatus, Step
+from app.db.models import Experiment, RunStatus, Step
 from app.db.regularizer_options import Regularizer
 from app.results.sweep import Sweep
-
-OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
+from tests.factories import run_row
 
 
 def run(
@@ -22,15 +20,12 @@ def run(
     study=None,
     **options,
 ):
-    chosen = regularizer if lam else Regularizer.NONE
-    config = RunConfig(**OPTIONS | options, regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
-    return Run(
-        id="-".join(map(str, (chosen, lam, zeta, seed, *options.values()))),
-        config=config.model_dump(mode="json"),
-        regularizer=chosen,
-        lam=lam,
+    row = run_row(
+        lam,
+        seed,
+        regularizer=regularizer,
         zeta=zeta,
-        seed=seed,
+        config=options,
         status=status,
         performance=performance,
         performance_reason=performance_reason,
@@ -38,6 +33,8 @@ def run(
         steps=list(steps),
         experiment=Experiment(name="sweep", config={}, grid={}, study=study),
     )
+    row.id = "-".join(map(str, (row.regularizer, lam, zeta, seed, *options.values())))
+    return row
 
 
 def sweep(*runs, **grid):

@@ -109,6 +109,7 @@ def _shared():
     return {"embeddings": tensor, "first": tensor[:1], "turned": tensor.T, "epoch": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("saved", [torch.arange(6.0, requires_grad=True).reshape(3, 2), _shared()])
 def test_the_lines_convert_a_tensor_and_a_dict_of_tensors_beside_other_things(tmp_path, saved):
     torch.save(saved, tmp_path / "file.pt")

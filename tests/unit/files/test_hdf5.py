@@ -165,6 +165,7 @@ def ends_well(path) -> bool:
     return not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
 
 
+@pytest.mark.slow
 def test_a_mutated_file_is_read_or_refused_or_ends_its_process(path):
     with h5py.File(path, "w") as file:
         file.create_dataset("group/x", data=X, chunks=(6, 6), compression="gzip")

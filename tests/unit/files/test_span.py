@@ -66,6 +66,7 @@ def test_other_texts_hold_no_answers(text):
     assert read_span(text) is None
 
 
+@pytest.mark.slow
 @given(answers=st.lists(st.tuples(st.text().filter(str.strip), st.integers(0, 2**31 - 1)), min_size=1))
 def test_answers_are_read_as_they_were_written(answers):
     texts, starts = map(list, zip(*answers, strict=True))

@@ -144,6 +144,7 @@ def test_a_column_that_is_not_there_is_refused_with_those_that_are(write):
         read_columns(*write("t.tsv", TSV), ["label", "text"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("ISOSCOPE_BENCH_DATA" not in os.environ, reason="ISOSCOPE_BENCH_DATA is not set")
 @pytest.mark.parametrize(
     ("name", "train", "validation", "summary", "classes"),

@@ -13,6 +13,8 @@ from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from tests.ranks import results_of_ranks
 from tests.rounding import apart
 
+pytestmark = pytest.mark.slow
+
 D = 6
 SPLITS = {"unequal": (13, 5), "one without rows": (18, 0)}
 DTYPES = {"float64": torch.float64, "float32": torch.float32}

@@ -106,6 +106,7 @@ def test_several_statistics_have_each_its_own_standard_error():
     assert found["mean"].se != found["spread"].se
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_spread_of_the_scores_over_clouds():
     def measured(part):
         return {"mean": mean(part), "spread": spread(part), "unbiased": isoscore_unbiased_from_moments(part)}

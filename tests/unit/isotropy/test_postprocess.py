@@ -69,6 +69,7 @@ def test_every_parameter_but_rates_and_eps_is_a_whole_number():
     assert broken == {"eps", "rate"}
 
 
+@pytest.mark.slow
 def test_the_methods_import_no_scikit_learn_until_clusters_are_sought():
     code = "import sys, isotropy.postprocess.methods; print('sklearn' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -33,6 +33,7 @@ def test_another_seed_draws_other_rows():
     assert drawn(1000, 40, seed=1).tolist() != drawn(1000, 40, seed=2).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", [10, 3])
 def test_every_row_has_the_same_chance_also_in_the_head_of_the_sample(head):
     counts = torch.zeros(30)

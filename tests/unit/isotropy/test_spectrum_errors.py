@@ -46,6 +46,7 @@ def test_errors_are_those_of_decomposing_anew_without_each_block(slug):
     assert found.value == pytest.approx(spectrum_scores(*decomposed(x), 2000)[slug].value, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_errors_are_how_far_samples_of_a_population_lie_apart():
     found = [read_cloud(Rows(rows(400, 6, seed))).spectrum_scores for seed in range(60)]
     for slug in SMOOTH:

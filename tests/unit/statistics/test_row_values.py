@@ -45,6 +45,7 @@ def test_of_accuracy_they_are_right_or_wrong():
     assert values == pytest.approx(by_leaving_out(accuracy_score, right, given))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_jackknife_of_f1_and_matthews_is_that_of_brute_force(seed):
     two, three = labels(2, seed=seed), labels(3, seed=seed)

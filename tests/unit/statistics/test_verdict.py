@@ -34,6 +34,7 @@ def test_equal_differences_never_have_p_0():
     assert (same.verdict, same.p) == (Verdict.NONE_SEEN, 1.0)
 
 
+@pytest.mark.slow
 def test_verdict_and_interval_never_disagree():
     random = np.random.default_rng(0)
     for _ in range(300):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.db.models import Run, RunStatus
-from app.db.regularizer_options import Regularizer
+from app.db.models import RunStatus
 from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, front_of, trials_of
+from tests.factories import run_row
 from workers.finetune.pruning import LEAST_RUNS, median_says_stop
 from workers.search.asking import study_of
 
@@ -20,11 +20,9 @@ VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
 
 
 def run(position, lam, *, seed=0, performance=None, isotropy=None, status=RunStatus.FINISHED, zeta=0.2):
-    regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
-    return Run(
-        position=position, config={}, regularizer=regularizer, lam=lam, zeta=zeta, seed=seed, status=status,
-        performance=performance, isoscore_star=isotropy,
-    )  # fmt: skip
+    return run_row(
+        lam, seed, zeta=zeta, position=position, status=status, performance=performance, isoscore_star=isotropy
+    )
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), max_size=12))

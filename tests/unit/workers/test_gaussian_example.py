@@ -16,6 +16,7 @@ def example():
     return json.loads(STORED.read_text())
 
 
+@pytest.mark.slow
 def test_the_file_is_what_the_code_makes_anew(example):
     made = gaussian_example()
     assert made.keys() == example.keys()

@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from app.machine import machine_memory
 from workers.resident import group_memory
 
@@ -11,6 +13,7 @@ def test_the_machine_has_as_much_memory_as_the_kernel_says_or_less_in_a_containe
     assert 50_000_000 < machine_memory() <= pages * 1.01
 
 
+@pytest.mark.slow
 def test_a_group_s_memory_is_that_of_all_its_processes_now_and_at_most():
     hold = "import sys; x = bytearray(80_000_000); del x; print(flush=True); sys.stdin.read()"
     with subprocess.Popen(

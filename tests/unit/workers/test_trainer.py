@@ -126,6 +126,7 @@ def test_without_a_regularizer_it_is_a_plain_trainer(make_trainer):
     assert ours.tally.means()[1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 @pytest.mark.parametrize("regularizer", ["istar", "istar_unbiased", "cosreg", "entropy", "spectrum"])
 def test_each_architecture_is_trained_with_each_regularizer(make_trainer, name, regularizer):

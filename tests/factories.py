@@ -1,4 +1,4 @@
-"""Embeddings as rows, without files to read: for tests of what lists and compares them."""
+"""Rows of runs, experiments, data sets and embeddings, without a worker or a file to read."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -7,19 +7,80 @@ from typing import Any
 from sqlalchemy import select
 
 from app.context import Context
+from app.db.config import RunConfig, TrainingConfig
 from app.db.models import (
     Base,
+    Dataset,
+    DatasetOrigin,
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
     EmbeddingTag,
     Encoding,
+    Experiment,
     FigureData,
     Measurement,
     MeasurementStatus,
+    Run,
+    RunStatus,
     StoredFile,
 )
+from app.db.regularizer_options import Regularizer
 from app.db.types import new_id
+
+OPTIONS: dict[str, Any] = {
+    "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"],
+}  # fmt: skip
+"""What a configuration must say."""
+
+
+def run_row(
+    lam: float = 1.0,
+    seed: int = 0,
+    *,
+    regularizer: Regularizer = Regularizer.ISTAR,
+    zeta: float = 0.2,
+    config: Mapping[str, Any] | None = None,
+    **columns: Any,
+) -> Run:
+    """A finished run that did so well; lambda 0 is the baseline. ``config`` has further settings."""
+    chosen = regularizer if lam else Regularizer.NONE
+    settings = RunConfig(**OPTIONS | dict(config or {}), regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
+    plain = {"status": RunStatus.FINISHED, "performance": 0.5, "isoscore_star": 0.25}
+    return Run(
+        config=settings.model_dump(mode="json"), regularizer=chosen, lam=lam, zeta=zeta, seed=seed, **plain | columns
+    )
+
+
+def dataset_row(name: str = "Tiny", **columns: Any) -> Dataset:
+    """An uploaded data set of 100 and 40 rows."""
+    plain = {"origin": DatasetOrigin.UPLOAD, "n_train": 100, "n_validation": 40, "columns": []}
+    return Dataset(name=name, **plain | columns)
+
+
+def experiment_row(
+    *runs: Run,
+    name: str = "sweep",
+    dataset: Dataset | None = None,
+    grid: Mapping[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    **columns: Any,
+) -> Experiment:
+    """An experiment with these runs in this order, on a data set of its own if none is given."""
+    for position, run in enumerate(runs):
+        run.position = position
+    settings = TrainingConfig(**OPTIONS | dict(config or {})).model_dump(mode="json")
+    rows = dataset or dataset_row()
+    return Experiment(name=name, dataset=rows, config=settings, grid=dict(grid or {}), runs=list(runs), **columns)
+
+
+def add_experiment(context: Context, *runs: Run, dataset: str = "Tiny", **columns: Any) -> str:
+    """Write an experiment with these runs on a data set of its own; return its id."""
+    experiment = experiment_row(*runs, dataset=dataset_row(dataset), **columns)
+    with context.sessions.begin() as session:
+        session.add(experiment)
+    return experiment.id
+
 
 Value = float | tuple[float | None, float | None] | None
 
@@ -47,7 +108,7 @@ def embedding(name: str = "cloud", found: Mapping[str, Value] | None = None, **c
     return Embedding(name=name, measurements=measurements, **given)
 
 
-def add(
+def add_embedding(
     context: Context,
     name: str = "cloud",
     found: Mapping[str, Value] | None = None,

@@ -1,0 +1,24 @@
+"""What a request asks of the database."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import event
+
+from app.context import Context
+
+
+def queries_of(context: Context, ask: Callable[[], object]) -> list[tuple[str, Any]]:
+    """The statements that are made while ``ask`` runs, on every connection of this process, with their parameters."""
+    said: list[tuple[str, Any]] = []
+    engine = type(context.sessions.kw["bind"])
+
+    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *rest: Any) -> None:
+        said.append((statement, parameters))
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        ask()
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    return said
