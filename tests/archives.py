@@ -6,14 +6,14 @@ import json
 import zipfile
 
 from app.db.config import RunConfig, TrainingConfig
+from app.db.job_kinds import Queue
 from app.db.models import Attempt, Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
 from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
-from app.queue import IMPORT_KINDS
 from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.exports import export_experiment
 from app.wanted import wanted
-from workers.jobs import WORK
+from workers.jobs import do
 
 LABELS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}
@@ -162,9 +162,9 @@ def sent(client, content, path="/api/experiments/import"):
 
 def finish_imports(context):
     """Do the jobs that imports wait for, in this process."""
-    while jobs := [job for job in wanted(context.sessions) if job.kind in IMPORT_KINDS]:
+    while jobs := [job for job in wanted(context.sessions) if job.kind.queue is Queue.IMPORTS]:
         for job in jobs:
-            WORK[job.kind](job.row_id, context.settings, "cpu")
+            do(job, context.settings, "cpu")
 
 
 class Ended:

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, case, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.attempts import end_attempts
 from app.db.models import (
     RETRIED,
@@ -25,7 +26,7 @@ from app.db.models import (
 from app.db.models.runs import IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.experiments import get_experiment
 from app.services.runs import get_run
 from isoscope.core.errors import ConflictError
@@ -97,7 +98,7 @@ def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str
         ids = session.scalars(paused.returning(Run.id)).all()
         end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
     if ids:
-        context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in ids))
+        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in ids))
     return ids
 
 
@@ -138,7 +139,7 @@ def _queue_again(
         ids = [run_id for run_id, _ in chosen]
         again = update(Run).where(Run.id.in_(ids), Run.status.in_(states))
         queued = set(session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)))
-    jobs = [Job(JobKind.FINETUNE, run_id, priority) for run_id, priority in chosen if run_id in queued]
+    jobs = [Job(job_kinds.FINETUNE, run_id, priority) for run_id, priority in chosen if run_id in queued]
     if jobs:
         context.queue.restart(*jobs)
     return [job.row_id for job in jobs]

@@ -8,10 +8,12 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
+from app.db.job_kinds import WAITED_FOR_PRIORITY
 from app.db.models import FINAL, Experiment, Run, RunStatus
 from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
 from app.db.session import hold
-from app.queue import WAITED_FOR_PRIORITY, Job, JobKind
+from app.queue import Job
 from app.services.experiments import get_experiment
 from app.services.runs import get_run
 from isoscope.core.errors import ConflictError
@@ -108,7 +110,7 @@ def _waiting(session: Session) -> list[Turn]:
 def _number(session: Session, turns: Sequence[Turn]) -> list[Job]:
     if turns:
         session.execute(update(Run), [{"id": turn.run_id, "priority": turn.priority} for turn in turns])
-    return [Job(JobKind.FINETUNE, turn.run_id, turn.priority) for turn in turns]
+    return [Job(job_kinds.FINETUNE, turn.run_id, turn.priority) for turn in turns]
 
 
 def _set(context: Context, priority: int, which: ColumnElement[bool]) -> Sequence[str]:
@@ -116,5 +118,5 @@ def _set(context: Context, priority: int, which: ColumnElement[bool]) -> Sequenc
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
         ids = session.scalars(changed).all()
-    context.queue.reorder([Job(JobKind.FINETUNE, run_id, priority) for run_id in ids])
+    context.queue.reorder([Job(job_kinds.FINETUNE, run_id, priority) for run_id in ids])
     return ids

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.db import job_kinds
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -17,7 +18,7 @@ from app.db.models import (
 )
 from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
-from app.queue import Job, JobKind, working
+from app.queue import Job, working
 from tests.waiting import wait_for
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.reconcile import reconcile
@@ -41,7 +42,7 @@ def add(context):
                     name="e", dataset_id=dataset.id, config={}, runs=runs, origin=ExperimentOrigin(origin)
                 )
             )
-        context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id) for run in runs if not run.status.final])
+        context.queue.enqueue_all([Job(job_kinds.FINETUNE, run.id) for run in runs if not run.status.final])
         return experiment.id, [run.id for run in runs]
 
     return add

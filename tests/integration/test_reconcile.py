@@ -2,9 +2,10 @@ import asyncio
 
 import pytest
 
+from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
-from app.queue import Job, JobKind, working
+from app.queue import Job, working
 from app.slot import FileLocks
 from app.wanted import wanted
 from tests.waiting import wait_for
@@ -24,7 +25,7 @@ def run_ids(context):
 
 
 def test_rows_the_engine_does_not_know_are_enqueued_in_their_order(context, run_ids):
-    assert wanted(context.sessions) == [Job(JobKind.FINETUNE, run_id) for run_id in run_ids]
+    assert wanted(context.sessions) == [Job(job_kinds.FINETUNE, run_id) for run_id in run_ids]
     reconcile(context.sessions, context.queue, set())
     assert context.queue.active() == {f"finetune-{run_id}" for run_id in run_ids}
 
@@ -47,7 +48,7 @@ def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, run_i
 
 
 def test_a_job_that_waits_already_is_not_started_anew(context, run_ids):
-    job = Job(JobKind.FINETUNE, run_ids[0])
+    job = Job(job_kinds.FINETUNE, run_ids[0])
     context.queue.enqueue(job)
     context.queue.ensure(job)
     assert context.queue.active() == {job.workflow_id}
@@ -62,7 +63,7 @@ def stranded(context, run_ids):
         began.append(job.row_id)
         await asyncio.Event().wait()
 
-    context.queue.enqueue(Job(JobKind.FINETUNE, run_ids[0]))
+    context.queue.enqueue(Job(job_kinds.FINETUNE, run_ids[0]))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
     return began, execute
@@ -103,7 +104,7 @@ def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_pa
 
 
 def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, run_ids):
-    job = Job(JobKind.FINETUNE, run_ids[0])
+    job = Job(job_kinds.FINETUNE, run_ids[0])
     reconcile(context.sessions, context.queue, set())
     context.queue.cancel(job)
     assert job.workflow_id not in context.queue.active()

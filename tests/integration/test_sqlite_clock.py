@@ -8,7 +8,8 @@ import pytest
 from dbos import _migration, _sys_db
 from sqlalchemy import create_engine, text
 
-from app.queue import Job, JobKind, JobQueue, migrate
+from app.db import job_kinds
+from app.queue import Job, JobQueue, migrate
 from app.sqlite_clock import unixepoch
 
 OLD, NEW = "(strftime('%s','now') * 1000)", "(unixepoch('subsec') * 1000)"
@@ -30,8 +31,8 @@ def test_jobs_are_stored_with_the_time_of_the_engine_s_newer_columns(url):
     queue = JobQueue(url)
     before = time.time()
     queue.try_insert()
-    queue.enqueue(Job(JobKind.MEASURE, "a"))
-    queue.enqueue_all([Job(JobKind.MEASURE, "b"), Job(JobKind.FINETUNE, "c")])
+    queue.enqueue(Job(job_kinds.MEASURE, "a"))
+    queue.enqueue_all([Job(job_kinds.MEASURE, "b"), Job(job_kinds.FINETUNE, "c")])
     assert queue.active() == {"measure-a", "measure-b", "finetune-c"}
     queue.close()
     with create_engine(url).connect() as connection:

@@ -7,11 +7,12 @@ from threading import Barrier
 import pytest
 from sqlalchemy import select
 
+from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.db.session import create_sessions
 from app.db.study import Search
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.experiments import cancel_experiment, delete_experiment
 from app.services.pausing import pause_all, pause_experiment
 from app.wanted import wanted
@@ -141,7 +142,7 @@ def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
         session.get_one(Experiment, broken).study = {"trials": "many"}
     advance_searches(context.sessions)
     assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, whole)] == [1, 2]
-    assert wanted(context.sessions) == [Job(JobKind.FINETUNE, runs_of(context, whole)[1].id)]
+    assert wanted(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, whole)[1].id)]
 
 
 def test_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):

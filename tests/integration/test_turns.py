@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
+from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.main import create_context
-from app.queue import Job, JobKind, working
+from app.queue import Job, working
 from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
 from app.wanted import wanted
 from tests.waiting import wait_for
@@ -29,7 +30,7 @@ def add(context):
             session.add(dataset)
             session.flush()
             session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
-        context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id, run.priority) for run in runs])
+        context.queue.enqueue_all([Job(job_kinds.FINETUNE, run.id, run.priority) for run in runs])
         return experiment.id, [run.id for run in runs]
 
     return add
@@ -108,7 +109,7 @@ def test_an_order_that_the_engine_missed_is_told_to_it_by_the_reconciler(context
 
 def test_a_forgotten_run_is_handed_in_with_its_number(context, add):
     _, ids = add()
-    context.queue.forget([Job(JobKind.FINETUNE, run_id) for run_id in ids])
+    context.queue.forget([Job(job_kinds.FINETUNE, run_id) for run_id in ids])
     with context.sessions.begin() as session:
         session.get_one(Run, ids[1]).priority = 20
     reconcile(context.sessions, context.queue, set())

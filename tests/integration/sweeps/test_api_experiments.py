@@ -5,9 +5,10 @@ import json
 import pytest
 from sqlalchemy import Engine, event
 
+from app.db import job_kinds
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.sweeps import SweepRequest, plan_sweep
 from app.services.workers import LOST_AFTER
 from tests.texts import tsv
@@ -95,7 +96,7 @@ def test_many_runs_are_handed_in_with_as_many_transactions_as_few(client, contex
 
 
 def test_jobs_that_the_engine_knows_already_are_left_alone_among_others(context):
-    jobs = [Job(JobKind.FINETUNE, name) for name in ("one", "two", "three")]
+    jobs = [Job(job_kinds.FINETUNE, name) for name in ("one", "two", "three")]
     context.queue.enqueue_all(jobs[:2])
     context.queue.enqueue_all(jobs)
     context.queue.enqueue_all([])
