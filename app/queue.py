@@ -2,7 +2,8 @@
 
 A job is a row of ours that some worker must work on. The row is committed first and enqueued afterwards; the
 workflow's id is made from the row's, so enqueueing twice is enqueueing once, and a crash between the two is
-mended by the workers' reconciler. The engine knows who runs what and when; what came of it stands in our rows.
+mended by the workers' reconciler. What runs a model is enqueued by a worker that is free for it (``workers/turns.py``).
+The engine knows who runs what and when; what came of it stands in our rows.
 """
 
 import logging
@@ -10,9 +11,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
-from sqlalchemy import bindparam, column, table, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
@@ -39,7 +40,7 @@ MAX_RECOVERY_ATTEMPTS = 10_000
 ENGINE_SCHEMA = "dbos"
 # Connections of a worker to the engine's database: it runs a few jobs, and PostgreSQL has few connections to give.
 POOL_SIZE = 5
-POLLING_SECONDS = {Queue.GPU: 0.5, Queue.MEASURE: 0.25, Queue.LAB: 0.25, Queue.IMPORTS: 0.5}
+POLLING_SECONDS = {Queue.GPU: 0.25, Queue.MEASURE: 0.25, Queue.LAB: 0.25, Queue.IMPORTS: 0.5}
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,15 @@ class Job:
     def priority(self) -> int:
         """Lower numbers go first in a queue; of equal ones who came first."""
         return self.kind.priority if self.row_priority is None else self.row_priority
+
+
+class Line(NamedTuple):
+    """What the engine has of a queue."""
+
+    begun: dict[str, str | None]
+    """The slots of the workers that have taken a job, by its workflow id."""
+    waiting: set[str]
+    """Workflow ids of what no worker has taken."""
 
 
 Execute = Callable[[Job], Awaitable[None]]
@@ -101,14 +111,6 @@ class JobQueue:
         with _later_if_away(job.workflow_id):
             self._client.enqueue(options, job.kind.name, job.row_id)
 
-    def enqueue_all(self, jobs: Collection[Job]) -> None:
-        """Hand in jobs, all of them or none, in one transaction: one for each would take 10 ms a job."""
-        with _later_if_away(_named(tuple(jobs))), self._engine.begin() as connection:
-            hold(connection)
-            for job in jobs:
-                options = _options(job)
-                self._client.enqueue_in_transaction(connection, options, job.kind.name, job.row_id)
-
     def try_insert(self) -> None:
         """Write a job and take it back, in one transaction.
 
@@ -125,30 +127,18 @@ class JobQueue:
         with _later_if_away(_named(jobs)):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
-    def reorder(self, jobs: Collection[Job]) -> None:
-        """Give those of the jobs that wait the priorities that they have now; what is at work already stays there.
-
-        The engine has no call for it. To take a job back and hand it in again would race with the worker that takes it
-        at this moment; one statement on what still waits does not.
-        """
-        ids: dict[int, list[str]] = {}
-        for job in jobs:
-            ids.setdefault(job.priority, []).append(job.workflow_id)
-        if not ids:
-            return
-        schema = None if self._engine.dialect.name == "sqlite" else ENGINE_SCHEMA
-        rows = table("workflow_status", *map(column, ("workflow_uuid", "status", "priority")), schema=schema)
-        waits = rows.c.workflow_uuid.in_(bindparam("ids", expanding=True)) & (rows.c.status == "ENQUEUED")
-        changed = update(rows).where(waits, rows.c.priority != bindparam("new")).values(priority=bindparam("new"))
-        with _later_if_away("a new order"), self._engine.begin() as connection:
-            hold(connection, "order")
-            for priority, workflow_ids in ids.items():
-                connection.execute(changed, {"ids": workflow_ids, "new": priority})
-
     def active(self) -> set[str]:
         """Workflow ids of all jobs that wait or run."""
         found = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in found}
+
+    def line(self, queue: Queue) -> Line:
+        """Return what of a queue has begun, and what waits to be taken."""
+        found = self._client.list_workflows(
+            queue_name=queue.value, status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
+        )
+        begun = {one.workflow_id: one.executor_id for one in found if one.status == "PENDING"}
+        return Line(begun, {one.workflow_id for one in found} - begun.keys())
 
     def ensure(self, job: Job) -> None:
         """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
@@ -185,11 +175,11 @@ class JobQueue:
             forgotten += len(found)
         return forgotten
 
-    def restart(self, *jobs: Job) -> None:
-        """Hand in jobs again that the engine believes ended."""
-        with _later_if_away(_named(jobs)):
-            self._client.delete_workflows([job.workflow_id for job in jobs])
-            self.enqueue_all(jobs)
+    def restart(self, job: Job) -> None:
+        """Hand in a job again that the engine believes ended."""
+        with _later_if_away(job.workflow_id):
+            self._client.delete_workflows([job.workflow_id])
+            self.enqueue(job)
 
     def forget(self, jobs: Collection[Job]) -> None:
         """Delete the engine's record of jobs whose rows are gone or final."""

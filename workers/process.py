@@ -144,8 +144,8 @@ def _work(job: Job, settings: Settings, device: str) -> None:
             logger.warning("%s could not reach the database: %s", job.workflow_id, one_line(error))
             sys.exit(DATABASE_AWAY)
         raise
-    if following:
+    if at_once := [one for one in following if not one.kind.in_turn]:
         queue = JobQueue(settings.queue)
-        for one in following:
+        for one in at_once:
             queue.ensure(one)
         queue.close()

@@ -36,7 +36,7 @@ class Queue(StrEnum):
     """What waits for the same place at a worker."""
 
     GPU = "gpu"
-    """What runs a model: one at a time to a device."""
+    """What runs a model: one at a time to a device. Waits in the rows, and a worker that is free hands in the next."""
     MEASURE = "measure"
     """Reports and what they need, which never wait for a model."""
     LAB = "lab"
@@ -67,7 +67,12 @@ class JobKind:
     waited_for: bool = False
     """Whether somebody looks at the page until it is done, so that it goes before all that is not."""
     order: tuple[Any, ...] = ()
-    """In which order rows wait; empty for the oldest first."""
+    """Columns in whose order rows wait: priority, since when, and what orders equals; empty for the oldest first."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the job waits in its row until a worker hands it in; others are handed in when rows are written."""
+        return self.queue is Queue.GPU
 
     @property
     def priority(self) -> int:

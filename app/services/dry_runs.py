@@ -96,9 +96,7 @@ def _repeat(context: Context, dry_run_id: str) -> None:
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
         _require_room(session)
-        repeated = session.scalar(queued.returning(DryRun.id))
-    if repeated is not None:
-        context.queue.restart(Job(job_kinds.DRY_RUN, dry_run_id))
+        session.execute(queued)
 
 
 def _add(context: Context, plan: SweepPlan, instead_of: DryRun | None) -> None:
@@ -117,4 +115,3 @@ def _add(context: Context, plan: SweepPlan, instead_of: DryRun | None) -> None:
             session.execute(delete(DryRun).where(DryRun.id.not_in(kept), DryRun.status != ResultStatus.QUEUED))
     except IntegrityError:
         return  # the same was asked for, or the data set deleted, at this moment: a look will tell
-    context.queue.enqueue(Job(job_kinds.DRY_RUN, asked.id))

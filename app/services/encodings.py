@@ -95,7 +95,6 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
         launched = session.scalar(queued.returning(Encoding.id))
     if launched is None:
         _require_launchable(get_encoding(context, encoding_id))
-    context.queue.restart(Job(job_kinds.ENCODE, encoding_id))
     return get_encoding(context, encoding_id)
 
 

@@ -45,7 +45,6 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
             ],
         )
         session.add(experiment)
-    context.queue.enqueue_all([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])
     return get_experiment(context, experiment.id)
 
 

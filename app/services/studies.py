@@ -5,7 +5,6 @@ from typing import Annotated
 from pydantic import Field
 
 from app.context import Context
-from app.db import job_kinds
 from app.db.config import Seed, TrainingOptions, applies
 from app.db.models import Experiment, Run
 from app.db.options.measuring import Checkpoint
@@ -13,7 +12,6 @@ from app.db.options.option import Option, options_of
 from app.db.regularizer_options import Regularizer
 from app.db.study import HOW_LONG, SEARCHED, Search
 from app.db.types import RowId
-from app.queue import Job
 from app.services.experiments import get_experiment
 from app.services.names import clean_name
 from app.services.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
@@ -102,5 +100,4 @@ def create_study(context: Context, request: StudyRequest) -> Experiment:
             ],
         )
         session.add(experiment)
-    context.queue.enqueue_all([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])
     return get_experiment(context, experiment.id)

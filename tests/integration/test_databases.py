@@ -19,7 +19,7 @@ from app.db.migration import upgrade
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
 from app.main import create_app
-from app.queue import Job, JobQueue
+from app.queue import Job
 from app.services.curves import request_zeta_curve
 from app.services.embeddings import Incoming, create_embedding
 from app.settings import Settings
@@ -156,13 +156,6 @@ class TestPostgreSQL:
         assert time.monotonic() - began < 20
         job = Job(job_kinds.INSPECT, created.json()["id"]).workflow_id
         assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text
-        assert "secret" not in caplog.text
-
-    def test_while_it_is_away_a_batch_of_jobs_waits_for_the_reconciler(self, caplog):
-        queue = JobQueue("postgresql://isoscope:secret@127.0.0.1:1/queue")
-        queue.enqueue_all([Job(job_kinds.FINETUNE, name) for name in ("one", "two")])
-        queue.close()
-        assert "does not answer; a batch of 2 jobs has to wait: connection failed" in caplog.text
         assert "secret" not in caplog.text
 
     def test_one_that_does_not_answer_is_named_without_its_password(self):

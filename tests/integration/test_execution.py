@@ -279,14 +279,15 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
     assert order == ["first", "late", "later"]
 
 
-def test_jobs_that_are_handed_in_together_go_in_their_order(context):
+def test_jobs_of_one_priority_go_in_the_order_in_which_they_came(context):
     order = []
 
     async def execute(job: Job) -> None:
         order.append(job.row_id)
 
     names = [f"{(7 * number) % 20}" for number in range(20)]
-    context.queue.enqueue_all([Job(job_kinds.FINETUNE, name) for name in names])
+    for name in names:
+        context.queue.enqueue(Job(job_kinds.FINETUNE, name))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 20)
     assert order == names
