@@ -2,7 +2,8 @@
 
 A job is a row of ours that some worker must work on. The row is committed first and enqueued afterwards; the
 workflow's id is made from the row's, so enqueueing twice is enqueueing once, and a crash between the two is
-mended by the workers' reconciler. The engine knows who runs what and when; what came of it stands in our rows.
+mended by the workers' reconciler. What runs a model is enqueued by a worker that is free for it (``workers/turns.py``).
+The engine knows who runs what and when; what came of it stands in our rows.
 """
 
 import logging
@@ -10,15 +11,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from typing import NamedTuple
 
 from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, EnqueueOptions, error
-from sqlalchemy import bindparam, column, table, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
-from app.db.models import DEFAULT_PRIORITY
+from app.db.job_kinds import DRY_RUN, KINDS, JobKind, Queue
 from app.db.session import cause, create_database_engine, hold
 from app.sqlite_clock import add_clock_to_all_connections
 
@@ -30,8 +30,6 @@ APPLICATION = "isoscope"
 # Pinned: by default the version is a hash of the source, and an upgrade would strand interrupted jobs.
 VERSION = "1"
 WORKFLOW = "work"
-# Somebody looks at the lab or at a form and waits; a trial takes seconds, and what else waits may take hours.
-WAITED_FOR_PRIORITY = 10
 CANCELLED = error.DBOSAwaitedWorkflowCancelledError | error.DBOSWorkflowCancelledError
 ACTIVE = ["ENQUEUED", "PENDING", "DELAYED"]
 ENDED = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
@@ -42,23 +40,7 @@ MAX_RECOVERY_ATTEMPTS = 10_000
 ENGINE_SCHEMA = "dbos"
 # Connections of a worker to the engine's database: it runs a few jobs, and PostgreSQL has few connections to give.
 POOL_SIZE = 5
-
-
-class JobKind(StrEnum):
-    """What a worker does with a row."""
-
-    INSPECT = "inspect"
-    MEASURE = "measure"
-    CURVE = "curve"
-    POSTPROCESS = "postprocess"
-    LOOKUP = "lookup"
-    MAKE = "make"
-    ENCODE = "encode"
-    DRY_RUN = "dry_run"
-    FINETUNE = "finetune"
-    IMPORT = "import"
-    DISCARD = "discard"
-    """Remove the rows of an import that failed or was cancelled."""
+POLLING_SECONDS = {Queue.GPU: 0.25, Queue.MEASURE: 0.25, Queue.LAB: 0.25, Queue.IMPORTS: 0.5}
 
 
 @dataclass(frozen=True)
@@ -73,39 +55,27 @@ class Job:
     @property
     def workflow_id(self) -> str:
         """The engine's name of this job."""
-        return f"{self.kind}-{self.row_id}"
+        return f"{self.kind.name}-{self.row_id}"
 
     @classmethod
     def parse(cls, workflow_id: str) -> "Job":
         """The job of that workflow id."""
         kind, _, row_id = workflow_id.partition("-")
-        return cls(JobKind(kind), row_id)
-
-    @property
-    def queue(self) -> str:
-        """What runs a model goes one at a time to a device; measuring has a queue of its own and never waits for it.
-
-        A trial of the lab or a look-up has a third, as somebody looks at the page: it waits for no measuring either.
-        Imports may take minutes and gain nothing from running side by side, so they keep out of all of these.
-        """
-        if self.kind in MODEL_KINDS:
-            return "gpu"
-        if self.kind in IMPORT_KINDS:
-            return "imports"
-        return "lab" if self.kind in LAB_KINDS else "measure"
+        return cls(KINDS[kind], row_id)
 
     @property
     def priority(self) -> int:
         """Lower numbers go first in a queue; of equal ones who came first."""
-        if self.row_priority is not None:
-            return self.row_priority
-        return WAITED_FOR_PRIORITY if self.kind in WAITED_FOR_KINDS else DEFAULT_PRIORITY
+        return self.kind.priority if self.row_priority is None else self.row_priority
 
 
-MODEL_KINDS = (JobKind.FINETUNE, JobKind.ENCODE, JobKind.DRY_RUN)
-IMPORT_KINDS = (JobKind.IMPORT, JobKind.DISCARD)
-LAB_KINDS = (JobKind.POSTPROCESS, JobKind.LOOKUP)
-WAITED_FOR_KINDS = (*LAB_KINDS, JobKind.DRY_RUN)
+class Line(NamedTuple):
+    """What the engine has of a queue."""
+
+    begun: dict[str, str | None]
+    """The slots of the workers that have taken a job, by its workflow id."""
+    waiting: set[str]
+    """Workflow ids of what no worker has taken."""
 
 
 Execute = Callable[[Job], Awaitable[None]]
@@ -139,25 +109,17 @@ class JobQueue:
         """Hand in a job; one that the engine knows already is left alone."""
         options = _options(job)
         with _later_if_away(job.workflow_id):
-            self._client.enqueue(options, job.kind.value, job.row_id)
-
-    def enqueue_all(self, jobs: Collection[Job]) -> None:
-        """Hand in jobs, all of them or none, in one transaction: one for each would take 10 ms a job."""
-        with _later_if_away(_named(tuple(jobs))), self._engine.begin() as connection:
-            hold(connection)
-            for job in jobs:
-                options = _options(job)
-                self._client.enqueue_in_transaction(connection, options, job.kind.value, job.row_id)
+            self._client.enqueue(options, job.kind.name, job.row_id)
 
     def try_insert(self) -> None:
         """Write a job and take it back, in one transaction.
 
         Raises SQLAlchemyError where no job can be written.
         """
-        job = Job(JobKind.DRY_RUN, "rehearsal")
+        job = Job(DRY_RUN, "rehearsal")
         with self._engine.connect() as connection:
             hold(connection)
-            self._client.enqueue_in_transaction(connection, _options(job), job.kind.value, job.row_id)
+            self._client.enqueue_in_transaction(connection, _options(job), job.kind.name, job.row_id)
             connection.rollback()
 
     def cancel(self, *jobs: Job) -> None:
@@ -165,30 +127,18 @@ class JobQueue:
         with _later_if_away(_named(jobs)):
             self._client.cancel_workflows([job.workflow_id for job in jobs])
 
-    def reorder(self, jobs: Collection[Job]) -> None:
-        """Give those of the jobs that wait the priorities that they have now; what is at work already stays there.
-
-        The engine has no call for it. To take a job back and hand it in again would race with the worker that takes it
-        at this moment; one statement on what still waits does not.
-        """
-        ids: dict[int, list[str]] = {}
-        for job in jobs:
-            ids.setdefault(job.priority, []).append(job.workflow_id)
-        if not ids:
-            return
-        schema = None if self._engine.dialect.name == "sqlite" else ENGINE_SCHEMA
-        rows = table("workflow_status", *map(column, ("workflow_uuid", "status", "priority")), schema=schema)
-        waits = rows.c.workflow_uuid.in_(bindparam("ids", expanding=True)) & (rows.c.status == "ENQUEUED")
-        changed = update(rows).where(waits, rows.c.priority != bindparam("new")).values(priority=bindparam("new"))
-        with _later_if_away("a new order"), self._engine.begin() as connection:
-            hold(connection, "order")
-            for priority, workflow_ids in ids.items():
-                connection.execute(changed, {"ids": workflow_ids, "new": priority})
-
     def active(self) -> set[str]:
         """Workflow ids of all jobs that wait or run."""
         found = self._client.list_workflows(status=ACTIVE, load_input=False, load_output=False)
         return {workflow.workflow_id for workflow in found}
+
+    def line(self, queue: Queue) -> Line:
+        """Return what of a queue has begun, and what waits to be taken."""
+        found = self._client.list_workflows(
+            queue_name=queue.value, status=["ENQUEUED", "PENDING"], load_input=False, load_output=False
+        )
+        begun = {one.workflow_id: one.executor_id for one in found if one.status == "PENDING"}
+        return Line(begun, {one.workflow_id for one in found} - begun.keys())
 
     def ensure(self, job: Job) -> None:
         """Hand in a job unless it waits or runs already; again if the engine believes that it ended."""
@@ -212,7 +162,7 @@ class JobQueue:
     def put_back(self, workflow_ids: Collection[str]) -> None:
         """Put jobs back into their queues that nobody works on, whatever the engine believes."""
         for workflow_id in workflow_ids:
-            self._client.resume_workflow(workflow_id, queue_name=Job.parse(workflow_id).queue)
+            self._client.resume_workflow(workflow_id, queue_name=Job.parse(workflow_id).kind.queue.value)
 
     def forget_ended(self, days: float) -> int:
         """Delete the engine's record of jobs that ended more than so many days ago; return how many there were."""
@@ -225,11 +175,11 @@ class JobQueue:
             forgotten += len(found)
         return forgotten
 
-    def restart(self, *jobs: Job) -> None:
-        """Hand in jobs again that the engine believes ended."""
-        with _later_if_away(_named(jobs)):
-            self._client.delete_workflows([job.workflow_id for job in jobs])
-            self.enqueue_all(jobs)
+    def restart(self, job: Job) -> None:
+        """Hand in a job again that the engine believes ended."""
+        with _later_if_away(job.workflow_id):
+            self._client.delete_workflows([job.workflow_id])
+            self.enqueue(job)
 
     def forget(self, jobs: Collection[Job]) -> None:
         """Delete the engine's record of jobs whose rows are gone or final."""
@@ -247,7 +197,7 @@ def _named(jobs: Sequence[Job]) -> str:
 def _options(job: Job) -> EnqueueOptions:
     return {
         "workflow_name": WORKFLOW,
-        "queue_name": job.queue,
+        "queue_name": job.kind.queue.value,
         "workflow_id": job.workflow_id,
         "app_version": VERSION,
         "priority": job.priority,
@@ -284,7 +234,7 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
 
     @DBOS.step(name="execute", preemptible=True)
     async def run(kind: str, row_id: str) -> None:
-        await execute(Job(JobKind(kind), row_id))
+        await execute(Job(KINDS[kind], row_id))
 
     @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=MAX_RECOVERY_ATTEMPTS)
     async def work(kind: str, row_id: str) -> None:
@@ -303,17 +253,15 @@ def working(url: str, slot: str, execute: Execute, measure_concurrency: int = 2)
         )
     )
     try:
-        DBOS.listen_queues(["gpu", "measure", "lab", "imports"])
+        DBOS.listen_queues([queue.value for queue in Queue])
         DBOS.launch()
-        DBOS.register_queue("gpu", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
-        DBOS.register_queue(
-            "measure",
-            worker_concurrency=measure_concurrency,
-            polling_interval_sec=0.25,
-            on_conflict="always_update",
-        )
-        DBOS.register_queue("lab", worker_concurrency=1, polling_interval_sec=0.25, on_conflict="always_update")
-        DBOS.register_queue("imports", worker_concurrency=1, polling_interval_sec=0.5, on_conflict="always_update")
+        for queue in Queue:
+            DBOS.register_queue(
+                queue.value,
+                worker_concurrency=measure_concurrency if queue is Queue.MEASURE else 1,
+                polling_interval_sec=POLLING_SECONDS[queue],
+                on_conflict="always_update",
+            )
         yield
     finally:
         DBOS.destroy(workflow_completion_timeout_sec=0, destroy_registry=True)

@@ -1,56 +1,35 @@
-"""Jobs that rows wait for: what workers enqueue where a crash came between a row and its job."""
+"""Jobs that rows wait for: what workers hand in, in turn or where a crash came between a row and its job."""
 
-from enum import StrEnum
-from typing import Any
+from collections.abc import Collection
+from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import literal, select
 from sqlalchemy.orm import Session
 
-from app.db.models import (
-    UNFINISHED,
-    UNFINISHED_ENCODING,
-    UNFINISHED_IMPORT,
-    DryRun,
-    Embedding,
-    EmbeddingStatus,
-    Encoding,
-    Import,
-    ImportStatus,
-    Lookup,
-    PostProcessing,
-    ResultStatus,
-    Run,
-    ZetaCurve,
-)
-from app.db.models.runs import IN_TURN
+from app.db.job_kinds import KINDS, JobKind, Queue
 from app.db.session import Sessions
-from app.queue import Job, JobKind
+from app.queue import Job
 
 
 def wanted(sessions: Sessions) -> list[Job]:
-    """The jobs that rows wait for, each kind in its turn."""
+    """Return the jobs that rows wait for, each kind in its order."""
     with sessions() as session:
-        return [
-            *_jobs(session, JobKind.INSPECT, Embedding, EmbeddingStatus.INSPECTING),
-            *_jobs(session, JobKind.MEASURE, Embedding, EmbeddingStatus.MEASURING),
-            *_jobs(session, JobKind.CURVE, ZetaCurve, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.POSTPROCESS, PostProcessing, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.LOOKUP, Lookup, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.MAKE, Embedding, EmbeddingStatus.MAKING),
-            *_jobs(session, JobKind.ENCODE, Encoding, *UNFINISHED_ENCODING),
-            *_jobs(session, JobKind.DRY_RUN, DryRun, ResultStatus.QUEUED),
-            *_jobs(session, JobKind.IMPORT, Import, *UNFINISHED_IMPORT),
-            *_jobs(session, JobKind.DISCARD, Import, ImportStatus.REMOVING),
-            *_runs(session),
-        ]
+        return [job for kind in KINDS.values() for job, _ in _jobs(session, kind)]
 
 
-def _jobs(session: Session, kind: JobKind, table: Any, *states: StrEnum) -> list[Job]:
-    ids = session.scalars(select(table.id).where(table.status.in_(states)).order_by(table.created_at))
-    return [Job(kind, row_id) for row_id in ids]
+def next_in_turn(sessions: Sessions, queue: Queue, begun: Collection[str]) -> Job | None:
+    """Return the job of a queue whose turn it is: by priority, then by age; ``begun`` are no longer waiting."""
+    kinds = [kind for kind in KINDS.values() if kind.queue is queue]
+    with sessions() as session:
+        found = [one for kind in kinds for one in _jobs(session, kind, len(begun) + 1)]
+    waiting = [one for one in found if one[0].workflow_id not in begun]
+    return min(waiting, key=lambda one: (one[0].priority, one[1]))[0] if waiting else None
 
 
-def _runs(session: Session) -> list[Job]:
-    unfinished = Run.status.in_(UNFINISHED)
-    rows = session.execute(select(Run.id, Run.priority).where(unfinished).order_by(*IN_TURN))
-    return [Job(JobKind.FINETUNE, row_id, priority) for row_id, priority in rows]
+def _jobs(session: Session, kind: JobKind, most: int | None = None) -> list[tuple[Job, datetime]]:
+    """Return the jobs of a kind that rows wait for, and since when."""
+    table = kind.table
+    order = kind.order or (literal(None), table.created_at, table.id)
+    waits = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
+    rows = session.execute(waits.order_by(*(kind.order or order[1:])).limit(most))
+    return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]

@@ -5,14 +5,14 @@ import io
 import json
 import zipfile
 
+from app.db.job_kinds import Queue
 from app.db.models import Attempt, RunFigure, RunStatus, Step
 from app.db.types import utcnow
-from app.queue import IMPORT_KINDS
 from app.results.metrics import OF_SENTENCES, WATCHED
 from app.services.exports import export_experiment
 from app.wanted import wanted
 from tests.factories import dataset_row, experiment_row, run_row
-from workers.jobs import WORK
+from workers.jobs import do
 
 GRID = {"warmup": [0.1, 0.0], "batch_size": [8, 32]}
 UNDEFINED = "All predictions are equal."
@@ -145,9 +145,9 @@ def sent(client, content, path="/api/experiments/import"):
 
 def finish_imports(context):
     """Do the jobs that imports wait for, in this process."""
-    while jobs := [job for job in wanted(context.sessions) if job.kind in IMPORT_KINDS]:
+    while jobs := [job for job in wanted(context.sessions) if job.kind.queue is Queue.IMPORTS]:
         for job in jobs:
-            WORK[job.kind](job.row_id, context.settings, "cpu")
+            do(job, context.settings, "cpu")
 
 
 class Ended:

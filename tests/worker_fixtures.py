@@ -13,7 +13,7 @@ from tests.lab import Machine
 from tests.outages import ENVIRONMENT, Sweep
 from tests.serving import Serving
 from tests.tiny import save_tiny_models
-from workers.jobs import WORK
+from workers.jobs import do
 
 __all__ = ["limit_threads", "machine", "models_dir", "train_on", "work"]
 
@@ -32,7 +32,7 @@ def work(context: Context) -> Callable[[], int]:
         done = 0
         while jobs := wanted(context.sessions):
             for job in jobs:
-                WORK[job.kind](job.row_id, context.settings, "cpu")
+                do(job, context.settings, "cpu")
                 done += 1
         return done
 

@@ -24,6 +24,7 @@ from workers.orphans import Janitor
 from workers.process import JobProcesses
 from workers.reconcile import Reconciler
 from workers.sessions import worker_sessions
+from workers.turns import Turns
 
 
 def main() -> int:
@@ -70,6 +71,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
             working(settings.queue, slot, executor.execute),
             Reconciler(sessions, queue, slot, locks, executor.has),
             Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
+            Turns(sessions, queue, slot, locks),
         ):
             stop.wait()
             executor.stop()

@@ -5,7 +5,6 @@ import logging
 import signal
 import time
 from collections import Counter
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,30 +13,18 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.db.attempts import begin_attempt, end_attempts, end_lost
+from app.db.job_kinds import IMPORT, JobKind, Queue
 from app.db.models import (
-    UNFINISHED,
-    UNFINISHED_ENCODING,
-    UNFINISHED_IMPORT,
     Attempt,
     AttemptOutcome,
-    DryRun,
-    Embedding,
-    EmbeddingStatus,
     Encoding,
-    EncodingStatus,
     FailureCause,
-    Import,
-    ImportStatus,
-    Lookup,
-    PostProcessing,
-    ResultStatus,
     Run,
     RunStatus,
-    ZetaCurve,
 )
 from app.db.session import Sessions, one_line
 from app.db.types import utcnow
-from app.queue import MODEL_KINDS, Job, JobKind
+from app.queue import Job
 from workers.finetune.log import Log
 from workers.process import DATABASE_AWAY, DISK_FULL, JobProcesses
 
@@ -57,22 +44,6 @@ LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
 # As if a process had ended with it.
 NOT_STARTED = 71
-
-# The table of each kind of job, the states in which a row waits for that job, and the state of having failed.
-# Any: the tables share `status`, `attempts` and `error`, but each has states of its own.
-ROWS: dict[JobKind, tuple[Any, tuple[StrEnum, ...], StrEnum]] = {
-    JobKind.INSPECT: (Embedding, (EmbeddingStatus.INSPECTING,), EmbeddingStatus.FAILED),
-    JobKind.MEASURE: (Embedding, (EmbeddingStatus.MEASURING,), EmbeddingStatus.FAILED),
-    JobKind.CURVE: (ZetaCurve, (ResultStatus.QUEUED,), ResultStatus.FAILED),
-    JobKind.POSTPROCESS: (PostProcessing, (ResultStatus.QUEUED,), ResultStatus.FAILED),
-    JobKind.LOOKUP: (Lookup, (ResultStatus.QUEUED,), ResultStatus.FAILED),
-    JobKind.MAKE: (Embedding, (EmbeddingStatus.MAKING,), EmbeddingStatus.FAILED),
-    JobKind.ENCODE: (Encoding, UNFINISHED_ENCODING, EncodingStatus.FAILED),
-    JobKind.DRY_RUN: (DryRun, (ResultStatus.QUEUED,), ResultStatus.FAILED),
-    JobKind.FINETUNE: (Run, UNFINISHED, RunStatus.FAILED),
-    JobKind.IMPORT: (Import, UNFINISHED_IMPORT, ImportStatus.REMOVING),  # what it wrote has to go before it has failed
-    JobKind.DISCARD: (Import, (ImportStatus.REMOVING,), ImportStatus.FAILED),
-}
 
 
 class Ended(NamedTuple):
@@ -165,7 +136,7 @@ class Executor:
         mine = (Run.worker == self._slot) & (Run.status == RunStatus.RUNNING)
         with self._sessions.begin() as session:
             for job in list(self._begun):  # an orderly end is no failed attempt
-                table = ROWS[job.kind][0]
+                table = job.kind.table
                 begun = update(table).where(table.id == job.row_id)
                 if table is Run:  # which may be another worker's by now
                     begun = begun.where(Run.worker == self._slot)
@@ -179,10 +150,9 @@ class Executor:
         ``ended`` is how the last process of this call ended, shown if there is no more hope, and ``last`` the number of
         that attempt.
         """
-        table, waiting, failed = ROWS[job.kind]
         with self._sessions.begin() as session:
-            row = session.get(table, job.row_id, with_for_update=True)
-            if row is None or row.status not in waiting:
+            row = session.get(job.kind.table, job.row_id, with_for_update=True)
+            if row is None or row.status not in job.kind.waiting:
                 return 0
             if ended is not None:
                 if isinstance(row, Run):  # whose attempts are counted anew at each checkpoint
@@ -194,7 +164,7 @@ class Executor:
                 row.error = ended.words
             row.attempts += 1
             if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
-                row.status = failed
+                row.status = job.kind.failed
                 self._give_up(session, job.kind, row)
                 return 0
             if isinstance(row, Run):
@@ -212,7 +182,7 @@ class Executor:
             row.log = Log(self._runs / row.id).tail() or row.log
             end_lost(session, Attempt.run_id == row.id)
         row.error = _given_up(kind, row.attempts - 1, row.error)
-        if kind is JobKind.IMPORT:  # to remove what it wrote is another job, with attempts of its own
+        if kind == IMPORT:  # to remove what it wrote is another job, with attempts of its own
             row.attempts = 0
 
 
@@ -238,7 +208,7 @@ def _given_up(kind: JobKind, attempts: int, last_cause: str | None) -> str:
             f"The process of this job ended {attempts} times without getting further, the last time because the "
             "worker's disk is full. Free some space there, and try again."
         )
-    has_model = kind in MODEL_KINDS
+    has_model = kind.queue is Queue.GPU
     smaller = "a smaller batch, a smaller model" if has_model else "fewer dimensions"
     return (
         f"The process of this job ended {attempts} times without getting further (last by "

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingStatus
 from app.db.session import Sessions
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.sandbox import run_in_sandbox
 from app.settings import Settings
 from isoscope.files.inspection import Inspection, inspect
@@ -57,4 +58,4 @@ def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[J
             return ()
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-        return (Job(JobKind.MEASURE, read.id),)
+        return (Job(job_kinds.MEASURE, read.id),)

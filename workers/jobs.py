@@ -1,31 +1,17 @@
-"""Which function does which kind of job. The fork server imports this once, and torch and transformers with it."""
+"""Which function does a job. The fork server imports this once, and torch and transformers with what does the jobs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pkgutil import resolve_name
 
-from app.queue import Job, JobKind
+from app.db.job_kinds import KINDS
+from app.queue import Job
 from app.settings import Settings
-from workers.curve import compute_curve
-from workers.encode.job import encode_texts
-from workers.finetune.dry_run import dry_run
-from workers.finetune.job import fine_tune
-from workers.importing.job import discard_import, import_experiment
-from workers.inspection import inspect_embedding
-from workers.lookup import look_up
-from workers.make import make_embedding
-from workers.measure import measure_embedding
-from workers.postprocess import post_process
 
-# Each takes a row's id and returns the jobs that follow; what came of it is in the row.
-WORK: dict[JobKind, Callable[[str, Settings, str], Sequence[Job]]] = {
-    JobKind.INSPECT: inspect_embedding,
-    JobKind.MEASURE: measure_embedding,
-    JobKind.CURVE: compute_curve,
-    JobKind.POSTPROCESS: post_process,
-    JobKind.LOOKUP: look_up,
-    JobKind.MAKE: make_embedding,
-    JobKind.ENCODE: encode_texts,
-    JobKind.DRY_RUN: dry_run,
-    JobKind.FINETUNE: fine_tune,
-    JobKind.IMPORT: import_experiment,
-    JobKind.DISCARD: discard_import,
-}
+for kind in KINDS.values():
+    resolve_name(kind.work)
+
+
+def do(job: Job, settings: Settings, device: str) -> Sequence[Job]:
+    """Do a job in this process and return the jobs that follow; what came of it is in its row."""
+    following: Sequence[Job] = resolve_name(job.kind.work)(job.row_id, settings, device)
+    return following

@@ -6,9 +6,10 @@ from typing import Any
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
+from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingStatus, PostProcessing
 from app.db.postprocess import is_of
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
@@ -98,7 +99,7 @@ def _store(read: Embedding, matrix: Matrix, fitted: Fitted, ledger: Ledger) -> S
             row.status = EmbeddingStatus.INSPECTING
             row.attempts = 0
             row.error = None
-    return (Job(JobKind.INSPECT, read.id),)
+    return (Job(job_kinds.INSPECT, read.id),)
 
 
 def _columns(matrix: Matrix, chosen: dict[str, str]) -> dict[str, Iterator[str]]:

@@ -132,10 +132,10 @@ def _work(job: Job, settings: Settings, device: str) -> None:
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
 
     from workers.failure import DATABASE_ERRORS, disk_full  # noqa: PLC0415 - it brings torch
-    from workers.jobs import WORK  # noqa: PLC0415 - imported by the fork server already
+    from workers.jobs import do  # noqa: PLC0415 - imported by the fork server already
 
     try:
-        following = WORK[job.kind](job.row_id, settings, device)
+        following = do(job, settings, device)
     except Exception as error:
         if disk_full(error):
             logger.warning("%s had no room on the disk: %s", job.workflow_id, one_line(error))
@@ -144,8 +144,8 @@ def _work(job: Job, settings: Settings, device: str) -> None:
             logger.warning("%s could not reach the database: %s", job.workflow_id, one_line(error))
             sys.exit(DATABASE_AWAY)
         raise
-    if following:
+    if at_once := [one for one in following if not one.kind.in_turn]:
         queue = JobQueue(settings.queue)
-        for one in following:
+        for one in at_once:
             queue.ensure(one)
         queue.close()

@@ -101,8 +101,9 @@ def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_
 
 
 def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
-    """Enqueue what rows wait for and the engine does not know; cancel what no row waits for; keep their order.
+    """Enqueue what rows wait for and the engine does not know; cancel what no row waits for.
 
+    Of what waits in turn the engine knows nothing before a worker is free for it.
     A job whose row has just become final is given until the next look to end by itself: the workflow ids that no
     row waited for this time are returned, to be handed in then.
     """
@@ -111,9 +112,8 @@ def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) ->
     # A job may have ended between the two looks; only what is still wanted afterwards was forgotten.
     after = set(wanted(sessions))
     for job in before:
-        if job in after and job.workflow_id not in active:
+        if job in after and job.workflow_id not in active and not job.kind.in_turn:
             queue.ensure(job)
-    queue.reorder([job for job in after if job.workflow_id in active])
     unwanted = active - {job.workflow_id for job in after.union(before)}
     for workflow_id in unwanted & unwanted_before:
         queue.cancel(Job.parse(workflow_id))

@@ -7,8 +7,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingStatus, ResultStatus, ZetaCurve
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.embeddings import find_embedding, require_measured
 from app.services.library import OFFERED
 from app.services.results import repeat_failed
@@ -65,7 +66,7 @@ def request_zeta_curve(context: Context, embedding_id: str, source_id: str) -> Z
     if curve is None:
         _add_curve(context, embedding_id, source_id)
     elif curve.status is ResultStatus.FAILED:
-        repeat_failed(context, ZetaCurve, Job(JobKind.CURVE, curve.id))
+        repeat_failed(context, ZetaCurve, Job(job_kinds.CURVE, curve.id))
     return get_zeta_curve(context, embedding_id, "embedding", source_id)
 
 
@@ -76,7 +77,7 @@ def _add_curve(context: Context, embedding_id: str, source_id: str) -> None:
             session.add(curve)
     except IntegrityError:
         return  # the same curve was asked for, or an embedding deleted, at this moment: a look will tell
-    context.queue.enqueue(Job(JobKind.CURVE, curve.id))
+    context.queue.enqueue(Job(job_kinds.CURVE, curve.id))
 
 
 def _find_curve(session: Session, embedding_id: str, source: str, source_id: str | None) -> ZetaCurve | None:

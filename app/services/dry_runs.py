@@ -9,10 +9,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.config import RunConfig
 from app.db.models import DryRun, ResultStatus
 from app.db.session import hold
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.estimates import kind_of
 from app.services.sweeps import SweepPlan
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -62,7 +63,7 @@ def delete_dry_run(context: Context, dry_run_id: str) -> None:
     get_dry_run(context, dry_run_id)
     with context.sessions.begin() as session:
         session.execute(delete(DryRun).where(DryRun.id == dry_run_id))
-    context.queue.cancel(Job(JobKind.DRY_RUN, dry_run_id))
+    context.queue.cancel(Job(job_kinds.DRY_RUN, dry_run_id))
 
 
 def _kinds(runs: Sequence[RunConfig]) -> list[RunConfig]:
@@ -95,9 +96,7 @@ def _repeat(context: Context, dry_run_id: str) -> None:
     queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
     with context.sessions.begin() as session:
         _require_room(session)
-        repeated = session.scalar(queued.returning(DryRun.id))
-    if repeated is not None:
-        context.queue.restart(Job(JobKind.DRY_RUN, dry_run_id))
+        session.execute(queued)
 
 
 def _add(context: Context, plan: SweepPlan, instead_of: DryRun | None) -> None:
@@ -116,4 +115,3 @@ def _add(context: Context, plan: SweepPlan, instead_of: DryRun | None) -> None:
             session.execute(delete(DryRun).where(DryRun.id.not_in(kept), DryRun.status != ResultStatus.QUEUED))
     except IntegrityError:
         return  # the same was asked for, or the data set deleted, at this moment: a look will tell
-    context.queue.enqueue(Job(JobKind.DRY_RUN, asked.id))

@@ -7,13 +7,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, defer, selectinload
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.models import (
     Embedding,
     EmbeddingFile,
     EmbeddingStatus,
     FileRole,
 )
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.names import base_name, clean_name, natural_order, together
 from app.services.results import drop_results
 from app.storage import Stored
@@ -78,7 +79,7 @@ def create_embedding(
                 ],
             )
             session.add(embedding)
-    context.queue.enqueue(Job(JobKind.INSPECT, embedding.id))
+    context.queue.enqueue(Job(job_kinds.INSPECT, embedding.id))
     return get_embedding(context, embedding.id)
 
 
@@ -134,7 +135,7 @@ def select_embedding(context: Context, embedding_id: str, selection: Selection, 
     for job in jobs:
         context.queue.cancel(job)
     context.ledger.release(*hashes)
-    context.queue.restart(Job(JobKind.INSPECT, embedding_id))
+    context.queue.restart(Job(job_kinds.INSPECT, embedding_id))
     return get_embedding(context, embedding_id)
 
 
@@ -147,7 +148,7 @@ def commit_embedding(context: Context, embedding_id: str) -> Embedding:
             raise ConflictError(f"Only a draft can be measured; this embedding is {embedding.status}.")
         embedding.status = EmbeddingStatus.MEASURING
         embedding.attempts = 0
-    context.queue.ensure(Job(JobKind.MEASURE, embedding_id))
+    context.queue.ensure(Job(job_kinds.MEASURE, embedding_id))
     return get_embedding(context, embedding_id)
 
 

@@ -6,10 +6,11 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Embedding, Encoding, EncodingStatus, StoredFile
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.sandbox import run_in_sandbox
 from app.services.datasets import get_dataset
 from app.services.encoding_plan import plan_encoding
@@ -94,7 +95,6 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
         launched = session.scalar(queued.returning(Encoding.id))
     if launched is None:
         _require_launchable(get_encoding(context, encoding_id))
-    context.queue.restart(Job(JobKind.ENCODE, encoding_id))
     return get_encoding(context, encoding_id)
 
 
@@ -104,7 +104,7 @@ def cancel_encoding(context: Context, encoding_id: str) -> Encoding:
     if not _mark_cancelled(context, encoding_id):
         encoding = get_encoding(context, encoding_id)
         raise ConflictError(f"Only a queued or running encoding can be cancelled; this one is {encoding.status}.")
-    context.queue.cancel(Job(JobKind.ENCODE, encoding_id))
+    context.queue.cancel(Job(job_kinds.ENCODE, encoding_id))
     return get_encoding(context, encoding_id)
 
 
@@ -114,7 +114,7 @@ def delete_encoding(context: Context, encoding_id: str) -> None:
     get_encoding(context, encoding_id)
     # First, so that no worker adds embeddings meanwhile.
     _mark_cancelled(context, encoding_id)
-    context.queue.cancel(Job(JobKind.ENCODE, encoding_id))
+    context.queue.cancel(Job(job_kinds.ENCODE, encoding_id))
     with context.sessions.begin() as session:
         encoding = _find(session, encoding_id)
         layers = session.scalars(select(Embedding.id).where(Embedding.encoding_id == encoding_id)).all()

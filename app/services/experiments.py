@@ -4,11 +4,12 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, defer, immediateload, joinedload, raiseload, selectinload
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.models import Experiment, Run
 from app.db.removal import remove_experiment
 from app.db.session import hold
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.names import clean_name
 from app.services.room import freeing
 from app.services.runs import mark_cancelled
@@ -44,7 +45,6 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
             ],
         )
         session.add(experiment)
-    context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
     return get_experiment(context, experiment.id)
 
 
@@ -89,7 +89,7 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
         if experiment.searching:
             experiment.study = {**(experiment.study or {}), "over": True, "why": "It was cancelled."}
     if stopped:
-        context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in stopped))
+        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in stopped))
     return get_experiment(context, experiment_id)
 
 
@@ -110,7 +110,7 @@ def delete_experiment(context: Context, experiment_id: str) -> None:
             raise ConflictError(f"{left} of its runs have not ended; cancel them before deleting the experiment.")
         experiment.removed_at = utcnow()
     remove_experiment(context.sessions, experiment_id)
-    context.queue.forget([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
+    context.queue.forget([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])
     context.ledger.release(*(run.model_sha256 for run in experiment.runs))
 
 

@@ -6,9 +6,10 @@ from typing import BinaryIO
 from sqlalchemy import delete, select, update
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.models import UNFINISHED_IMPORT, Import, ImportStatus
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.names import base_name
 from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
 
@@ -32,7 +33,7 @@ def create_import(context: Context, stream: BinaryIO, filename: str) -> Import:
         session.execute(delete(Import).where(ended, hides_nothing))
         row = Import(filename=base_name(filename), file_sha256=stored.sha256)
         session.add(row)
-    context.queue.enqueue(Job(JobKind.IMPORT, row.id))
+    context.queue.enqueue(Job(job_kinds.IMPORT, row.id))
     return row
 
 
@@ -61,6 +62,6 @@ def cancel_import(context: Context, import_id: str) -> Import:
     row = get_import(context, import_id)
     if stopped is None:
         raise ConflictError(f"Only a queued or running import can be cancelled. This one is {row.status}.")
-    context.queue.cancel(Job(JobKind.IMPORT, import_id))
-    context.queue.enqueue(Job(JobKind.DISCARD, import_id))
+    context.queue.cancel(Job(job_kinds.IMPORT, import_id))
+    context.queue.enqueue(Job(job_kinds.DISCARD, import_id))
     return row

@@ -5,9 +5,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.lookups import key_of
 from app.db.models import Embedding, Lookup, ResultStatus
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.embeddings import find_embedding, require_ready
 from app.services.results import repeat_failed
 from isoscope.core.errors import InvalidError, NotFoundError
@@ -45,7 +46,7 @@ def request_lookup(context: Context, embedding_id: str, name: str) -> Lookup:
     if found is None:
         _add(context, embedding, name)
     elif found.status is ResultStatus.FAILED:
-        repeat_failed(context, Lookup, Job(JobKind.LOOKUP, found.id))
+        repeat_failed(context, Lookup, Job(job_kinds.LOOKUP, found.id))
     return get_lookup(context, embedding_id, name)
 
 
@@ -67,4 +68,4 @@ def _add(context: Context, embedding: Embedding, name: str) -> None:
             session.execute(delete(Lookup).where(*old))
     except IntegrityError:
         return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
-    context.queue.enqueue(Job(JobKind.LOOKUP, asked.id))
+    context.queue.enqueue(Job(job_kinds.LOOKUP, asked.id))

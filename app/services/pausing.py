@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, case, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.attempts import end_attempts
 from app.db.models import (
     RETRIED,
@@ -22,10 +23,9 @@ from app.db.models import (
     Run,
     RunStatus,
 )
-from app.db.models.runs import IN_TURN
 from app.db.session import hold
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.experiments import get_experiment
 from app.services.runs import get_run
 from isoscope.core.errors import ConflictError
@@ -97,7 +97,7 @@ def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str
         ids = session.scalars(paused.returning(Run.id)).all()
         end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
     if ids:
-        context.queue.cancel(*(Job(JobKind.FINETUNE, run_id) for run_id in ids))
+        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in ids))
     return ids
 
 
@@ -118,7 +118,7 @@ def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
 def _queue_again(
     context: Context, states: Collection[RunStatus], *which: ColumnElement[bool], searches: Sequence[str] = ()
 ) -> Sequence[str]:
-    """Queue the runs in these states as if they had just come, and hand them in; these searches go on.
+    """Queue the runs in these states as if they had just come; these searches go on.
 
     Of a run that had ended the start and the end stand with its attempts. One that was paused keeps them.
     """
@@ -134,16 +134,6 @@ def _queue_again(
     }
     with context.sessions.begin() as session:
         _mark(session, searches, paused=False)
-        chosen = _in_turn(session, Run.status.in_(states), *which)
-        ids = [run_id for run_id, _ in chosen]
-        again = update(Run).where(Run.id.in_(ids), Run.status.in_(states))
-        queued = set(session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)))
-    jobs = [Job(JobKind.FINETUNE, run_id, priority) for run_id, priority in chosen if run_id in queued]
-    if jobs:
-        context.queue.restart(*jobs)
-    return [job.row_id for job in jobs]
-
-
-def _in_turn(session: Session, *which: ColumnElement[bool]) -> Sequence[tuple[str, int]]:
-    rows = session.execute(select(Run.id, Run.priority).where(*which).order_by(*IN_TURN))
-    return [(run_id, priority) for run_id, priority in rows]
+        chosen = session.scalars(select(Run.id).where(Run.status.in_(states), *which)).all()
+        again = update(Run).where(Run.id.in_(chosen), Run.status.in_(states))
+        return session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)).all()

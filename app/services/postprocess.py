@@ -8,10 +8,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.encoding import FLOAT_BYTES
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
 from app.db.postprocess import IN_USE, is_of, key_of
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.embeddings import get_embedding, require_measured
 from app.services.names import clean_name, file_stem
 from app.services.positions import Position, described, position_of
@@ -88,7 +89,7 @@ def request_postprocessing(
     if found is None:
         _add(context, embedding, position)
     elif found.status is ResultStatus.FAILED:
-        repeat_failed(context, PostProcessing, Job(JobKind.POSTPROCESS, found.id))
+        repeat_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, found.id))
     if (asked := find_postprocessing(context, embedding, position)) is None:
         raise ConflictError("This embedding or this result was deleted at the same moment; ask again.")
     return asked
@@ -105,7 +106,7 @@ def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id
         get_postprocessing(context, embedding_id, postprocessing_id)
         raise ConflictError("An embedding is being made by this trial. Delete it when that is done.")
     if dropped.status is ResultStatus.QUEUED:
-        context.queue.cancel(Job(JobKind.POSTPROCESS, postprocessing_id))
+        context.queue.cancel(Job(job_kinds.POSTPROCESS, postprocessing_id))
     context.ledger.release(dropped.state_sha256)
 
 
@@ -139,7 +140,7 @@ def create_postprocessed(
     )
     with context.sessions.begin() as session:
         session.add(made)
-    context.queue.enqueue(Job(JobKind.MAKE, made.id))
+    context.queue.enqueue(Job(job_kinds.MAKE, made.id))
     return get_embedding(context, made.id)
 
 
@@ -158,7 +159,7 @@ def _add(context: Context, embedding: Embedding, position: Position) -> None:
             gone = _drop_oldest(session, embedding.id)
     except IntegrityError:
         return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
-    context.queue.enqueue(Job(JobKind.POSTPROCESS, asked.id))
+    context.queue.enqueue(Job(job_kinds.POSTPROCESS, asked.id))
     context.ledger.release(*gone)
 
 
@@ -184,4 +185,4 @@ def _drop_waiting(context: Context, embedding_id: str, postprocessing_id: str) -
     with context.sessions.begin() as session:
         dropped = session.scalar(waiting.returning(PostProcessing.id))
     if dropped is not None:
-        context.queue.cancel(Job(JobKind.POSTPROCESS, dropped))
+        context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped))

@@ -6,10 +6,10 @@ from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.models import (
     Embedding,
     EmbeddingFile,
-    EmbeddingStatus,
     FigureData,
     Lookup,
     Measurement,
@@ -17,14 +17,10 @@ from app.db.models import (
     ResultStatus,
     ZetaCurve,
 )
-from app.queue import Job, JobKind
+from app.queue import Job
 
 # The job that works on an embedding in such a state.
-WORKING = {
-    EmbeddingStatus.MAKING: JobKind.MAKE,
-    EmbeddingStatus.INSPECTING: JobKind.INSPECT,
-    EmbeddingStatus.MEASURING: JobKind.MEASURE,
-}
+WORKING = {status: kind for kind in job_kinds.KINDS.values() if kind.table is Embedding for status in kind.waiting}
 
 
 def repeat_failed(context: Context, table: type[Lookup] | type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
@@ -59,13 +55,13 @@ def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], lis
     jobs: list[Job] = []
     hashes: list[str | None] = []
     for row_id, status in session.execute(curves):
-        jobs += [Job(JobKind.CURVE, row_id)] if status is ResultStatus.QUEUED else []
+        jobs += [Job(job_kinds.CURVE, row_id)] if status is ResultStatus.QUEUED else []
     for row_id, status, sha256 in session.execute(states):
-        jobs += [Job(JobKind.POSTPROCESS, row_id)] if status is ResultStatus.QUEUED else []
+        jobs += [Job(job_kinds.POSTPROCESS, row_id)] if status is ResultStatus.QUEUED else []
         hashes.append(sha256)
     looked_up = delete(Lookup).where(Lookup.embedding_id.in_(ids)).returning(Lookup.id, Lookup.status)
     for row_id, status in session.execute(looked_up):
-        jobs += [Job(JobKind.LOOKUP, row_id)] if status is ResultStatus.QUEUED else []
+        jobs += [Job(job_kinds.LOOKUP, row_id)] if status is ResultStatus.QUEUED else []
     for results in (Measurement, FigureData):
         session.execute(delete(results).where(results.embedding_id.in_(ids)))
     return jobs, hashes

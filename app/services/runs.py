@@ -7,11 +7,12 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from app.context import Context
+from app.db import job_kinds
 from app.db.attempts import end_attempts
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from isoscope.core.errors import ConflictError, NotFoundError
 
 
@@ -46,7 +47,7 @@ def cancel_run(context: Context, run_id: str) -> Run:
     if not stopped:
         run = get_run(context, run_id)
         raise ConflictError(f"Only a run that has not ended can be cancelled; this one is {run.status}.")
-    context.queue.cancel(Job(JobKind.FINETUNE, run_id))
+    context.queue.cancel(Job(job_kinds.FINETUNE, run_id))
     return get_run(context, run_id)
 
 

@@ -12,7 +12,6 @@ from app.db.options.option import Option, options_of
 from app.db.regularizer_options import Regularizer
 from app.db.study import HOW_LONG, SEARCHED, Search
 from app.db.types import RowId
-from app.queue import Job, JobKind
 from app.services.experiments import get_experiment
 from app.services.names import clean_name
 from app.services.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
@@ -100,5 +99,4 @@ def create_study(context: Context, request: StudyRequest) -> Experiment:
             ],
         )
         session.add(experiment)
-    context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id) for run in experiment.runs])
     return get_experiment(context, experiment.id)

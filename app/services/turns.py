@@ -8,10 +8,10 @@ from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from app.context import Context
+from app.db.job_kinds import WAITED_FOR_PRIORITY
 from app.db.models import FINAL, Experiment, Run, RunStatus
 from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
 from app.db.session import hold
-from app.queue import WAITED_FOR_PRIORITY, Job, JobKind
 from app.services.experiments import get_experiment
 from app.services.runs import get_run
 from isoscope.core.errors import ConflictError
@@ -46,11 +46,11 @@ def move_run(context: Context, run_id: str, place: Place) -> Run:
         if old is not None:
             others = waiting[:old] + waiting[old + 1 :]
             new = {Place.FIRST: 0, Place.UP: max(old - 1, 0), Place.DOWN: old + 1, Place.LAST: len(others)}[place]
-            changed = _number(session, put([run_id], others, min(new, len(others)))) if new != old else []
+            if new != old:
+                _number(session, put([run_id], others, min(new, len(others))))
     if old is None:
         run = get_run(context, run_id)
         raise ConflictError(f"Only a queued run can be moved in the queue; this one is {run.status}.")
-    context.queue.reorder(changed)
     return get_run(context, run_id)
 
 
@@ -64,8 +64,7 @@ def move_experiment(context: Context, experiment_id: str, place: Place) -> Exper
         others = [turn for turn in waiting if turn.run_id not in mine]
         moved = [turn.run_id for turn in waiting if turn.run_id in mine]
         index = 0 if place in (Place.FIRST, Place.UP) else len(others)
-        changed = _number(session, put(moved, others, index))
-    context.queue.reorder(changed)
+        _number(session, put(moved, others, index))
     return get_experiment(context, experiment_id)
 
 
@@ -105,16 +104,13 @@ def _waiting(session: Session) -> list[Turn]:
     return [Turn(run_id, priority) for run_id, priority in rows]
 
 
-def _number(session: Session, turns: Sequence[Turn]) -> list[Job]:
+def _number(session: Session, turns: Sequence[Turn]) -> None:
     if turns:
         session.execute(update(Run), [{"id": turn.run_id, "priority": turn.priority} for turn in turns])
-    return [Job(JobKind.FINETUNE, turn.run_id, turn.priority) for turn in turns]
 
 
 def _set(context: Context, priority: int, which: ColumnElement[bool]) -> Sequence[str]:
     changed = update(Run).where(which, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
     with context.sessions.begin() as session:
         hold(session.connection(), "turns")
-        ids = session.scalars(changed).all()
-    context.queue.reorder([Job(JobKind.FINETUNE, run_id, priority) for run_id in ids])
-    return ids
+        return session.scalars(changed).all()

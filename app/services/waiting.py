@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Select, case, func, select
 from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
 
 from app.context import Context
+from app.db.job_kinds import DRY_RUN, Queue
 from app.db.models import (
     UNFINISHED,
     UNFINISHED_ENCODING,
@@ -24,7 +25,6 @@ from app.db.models import (
     RunStatus,
 )
 from app.db.models.runs import IN_TURN
-from app.queue import MODEL_KINDS, JobKind
 from app.services.workers import WorkerState
 
 BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
@@ -99,10 +99,10 @@ def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str |
     alive = [worker for worker in workers if worker.alive]
     if not alive:
         return "No worker is running. It waits until one starts."
-    if any(job.kind is JobKind.DRY_RUN and job.row_id == dry_run_id for worker in alive for job in worker.jobs):
+    if any(job.kind is DRY_RUN and job.row_id == dry_run_id for worker in alive for job in worker.jobs):
         return None
     training = {run.worker for run in list_running(context)}
-    at_work = {worker.slot for worker in alive if any(job.kind in MODEL_KINDS for job in worker.jobs)}
+    at_work = {worker.slot for worker in alive if any(job.kind.queue is Queue.GPU for job in worker.jobs)}
     if any(worker.slot not in training | at_work for worker in alive):
         return None
     if any(worker.slot not in training for worker in alive):

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import func, select
 
 from app.context import Context
+from app.db.job_kinds import JobKind
 from app.db.models import Run, RunStatus, Worker
 from app.db.session import Sessions
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 
 LOST_AFTER = timedelta(seconds=60)
 

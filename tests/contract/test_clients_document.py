@@ -11,12 +11,12 @@ from threading import Event, Thread
 import numpy as np
 import pytest
 
-from app.queue import JobKind
+from app.db import job_kinds
 from app.wanted import wanted
 from isoscope.cli import COMMANDS
 from isoscope.client import Isoscope
 from tests.serving import served
-from workers.jobs import WORK
+from workers.jobs import do
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/clients.md").read_text()
@@ -35,8 +35,8 @@ def measuring(context):
     def work():
         while not stop.wait(0.2):
             for job in wanted(context.sessions):
-                if job.kind is not JobKind.FINETUNE:
-                    WORK[job.kind](job.row_id, context.settings, "cpu")
+                if job.kind is not job_kinds.FINETUNE:
+                    do(job, context.settings, "cpu")
 
     thread = Thread(target=work)
     thread.start()

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from app.db import job_kinds
 from app.db.attempts import begin_attempt
 from app.db.models import Attempt, Run, RunStatus, Step, Worker
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.pausing import pause_run, resume_run, retry_run
 from app.services.runs import cancel_run
 from tests.factories import add_experiment, run_row
@@ -63,7 +64,7 @@ def executor(context, *exit_codes, slot="here/cpu"):
 
 
 def execute(context, run_id, *exit_codes, slot="here/cpu"):
-    asyncio.run(executor(context, *exit_codes, slot=slot).execute(Job(JobKind.FINETUNE, run_id)))
+    asyncio.run(executor(context, *exit_codes, slot=slot).execute(Job(job_kinds.FINETUNE, run_id)))
 
 
 def attempts(client, run_id):

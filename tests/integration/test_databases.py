@@ -14,11 +14,12 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
+from app.db import job_kinds
 from app.db.migration import upgrade
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
 from app.main import create_app
-from app.queue import Job, JobKind, JobQueue
+from app.queue import Job
 from app.services.curves import request_zeta_curve
 from app.services.embeddings import Incoming, create_embedding
 from app.settings import Settings
@@ -80,7 +81,7 @@ def test_times_are_read_in_utc(context, pair):
 def test_a_curve_that_is_asked_for_twice_at_once_is_one(context, pair):
     curves = at_once(lambda: request_zeta_curve(context, *pair))
     assert len({curve.id for curve in curves}) == 1
-    assert context.queue.active() == {Job(JobKind.CURVE, curves[0].id).workflow_id}
+    assert context.queue.active() == {Job(job_kinds.CURVE, curves[0].id).workflow_id}
     with context.sessions() as session:
         assert session.query(ZetaCurve).count() == 1
 
@@ -92,7 +93,7 @@ def test_a_curve_that_failed_is_computed_again_when_asked_for(context, pair):
         curve.status, curve.error, curve.attempts = ResultStatus.FAILED, "no memory", 5
     again = at_once(lambda: request_zeta_curve(context, *pair))[0]
     assert (again.id, again.status, again.error, again.attempts) == (first.id, ResultStatus.QUEUED, None, 0)
-    assert context.queue.active() == {Job(JobKind.CURVE, first.id).workflow_id}
+    assert context.queue.active() == {Job(job_kinds.CURVE, first.id).workflow_id}
 
 
 def test_the_same_bytes_uploaded_at_once_are_kept_once_and_go_with_the_last(context):
@@ -155,15 +156,8 @@ class TestPostgreSQL:
             assert client.delete(f"/api/embeddings/{created.json()['id']}").status_code == 204
             assert client.delete("/api/trash").json()["embeddings"] == 1
         assert time.monotonic() - began < 20
-        job = Job(JobKind.INSPECT, created.json()["id"]).workflow_id
+        job = Job(job_kinds.INSPECT, created.json()["id"]).workflow_id
         assert f"the job engine's database does not answer; {job} has to wait: connection failed" in caplog.text
-        assert "secret" not in caplog.text
-
-    def test_while_it_is_away_a_batch_of_jobs_waits_for_the_reconciler(self, caplog):
-        queue = JobQueue("postgresql://isoscope:secret@127.0.0.1:1/queue")
-        queue.enqueue_all([Job(JobKind.FINETUNE, name) for name in ("one", "two")])
-        queue.close()
-        assert "does not answer; a batch of 2 jobs has to wait: connection failed" in caplog.text
         assert "secret" not in caplog.text
 
     def test_one_that_does_not_answer_is_named_without_its_password(self):

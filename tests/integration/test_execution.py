@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from app.db import job_kinds
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -20,7 +21,7 @@ from app.db.models import (
     Worker,
 )
 from app.db.regularizer_options import Regularizer
-from app.queue import Job, JobKind, working
+from app.queue import Job, working
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
@@ -52,7 +53,7 @@ def job(context):
         files = [EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)]
         embedding = Embedding(name="e", filename="e.npy", files=files, format="npy")
         session.add(embedding)
-    return Job(JobKind.INSPECT, embedding.id)
+    return Job(job_kinds.INSPECT, embedding.id)
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def run_job(context):
         session.add(dataset)
         session.flush()
         session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=[run]))
-    return Job(JobKind.FINETUNE, run.id)
+    return Job(job_kinds.FINETUNE, run.id)
 
 
 def test_a_process_that_crashes_is_started_again(context, job):
@@ -155,7 +156,7 @@ def encode_job(context):
         session.add(StoredFile(sha256="0" * 64, size_bytes=1))
         session.flush()
         session.add(encoding)
-    return Job(JobKind.ENCODE, encoding.id)
+    return Job(job_kinds.ENCODE, encoding.id)
 
 
 def test_an_encoding_that_is_given_up_has_an_end(context, encode_job):
@@ -242,7 +243,7 @@ def test_a_job_whose_row_is_gone_or_final_starts_nothing(context, job):
     with context.sessions.begin() as session:
         session.get(Embedding, job.row_id).status = EmbeddingStatus.READY
     asyncio.run(executor.execute(job))
-    asyncio.run(executor.execute(Job(JobKind.CURVE, "no such row")))
+    asyncio.run(executor.execute(Job(job_kinds.CURVE, "no such row")))
     assert processes.started == []
 
 
@@ -257,7 +258,7 @@ def test_the_engine_runs_a_job_once_and_cancels_it_while_it_runs(context):
             ended.append(job)
 
     with working(context.settings.queue, "here/cpu", execute):
-        job = Job(JobKind.FINETUNE, "some-row")
+        job = Job(job_kinds.FINETUNE, "some-row")
         for _ in range(3):
             context.queue.enqueue(job)
         wait_for(lambda: began)
@@ -274,20 +275,21 @@ def test_a_waiting_job_goes_by_priority_then_by_age(context):
         order.append(job.row_id)
 
     for name, priority in (("late", 100), ("first", 1), ("later", 100)):
-        context.queue.enqueue(Job(JobKind.FINETUNE, name, priority))
+        context.queue.enqueue(Job(job_kinds.FINETUNE, name, priority))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 3)
     assert order == ["first", "late", "later"]
 
 
-def test_jobs_that_are_handed_in_together_go_in_their_order(context):
+def test_jobs_of_one_priority_go_in_the_order_in_which_they_came(context):
     order = []
 
     async def execute(job: Job) -> None:
         order.append(job.row_id)
 
     names = [f"{(7 * number) % 20}" for number in range(20)]
-    context.queue.enqueue_all([Job(JobKind.FINETUNE, name) for name in names])
+    for name in names:
+        context.queue.enqueue(Job(job_kinds.FINETUNE, name))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: len(order) == 20)
     assert order == names
@@ -298,16 +300,16 @@ def test_a_trial_of_the_lab_waits_neither_for_reports_nor_for_an_encoding(contex
 
     async def execute(job: Job) -> None:
         began.append(job.kind)
-        if job.kind is not JobKind.POSTPROCESS:
+        if job.kind is not job_kinds.POSTPROCESS:
             await asyncio.sleep(60)
 
-    busy = [Job(JobKind.ENCODE, "row"), Job(JobKind.MEASURE, "row"), Job(JobKind.INSPECT, "row")]
+    busy = [Job(job_kinds.ENCODE, "row"), Job(job_kinds.MEASURE, "row"), Job(job_kinds.INSPECT, "row")]
     for job in busy:
         context.queue.enqueue(job)
     with working(context.settings.queue, "here/cpu", execute, measure_concurrency=2):
         wait_for(lambda: len(began) == len(busy))
-        context.queue.ensure(Job(JobKind.POSTPROCESS, "row"))
-        wait_for(lambda: JobKind.POSTPROCESS in began)
+        context.queue.ensure(Job(job_kinds.POSTPROCESS, "row"))
+        wait_for(lambda: job_kinds.POSTPROCESS in began)
         for job in busy:
             context.queue.cancel(job)
 

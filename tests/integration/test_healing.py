@@ -6,8 +6,9 @@ import pytest
 from dbos._sys_db import SystemDatabase
 from sqlalchemy.exc import OperationalError
 
+from app.db import job_kinds
 from app.db.models import FailureCause, Run, RunStatus
-from app.queue import Job, JobKind, working
+from app.queue import Job, working
 from tests.factories import add_experiment, run_row
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, Executor
@@ -60,7 +61,7 @@ def quick(monkeypatch):
 def job(context):
     run = run_row(status=RunStatus.QUEUED, performance=None, isoscore_star=None)
     add_experiment(context, run)
-    return Job(JobKind.FINETUNE, run.id)
+    return Job(job_kinds.FINETUNE, run.id)
 
 
 def get(context, job):
@@ -153,7 +154,7 @@ def test_what_the_engine_knows_of_jobs_is_forgotten_days_after_their_end(context
     async def execute(job):
         pass
 
-    waiting = Job(JobKind.FINETUNE, "waiting")
+    waiting = Job(job_kinds.FINETUNE, "waiting")
     context.queue.enqueue(job)
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: not context.queue.active())

@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from app.archive.reading import open_archive
-from app.db import removal
+from app.db import job_kinds, removal
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.wanted import wanted
 from tests.archives import add_experiment, exported, finish_imports, members
 from workers.execution import Executor
@@ -99,7 +99,7 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     again = []
     sandboxed = job.run_in_sandbox
     monkeypatch.setattr(job, "run_in_sandbox", lambda *_, **__: again.append(sandboxed))
-    assert wanted(context.sessions) == [Job(JobKind.IMPORT, sent)]
+    assert wanted(context.sessions) == [Job(job_kinds.IMPORT, sent)]
     finish_imports(context)
     told = client.get(f"/api/imports/{sent}").json()
     assert (told["status"], told["done"], told["error"], again) == ("finished", ROWS, None, [])
@@ -114,7 +114,7 @@ def test_a_cancelled_import_leaves_nothing(client, context, sent, few_at_once, m
     killed_after(8, context, sent, monkeypatch)
     answer = client.post(f"/api/imports/{sent}/cancel")
     assert (answer.status_code, answer.json()["status"]) == (200, "removing")
-    assert wanted(context.sessions) == [Job(JobKind.DISCARD, sent)]
+    assert wanted(context.sessions) == [Job(job_kinds.DISCARD, sent)]
     finish_imports(context)
     assert client.get(f"/api/imports/{sent}").json()["status"] == "cancelled"
     assert count(context, hidden=True) == [0, 0, 0]
@@ -138,7 +138,8 @@ def test_one_that_is_given_up_is_removed_and_says_why(client, context, sent, few
     with context.sessions.begin() as session:
         session.execute(update(Import).values(attempts=5, error="signal SIGKILL"))
     assert (
-        Executor(context.sessions, None, "slot", context.settings.runs)._begin(Job(JobKind.IMPORT, sent), None, 0) == 0
+        Executor(context.sessions, None, "slot", context.settings.runs)._begin(Job(job_kinds.IMPORT, sent), None, 0)
+        == 0
     )
     assert client.get(f"/api/imports/{sent}").json()["status"] == "removing"
     finish_imports(context)

@@ -6,8 +6,9 @@ import re
 import numpy as np
 import pytest
 
+from app.db import job_kinds
 from app.db.models import FigureData, Lookup
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.wanted import wanted
 from tests.once import make_once
 
@@ -105,8 +106,8 @@ def test_what_was_not_looked_up_and_wrong_names_are_refused(client, measured):
 def test_it_waits_behind_no_measuring_is_not_forgotten_and_goes_with_its_embedding(client, context, measured):
     client.post(f"/api/embeddings/{measured}/neighbors", json={"name": "king"})
     with context.sessions() as session:
-        job = Job(JobKind.LOOKUP, session.query(Lookup).one().id)
-    assert (job.queue, job.priority) == ("lab", Job(JobKind.POSTPROCESS, "a").priority)
+        job = Job(job_kinds.LOOKUP, session.query(Lookup).one().id)
+    assert (job.queue, job.priority) == ("lab", Job(job_kinds.POSTPROCESS, "a").priority)
     assert wanted(context.sessions) == [job]
     client.delete(f"/api/embeddings/{measured}")
     client.delete("/api/trash")

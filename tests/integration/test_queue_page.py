@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event
 
+from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run, RunStatus, Worker
 from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
-from app.queue import Job, JobKind
-from app.routes.pages.queue import WORK
+from app.queue import Job
 from workers.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.both_databases
@@ -130,7 +130,7 @@ def test_a_dry_run_that_waits_is_listed_and_taken_back(client, context, add):
     with context.sessions.begin() as session:
         dataset_id = session.query(Dataset.id).scalar()
         session.add(one := DryRun(dataset_id=dataset_id, key="k", configs=[{"model": "tiny-bert"}]))
-    context.queue.enqueue(Job(JobKind.DRY_RUN, one.id))
+    context.queue.enqueue(Job(job_kinds.DRY_RUN, one.id))
     assert "tiny-bert" in client.get("/queue").text
     assert client.post(f"/queue/dry-runs/{one.id}/cancel").headers["location"] == "/queue"
     assert "Dry runs</h2>" not in client.get("/queue").text
@@ -160,7 +160,3 @@ def test_a_beat_tells_the_machine_s_memory_and_the_jobs(context):
         row = session.get_one(Worker, "here/cpu")
         assert row.jobs == [job]
         assert row.memory_bytes > 100_000_000
-
-
-def test_every_kind_of_job_has_words_for_what_a_worker_does():
-    assert set(WORK) == set(JobKind)

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.db.regularizer_options import Regularizer
-from app.queue import Job, JobKind, working
+from app.db import job_kinds
+from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, StoredFile
+from app.queue import Job, working
 from app.slot import FileLocks
 from app.wanted import wanted
 from tests.waiting import wait_for
@@ -14,49 +14,51 @@ pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
-def run_ids(context):
-    """Three queued runs that the engine has never heard of."""
-    runs = [Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=float(i), zeta=0.2, seed=0) for i in range(3)]
-    dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
-    with context.sessions.begin() as session:
-        session.add(dataset)
-        session.flush()
-        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
-    return [run.id for run in runs]
+def row_ids(context):
+    """Three uploads to be inspected that the engine has never heard of."""
+    ids = []
+    for i in range(3):
+        with context.sessions.begin() as session:
+            session.merge(StoredFile(sha256="0" * 64, size_bytes=1))
+            session.flush()
+            files = [EmbeddingFile(position=0, filename="e.npy", file_sha256="0" * 64)]
+            session.add(row := Embedding(name=f"e{i}", filename="e.npy", files=files, format="npy"))
+        ids.append(row.id)
+    return ids
 
 
-def test_rows_the_engine_does_not_know_are_enqueued_in_their_order(context, run_ids):
-    assert wanted(context.sessions) == [Job(JobKind.FINETUNE, run_id) for run_id in run_ids]
+def test_rows_the_engine_does_not_know_are_enqueued_in_their_order(context, row_ids):
+    assert wanted(context.sessions) == [Job(job_kinds.INSPECT, run_id) for run_id in row_ids]
     reconcile(context.sessions, context.queue, set())
-    assert context.queue.active() == {f"finetune-{run_id}" for run_id in run_ids}
+    assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids}
 
 
-def test_reconciling_twice_enqueues_once(context, run_ids):
+def test_reconciling_twice_enqueues_once(context, row_ids):
     for _ in range(2):
         assert reconcile(context.sessions, context.queue, set()) == set()
     assert len(context.queue.active()) == 3
 
 
-def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, run_ids):
+def test_a_job_whose_row_is_final_is_cancelled_at_the_second_look(context, row_ids):
     reconcile(context.sessions, context.queue, set())
     with context.sessions.begin() as session:
-        session.get(Run, run_ids[0]).status = RunStatus.CANCELLED
+        session.get(Embedding, row_ids[0]).status = EmbeddingStatus.FAILED
     unwanted = reconcile(context.sessions, context.queue, set())
-    assert unwanted == {f"finetune-{run_ids[0]}"}
+    assert unwanted == {f"inspect-{row_ids[0]}"}
     assert unwanted < context.queue.active()
     reconcile(context.sessions, context.queue, unwanted)
-    assert context.queue.active() == {f"finetune-{run_id}" for run_id in run_ids[1:]}
+    assert context.queue.active() == {f"inspect-{run_id}" for run_id in row_ids[1:]}
 
 
-def test_a_job_that_waits_already_is_not_started_anew(context, run_ids):
-    job = Job(JobKind.FINETUNE, run_ids[0])
+def test_a_job_that_waits_already_is_not_started_anew(context, row_ids):
+    job = Job(job_kinds.INSPECT, row_ids[0])
     context.queue.enqueue(job)
     context.queue.ensure(job)
     assert context.queue.active() == {job.workflow_id}
 
 
 @pytest.fixture
-def stranded(context, run_ids):
+def stranded(context, row_ids):
     """A job that was begun by the worker here/cpu, which is gone: the list of what began, and what begins more."""
     began: list[str] = []
 
@@ -64,13 +66,13 @@ def stranded(context, run_ids):
         began.append(job.row_id)
         await asyncio.Event().wait()
 
-    context.queue.enqueue(Job(JobKind.FINETUNE, run_ids[0]))
+    context.queue.enqueue(Job(job_kinds.INSPECT, row_ids[0]))
     with working(context.settings.queue, "here/cpu", execute):
         wait_for(lambda: began)
     return began, execute
 
 
-def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, run_ids, stranded, tmp_path):
+def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, row_ids, stranded, tmp_path):
     began, execute = stranded
     assert context.queue.slots() == {"here/cpu"}
 
@@ -85,7 +87,7 @@ def test_the_jobs_of_a_worker_that_is_gone_go_to_one_of_another_name(context, ru
     take_over_the_dead(context.queue, "here/cuda:0", locks, free)
     with working(context.settings.queue, "here/cuda:0", execute):
         wait_for(lambda: len(began) == 2)
-    assert began == [run_ids[0]] * 2
+    assert began == [row_ids[0]] * 2
     assert context.queue.slots() == {"here/cuda:0"}
 
 
@@ -104,8 +106,8 @@ def test_a_worker_whose_own_session_is_new_takes_nobody_for_dead(context, tmp_pa
     assert context.queue.slots() == {"here/cpu"}
 
 
-def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, run_ids):
-    job = Job(JobKind.FINETUNE, run_ids[0])
+def test_a_job_the_engine_gave_up_while_its_row_waits_starts_again(context, row_ids):
+    job = Job(job_kinds.INSPECT, row_ids[0])
     reconcile(context.sessions, context.queue, set())
     context.queue.cancel(job)
     assert job.workflow_id not in context.queue.active()

@@ -8,7 +8,8 @@ import pytest
 from dbos import _migration, _sys_db
 from sqlalchemy import create_engine, text
 
-from app.queue import Job, JobKind, JobQueue, migrate
+from app.db import job_kinds
+from app.queue import Job, JobQueue, migrate
 from app.sqlite_clock import unixepoch
 
 OLD, NEW = "(strftime('%s','now') * 1000)", "(unixepoch('subsec') * 1000)"
@@ -30,9 +31,9 @@ def test_jobs_are_stored_with_the_time_of_the_engine_s_newer_columns(url):
     queue = JobQueue(url)
     before = time.time()
     queue.try_insert()
-    queue.enqueue(Job(JobKind.MEASURE, "a"))
-    queue.enqueue_all([Job(JobKind.MEASURE, "b"), Job(JobKind.FINETUNE, "c")])
-    assert queue.active() == {"measure-a", "measure-b", "finetune-c"}
+    queue.enqueue(Job(job_kinds.MEASURE, "a"))
+    queue.restart(Job(job_kinds.FINETUNE, "b"))
+    assert queue.active() == {"measure-a", "finetune-b"}
     queue.close()
     with create_engine(url).connect() as connection:
         times = connection.execute(text("select created_at, updated_at from workflow_status")).all()

@@ -3,8 +3,9 @@
 import pytest
 from sqlalchemy import select
 
+from app.db import job_kinds
 from app.db.models import Experiment, Run, RunStatus
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.settings import Settings
 from app.wanted import wanted
 from isoscope.core.formatting import short
@@ -101,7 +102,7 @@ def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monk
     assert wanted(context.sessions) == []
     advance_searches(context.sessions)
     (job,) = wanted(context.sessions)
-    assert job == Job(JobKind.FINETUNE, runs_of(context, experiment["id"])[1].id)
+    assert job == Job(job_kinds.FINETUNE, runs_of(context, experiment["id"])[1].id)
 
 
 @pytest.mark.both_databases

@@ -7,16 +7,17 @@ from threading import Barrier
 import pytest
 from sqlalchemy import select
 
+from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.db.session import create_sessions
 from app.db.study import Search
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services.experiments import cancel_experiment, delete_experiment
 from app.services.pausing import pause_all, pause_experiment
 from app.wanted import wanted
 from isoscope.core.errors import ConflictError
-from workers.reconcile import advance_searches, reconcile
+from workers.reconcile import advance_searches
 from workers.search.asking import advance
 
 pytestmark = pytest.mark.both_databases
@@ -93,13 +94,12 @@ def test_workers_that_end_runs_at_the_same_moment_never_ask_for_more_than_may_ru
     assert asked == [run.id for run in runs[1:]], "each is one worker's to hand in"
 
 
-def test_what_a_kill_kept_from_the_engine_is_handed_in(context, add):
+def test_trials_wait_in_turn_for_a_worker(context, add):
     experiment_id = add(at_once=3)
-    advance(context.sessions, experiment_id)  # and its worker is killed before it hands them in
-    assert context.queue.active() == set()
-    reconcile(context.sessions, context.queue, set())
-    assert context.queue.active() == {f"finetune-{run.id}" for run in runs_of(context, experiment_id)[1:]}
-    assert len(context.queue.active()) == 3
+    jobs = advance(context.sessions, experiment_id)
+    assert wanted(context.sessions) == jobs
+    assert [job.row_id for job in jobs] == [run.id for run in runs_of(context, experiment_id)[1:]]
+    assert len(jobs) == 3
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_search_that_cannot_be_read_holds_up_no_other(context, add):
         session.get_one(Experiment, broken).study = {"trials": "many"}
     advance_searches(context.sessions)
     assert [len(runs_of(context, experiment_id)) for experiment_id in (broken, whole)] == [1, 2]
-    assert wanted(context.sessions) == [Job(JobKind.FINETUNE, runs_of(context, whole)[1].id)]
+    assert wanted(context.sessions) == [Job(job_kinds.FINETUNE, runs_of(context, whole)[1].id)]
 
 
 def test_a_range_of_zeta_finer_than_what_is_shown_is_searched_to_its_end(context, add):

@@ -6,6 +6,7 @@ from hashlib import sha256
 import pytest
 from sqlalchemy import event, func, select
 
+from app.db import job_kinds
 from app.db.models import (
     Dataset,
     DatasetOrigin,
@@ -20,7 +21,7 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services import trash
 from app.services.trash import empty_trash
 from tests.factories import add_embedding, store
@@ -112,16 +113,16 @@ def test_only_what_is_in_the_trash_can_be_purged(client, context, three):
 
 
 def test_purging_takes_its_jobs_back(client, context):
-    kinds = {EmbeddingStatus.INSPECTING: JobKind.INSPECT, EmbeddingStatus.MAKING: JobKind.MAKE}
+    kinds = {EmbeddingStatus.INSPECTING: job_kinds.INSPECT, EmbeddingStatus.MAKING: job_kinds.MAKE}
     jobs = [Job(kind, add_embedding(context, status=status)) for status, kind in kinds.items()]
     measuring, other = add_embedding(context, status=EmbeddingStatus.MEASURING), add_embedding(context)
-    jobs.append(Job(JobKind.MEASURE, measuring))
+    jobs.append(Job(job_kinds.MEASURE, measuring))
     curve = ZetaCurve(embedding_id=other, source="embedding", source_id=measuring)
     method = PostProcessing(embedding_id=measuring, key="k", method="centre", parameters={})
     with context.sessions.begin() as session:
         session.add_all([curve, method])
-    jobs += [Job(JobKind.CURVE, curve.id), Job(JobKind.POSTPROCESS, method.id)]
-    kept = Job(JobKind.MEASURE, other)
+    jobs += [Job(job_kinds.CURVE, curve.id), Job(job_kinds.POSTPROCESS, method.id)]
+    kept = Job(job_kinds.MEASURE, other)
     for job in [*jobs, kept]:
         context.queue.enqueue(job)
     throw_away(client, *(job.row_id for job in jobs[:3]))

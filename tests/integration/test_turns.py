@@ -1,25 +1,40 @@
-"""The order in which waiting runs are taken: its numbers, its moves, and that the engine keeps to them."""
+"""The order in which waiting runs are taken: its numbers, its moves, and that workers keep to them."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import select
 
-from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
+from app.db import job_kinds
+from app.db.job_kinds import Queue
+from app.db.models import (
+    Dataset,
+    DatasetOrigin,
+    DryRun,
+    Encoding,
+    EncodingStatus,
+    Experiment,
+    Run,
+    RunStatus,
+    StoredFile,
+)
 from app.db.regularizer_options import Regularizer
 from app.main import create_context
-from app.queue import Job, JobKind, working
+from app.queue import Job, working
 from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
-from app.wanted import wanted
+from app.slot import FileLocks
+from app.wanted import next_in_turn, wanted
+from tests.taking import taking
 from tests.waiting import wait_for
-from workers.reconcile import reconcile
+from workers.turns import hand_in_next
 
 pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture
 def add(context):
-    """Add an experiment of so many queued runs, known to the engine, and return its id and theirs."""
+    """Add an experiment of so many queued runs, and return its id and theirs."""
 
     def add(n=3, **columns):
         runs = [
@@ -31,7 +46,6 @@ def add(context):
             session.add(dataset)
             session.flush()
             session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
-        context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id, run.priority) for run in runs])
         return experiment.id, [run.id for run in runs]
 
     return add
@@ -41,14 +55,24 @@ def in_turn(context):
     return [job.row_id for job in wanted(context.sessions)]
 
 
+def jobs(*ids):
+    return {f"finetune-{run_id}" for run_id in ids}
+
+
+def hand_in(context, slot="here/cpu"):
+    hand_in_next(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"))
+
+
 def taken(context, n):
-    """The order in which the engine really gives its jobs to a worker."""
+    """The order in which a worker really takes jobs."""
     order = []
 
     async def execute(job):
         order.append(job.row_id)
+        with context.sessions.begin() as session:
+            session.get_one(Run, job.row_id).status = RunStatus.FINISHED
 
-    with working(context.settings.queue, "here/cpu", execute):
+    with taking(context, "here/cpu", execute):
         wait_for(lambda: len(order) == n, 60)
     return order
 
@@ -61,11 +85,12 @@ def test_a_run_is_moved_among_those_that_wait(client, context, add, place, order
     assert "".join(names[run_id] for run_id in in_turn(context)) == order
 
 
-def test_the_engine_takes_them_in_the_new_order(client, context, add):
+def test_a_worker_takes_them_in_the_new_order(client, context, add):
     _, ids = add()
     client.post(f"/api/runs/{ids[2]}/move", json={"to": "up"})
     client.post(f"/api/runs/{ids[0]}/move", json={"to": "last"})
-    assert in_turn(context) == taken(context, 3) == [ids[2], ids[1], ids[0]]
+    assert in_turn(context) == [ids[2], ids[1], ids[0]]
+    assert taken(context, 3) == [ids[2], ids[1], ids[0]]
 
 
 def test_a_whole_experiment_is_moved_before_another_and_behind_it(client, context, add):
@@ -100,21 +125,68 @@ def test_what_is_at_work_or_has_ended_is_not_moved(client, context, add):
     assert refused.json()["detail"] == ("Only a run that has not ended has a place in the queue; this one is finished.")
 
 
-def test_an_order_that_the_engine_missed_is_told_to_it_by_the_reconciler(context, add):
-    _, ids = add()
+def test_what_the_engine_has_out_of_turn_is_taken_in_turn(context, add):
+    """As an earlier version left it, which handed in all runs at once, or a worker that was lost."""
+    _, ids = add(4)
+    for run_id in ids[:3]:
+        context.queue.enqueue(Job(job_kinds.FINETUNE, run_id))
     with context.sessions.begin() as session:
-        session.get_one(Run, ids[2]).priority = 20
-    reconcile(context.sessions, context.queue, set())
-    assert taken(context, 3) == [ids[2], ids[0], ids[1]]
+        session.get_one(Run, ids[2]).priority = session.get_one(Run, ids[3]).priority = 20
+    hand_in(context)
+    assert context.queue.active() == jobs(ids[2])
+    assert taken(context, 4) == [ids[2], ids[3], ids[0], ids[1]]
 
 
-def test_a_forgotten_run_is_handed_in_with_its_number(context, add):
+def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_none(context, add):
     _, ids = add()
-    context.queue.forget([Job(JobKind.FINETUNE, run_id) for run_id in ids])
+    began = []
+
+    async def execute(job):
+        began.append(job.row_id)
+        await asyncio.Event().wait()
+
+    for _ in range(2):
+        hand_in(context)
+        assert context.queue.active() == jobs(ids[0])
+    with working(context.settings.queue, "here/cpu", execute):
+        wait_for(lambda: began)
+        hand_in(context)
+        assert context.queue.active() == jobs(ids[0])
+        hand_in(context, "other/cpu")
+        assert context.queue.line(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, jobs(ids[1]))
+
+
+def test_while_another_worker_hands_in_none_does(context, add):
+    add()
+    with FileLocks(context.settings.root / "locks").held("turns"):
+        hand_in(context)
+    assert context.queue.active() == set()
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_run_whose_turn_the_engine_believes_over_is_handed_in_again(context, add, ended):
+    _, ids = add()
+    job = Job(job_kinds.FINETUNE, ids[0])
+    context.queue.enqueue(job)
+    if ended:
+        context.queue.cancel(job)
+    hand_in(context)
+    assert context.queue.active() == jobs(ids[0])
+
+
+def test_what_somebody_waits_for_goes_first_and_of_equal_ones_who_came_first(context, add):
+    _, ids = add(1)
     with context.sessions.begin() as session:
-        session.get_one(Run, ids[1]).priority = 20
-    reconcile(context.sessions, context.queue, set())
-    assert taken(context, 3) == [ids[1], ids[0], ids[2]]
+        dataset_id = session.query(Dataset.id).scalar()
+        session.add(StoredFile(sha256="0" * 64, size_bytes=1))
+        session.flush()
+        texts = {"filename": "a.txt", "file_sha256": "0" * 64, "n_texts": 1, "columns": []}
+        session.add(encoding := Encoding(name="e", status=EncodingStatus.QUEUED, **texts))
+        session.add(dry_run := DryRun(dataset_id=dataset_id, key="k", configs=[]))
+    order = [f"dry_run-{dry_run.id}", f"finetune-{ids[0]}", f"encode-{encoding.id}"]
+    for i, workflow_id in enumerate(order):
+        assert next_in_turn(context.sessions, Queue.GPU, order[:i]).workflow_id == workflow_id
+    assert next_in_turn(context.sessions, Queue.GPU, order) is None
 
 
 @pytest.mark.parametrize(
@@ -159,6 +231,4 @@ def test_two_web_processes_that_move_at_the_same_moment_lose_no_move(context, ad
     assert sorted(order) == sorted(ids)
     assert {ids[5], ids[2]} <= set(order[:3])
     assert {ids[0], ids[1]} <= set(order[-3:])
-    # Which of the two told the engine last is chance; the workers' next look makes it the rows' order.
-    reconcile(context.sessions, context.queue, set())
     assert taken(context, 8) == order

@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from app.db import job_kinds
 from app.db.encoding import EncodingConfig
 from app.db.models import (
     Embedding,
@@ -12,7 +13,7 @@ from app.db.models import (
     EncodingStatus,
 )
 from app.db.types import utcnow
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.storage import Stored
 from app.storage.ledger import Ledger
 from isoscope.files.selection import Selection
@@ -65,7 +66,7 @@ def publish(
                 finished_at=now,
             )
             session.add_all(embeddings)
-    return [Job(JobKind.INSPECT, embedding.id) for embedding in embeddings]
+    return [Job(job_kinds.INSPECT, embedding.id) for embedding in embeddings]
 
 
 def _embedding(

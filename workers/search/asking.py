@@ -9,11 +9,12 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import select
 from sqlalchemy.orm import Session, defer
 
+from app.db import job_kinds
 from app.db.config import RunConfig, applies
 from app.db.models import Experiment, Run, RunStatus
 from app.db.session import Sessions, hold
 from app.db.study import Objective, Search, Trial, trials_of
-from app.queue import Job, JobKind
+from app.queue import Job
 
 MOST_RANDOM = 10
 """Of the trials those that are drawn before the sampler models anything, a quarter of all at most."""
@@ -49,7 +50,7 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
             trials.append(Trial(len(trials), asked))
             new += asked
         session.flush()
-        return [Job(JobKind.FINETUNE, run.id, run.priority) for run in new]
+        return [Job(job_kinds.FINETUNE, run.id, run.priority) for run in new]
 
 
 def study_of(search: Search, trials: Sequence[Trial]) -> optuna.Study:

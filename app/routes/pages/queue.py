@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.db.models import Run
 from app.dependencies import ContextDep
-from app.queue import IMPORT_KINDS, JobKind
 from app.services.library import MAX_PAGE, PAGE_ROWS, offset_of, pages_of
 from app.services.waiting import (
     list_embeddings_at_work,
@@ -23,26 +22,6 @@ from app.templating import templates
 
 router = APIRouter()
 
-WORK = {
-    JobKind.INSPECT: "reads an upload",
-    JobKind.MEASURE: "measures an embedding",
-    JobKind.CURVE: "computes a shrinkage curve",
-    JobKind.POSTPROCESS: "tries a post-processing",
-    JobKind.LOOKUP: "looks up a row",
-    JobKind.MAKE: "makes an embedding",
-    JobKind.ENCODE: "encodes texts",
-    JobKind.DRY_RUN: "tries eight rows",
-    JobKind.FINETUNE: "ends a run",
-    JobKind.IMPORT: "imports an experiment",
-    JobKind.DISCARD: "removes an import",
-}
-"""What a job does, where the page has no row of it to show."""
-PLACES = {
-    JobKind.ENCODE: "encodings",
-    **dict.fromkeys((JobKind.INSPECT, JobKind.MEASURE, JobKind.MAKE), "embeddings"),
-    **dict.fromkeys(IMPORT_KINDS, "imports"),
-}
-
 
 @router.get("/queue")
 def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1) -> Response:
@@ -52,8 +31,6 @@ def show_queue(request: Request, context: ContextDep, page: Annotated[int, Query
     shown = {
         "workers": workers,
         "doing": {worker.slot: _at(worker, running) for worker in workers},
-        "work": WORK,
-        "places": PLACES,
         "running": running,
         "lost": {run.id for run in running if worker_lost(run, workers)},
         "waiting": waiting,

@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from app.db import job_kinds
 from app.db.config import RunConfig
 from app.db.models import Dataset, DryRun, ResultStatus
 from app.db.options.measuring import Checkpoint
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.services import dry_runs
 from app.services.sweeps import SweepRequest, plan_sweep
 from app.wanted import wanted
@@ -146,7 +147,7 @@ def test_a_forgotten_one_is_found_and_one_that_is_ready_or_gone_is_left_alone(
     client, context, settings, sweep, make_ready
 ):
     row_id = ask(client, sweep)["dry_run"]["id"]
-    assert wanted(context.sessions) == [Job(JobKind.DRY_RUN, row_id)]
+    assert wanted(context.sessions) == [Job(job_kinds.DRY_RUN, row_id)]
     make_ready()
     with context.sessions() as session:
         before = session.get_one(DryRun, row_id).results

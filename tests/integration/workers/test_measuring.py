@@ -3,8 +3,9 @@ import pytest
 from IsoScore import IsoScore
 from sqlalchemy import select
 
+from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingStatus, FigureData, MeasurementStatus, ResultStatus, ZetaCurve
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.storage import open_storage
 from isoscope import rows
 from isoscope.core.errors import InvalidError
@@ -82,7 +83,7 @@ class TestInspecting:
     def test_measuring_follows_where_it_was_asked_for(self, settings, make_embedding, get, x):
         embedding_id = make_embedding(x, commit_when_inspected=True, attempts=1)
         job = inspect_embedding(embedding_id, settings, "cpu")
-        assert job == (Job(JobKind.MEASURE, embedding_id),)
+        assert job == (Job(job_kinds.MEASURE, embedding_id),)
         row, _, _ = get(embedding_id)
         assert (row.status, row.attempts) == (EmbeddingStatus.MEASURING, 0)
         measure_embedding(embedding_id, settings, "cpu")

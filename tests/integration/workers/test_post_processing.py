@@ -7,9 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
 from app.db.postprocess import SEED, key_of
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.storage import open_storage
 from isoscope.rows import draw_rows
 from isotropy.cloud import read_cloud
@@ -212,7 +213,7 @@ def asked_for(sessions, source):
 def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, asked_for, settings, get, x):
     trial = trial_of("soft_zca", eps=0.5)
     made_id = asked_for(trial.id)
-    assert make(made_id, settings, "cpu") == (Job(JobKind.INSPECT, made_id),)
+    assert make(made_id, settings, "cpu") == (Job(job_kinds.INSPECT, made_id),)
     made = get(Embedding, made_id)
     assert (made.status, made.commit_when_inspected, made.attempts) == (EmbeddingStatus.INSPECTING, True, 0)
     (file,) = made.files
@@ -222,7 +223,7 @@ def test_an_embedding_is_made_of_all_rows_by_the_map_that_was_judged(trial_of, a
     fitted = restore("soft_zca", load_file(storage.local(trial.state_sha256)))
     assert_same_images(vectors[finite], fitted.apply(torch.from_numpy(x[finite])).numpy())
     assert np.array_equal(vectors[~finite], x[~finite], equal_nan=True)
-    assert inspect_embedding(made_id, settings, "cpu") == (Job(JobKind.MEASURE, made_id),)
+    assert inspect_embedding(made_id, settings, "cpu") == (Job(job_kinds.MEASURE, made_id),)
     measure_embedding(made_id, settings, "cpu")
     made = get(Embedding, made_id)
     assert (made.status, made.n, made.d, made.n_left_out) == (EmbeddingStatus.READY, 400, 6, 2)

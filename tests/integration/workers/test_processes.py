@@ -8,7 +8,8 @@ from multiprocessing import get_context
 
 import pytest
 
-from app.queue import Job, JobKind, migrate
+from app.db import job_kinds
+from app.queue import Job, migrate
 from tests.waiting import wait_for
 from workers.process import JobProcesses, _end
 
@@ -16,7 +17,7 @@ from workers.process import JobProcesses, _end
 def test_a_job_may_be_called_for_again_before_its_first_process_is_at_its_end(settings, sessions):
     migrate(settings.queue)
     processes = JobProcesses(settings, "cpu")
-    job = Job(JobKind.CURVE, "no such row")
+    job = Job(job_kinds.CURVE, "no such row")
 
     async def run_twice() -> list[int]:
         return await asyncio.gather(processes.run(job), processes.run(job))

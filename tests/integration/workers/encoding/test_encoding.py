@@ -10,6 +10,7 @@ from transformers import (
     AutoTokenizer,
 )
 
+from app.db import job_kinds
 from app.db.models import (
     EmbeddingFile,
     EmbeddingOrigin,
@@ -20,7 +21,7 @@ from app.db.models import (
     Pooling,
     StoredFile,
 )
-from app.queue import Job, JobKind
+from app.queue import Job
 from app.storage import open_storage
 from app.storage.folder import FolderStorage
 from isoscope.core.errors import UnavailableError
@@ -41,7 +42,7 @@ def test_every_vector_is_that_of_its_text_alone(settings, models_dir, make_encod
     expected = one_at_a_time(models_dir / model, [(TEXTS[i],) for i in FULL])
     layers = layers_of(encoding_id)
     assert set(layers) == set(expected) == {(layer, pooling) for layer in (0, 1, 2) for pooling in Pooling}
-    assert set(jobs) == {Job(JobKind.INSPECT, one.id) for one in layers.values()}
+    assert set(jobs) == {Job(job_kinds.INSPECT, one.id) for one in layers.values()}
     for place, embedding in layers.items():
         x = read(settings, embedding)
         assert (x.dtype, x.shape) == (np.float32, (5, 16))
@@ -88,7 +89,7 @@ def test_layers_are_inspected_and_measured_with_the_names_and_labels_of_their_te
     assert list(encoding.environment["model"]["weights_sha256"]) == ["model.safetensors"]
 
     ((measure),) = inspect_embedding(inspect.row_id, settings, "cpu")
-    assert measure == Job(JobKind.MEASURE, inspect.row_id)
+    assert measure == Job(job_kinds.MEASURE, inspect.row_id)
     embedding = layers_of(encoding_id)[1, Pooling.MEAN]
     assert embedding.status is EmbeddingStatus.MEASURING
     assert (embedding.name, embedding.origin) == ("reviews · tiny-bert · layer 1, mean", EmbeddingOrigin.ENCODED)

@@ -1,0 +1,196 @@
+"""The kinds of jobs, each one record: the row it fills, when that row waits for it, what does it, its words on pages.
+
+Queue, executor, reconciler and pages read these records; docs/contributing/job.md adds one.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from app.db.models import (
+    DEFAULT_PRIORITY,
+    UNFINISHED,
+    UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
+    DryRun,
+    Embedding,
+    EmbeddingStatus,
+    Encoding,
+    EncodingStatus,
+    Import,
+    ImportStatus,
+    Lookup,
+    PostProcessing,
+    ResultStatus,
+    Run,
+    RunStatus,
+    ZetaCurve,
+)
+from app.db.models.runs import IN_TURN
+
+WAITED_FOR_PRIORITY = 10
+"""Somebody looks at the lab or at a form and waits; such a job takes seconds, and what else waits may take hours."""
+
+
+class Queue(StrEnum):
+    """What waits for the same place at a worker."""
+
+    GPU = "gpu"
+    """What runs a model: one at a time to a device. Waits in the rows, and a worker that is free hands in the next."""
+    MEASURE = "measure"
+    """Reports and what they need, which never wait for a model."""
+    LAB = "lab"
+    """Somebody looks at the page: waits for no report either."""
+    IMPORTS = "imports"
+    """May take minutes and gains nothing from running side by side, so it keeps out of all of these."""
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """What a worker does with a row."""
+
+    name: str
+    """As the engine, logs and workers' rows have it."""
+    queue: Queue
+    table: Any
+    """Whose row it fills. Any: the tables share ``status``, ``attempts`` and ``error``, each with states of its own."""
+    waiting: tuple[StrEnum, ...]
+    """States in which a row waits for this job: workers bring it back for as long as the row is in one of them."""
+    failed: StrEnum
+    """The state of a row whose job was given up."""
+    work: str
+    """``module:function`` of (row id, settings, device) that returns the jobs that follow; only workers resolve it."""
+    doing: str
+    """What a worker does, as the page of the queue says it."""
+    pages: str = ""
+    """Where the row has a page: the first part of that page's address."""
+    waited_for: bool = False
+    """Whether somebody looks at the page until it is done, so that it goes before all that is not."""
+    order: tuple[Any, ...] = ()
+    """Columns in whose order rows wait: priority, since when, and what orders equals; empty for the oldest first."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the job waits in its row until a worker hands it in; others are handed in when rows are written."""
+        return self.queue is Queue.GPU
+
+    @property
+    def priority(self) -> int:
+        """The turn of a job whose row says nothing of it: lower numbers go first, of equal ones who came first."""
+        return WAITED_FOR_PRIORITY if self.waited_for else DEFAULT_PRIORITY
+
+
+INSPECT = JobKind(
+    "inspect",
+    Queue.MEASURE,
+    Embedding,
+    (EmbeddingStatus.INSPECTING,),
+    EmbeddingStatus.FAILED,
+    work="workers.inspection:inspect_embedding",
+    doing="reads an upload",
+    pages="embeddings",
+)
+MEASURE = JobKind(
+    "measure",
+    Queue.MEASURE,
+    Embedding,
+    (EmbeddingStatus.MEASURING,),
+    EmbeddingStatus.FAILED,
+    work="workers.measure:measure_embedding",
+    doing="measures an embedding",
+    pages="embeddings",
+)
+CURVE = JobKind(
+    "curve",
+    Queue.MEASURE,
+    ZetaCurve,
+    (ResultStatus.QUEUED,),
+    ResultStatus.FAILED,
+    work="workers.curve:compute_curve",
+    doing="computes a shrinkage curve",
+)
+POSTPROCESS = JobKind(
+    "postprocess",
+    Queue.LAB,
+    PostProcessing,
+    (ResultStatus.QUEUED,),
+    ResultStatus.FAILED,
+    work="workers.postprocess:post_process",
+    doing="tries a post-processing",
+    waited_for=True,
+)
+LOOKUP = JobKind(
+    "lookup",
+    Queue.LAB,
+    Lookup,
+    (ResultStatus.QUEUED,),
+    ResultStatus.FAILED,
+    work="workers.lookup:look_up",
+    doing="looks up a row",
+    waited_for=True,
+)
+MAKE = JobKind(
+    "make",
+    Queue.MEASURE,
+    Embedding,
+    (EmbeddingStatus.MAKING,),
+    EmbeddingStatus.FAILED,
+    work="workers.make:make_embedding",
+    doing="makes an embedding",
+    pages="embeddings",
+)
+ENCODE = JobKind(
+    "encode",
+    Queue.GPU,
+    Encoding,
+    UNFINISHED_ENCODING,
+    EncodingStatus.FAILED,
+    work="workers.encode.job:encode_texts",
+    doing="encodes texts",
+    pages="encodings",
+)
+DRY_RUN = JobKind(
+    "dry_run",
+    Queue.GPU,
+    DryRun,
+    (ResultStatus.QUEUED,),
+    ResultStatus.FAILED,
+    work="workers.finetune.dry_run:dry_run",
+    doing="tries eight rows",
+    waited_for=True,
+)
+IMPORT = JobKind(
+    "import",
+    Queue.IMPORTS,
+    Import,
+    UNFINISHED_IMPORT,
+    ImportStatus.REMOVING,  # what it wrote has to go before it has failed
+    work="workers.importing.job:import_experiment",
+    doing="imports an experiment",
+    pages="imports",
+)
+DISCARD = JobKind(  # the rows of an import that failed or was cancelled
+    "discard",
+    Queue.IMPORTS,
+    Import,
+    (ImportStatus.REMOVING,),
+    ImportStatus.FAILED,
+    work="workers.importing.job:discard_import",
+    doing="removes an import",
+    pages="imports",
+)
+FINETUNE = JobKind(
+    "finetune",
+    Queue.GPU,
+    Run,
+    UNFINISHED,
+    RunStatus.FAILED,
+    work="workers.finetune.job:fine_tune",
+    doing="ends a run",
+    order=IN_TURN,
+)
+
+KINDS: dict[str, JobKind] = {
+    kind.name: kind
+    for kind in (INSPECT, MEASURE, CURVE, POSTPROCESS, LOOKUP, MAKE, ENCODE, DRY_RUN, IMPORT, DISCARD, FINETUNE)
+}

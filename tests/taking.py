@@ -1,0 +1,20 @@
+"""Jobs that are taken in this process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.context import Context
+from app.queue import Execute, working
+from app.slot import FileLocks
+from workers.turns import Turns
+
+
+@contextmanager
+def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
+    """Take jobs as a worker of that slot does, those that wait in turn too."""
+    locks = FileLocks(context.settings.root / "locks")
+    with (
+        working(context.settings.queue, slot, execute),
+        Turns(context.sessions, context.queue, slot, locks),
+    ):
+        yield

@@ -1,0 +1,72 @@
+"""Whose turn it is: a worker that is free hands the engine the job that comes next, as the rows have it then.
+
+The engine has no public call that gives another priority to what is queued in it. So the rows are the queue of what
+runs a model, and the engine knows of it only what begins now and what has begun. To move a run that waits is to change
+its row.
+"""
+
+import logging
+from contextlib import suppress
+from threading import Event, Thread
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.db.job_kinds import Queue
+from app.db.session import Sessions, one_line
+from app.queue import Job, JobQueue
+from app.wanted import next_in_turn
+from isoscope.core.errors import ConflictError
+from workers.locks import Locks
+
+logger = logging.getLogger(__name__)
+
+EVERY_SECONDS = 0.25
+SECONDS_AFTER_AN_ERROR = 5.0
+
+
+class Turns:
+    """Hands in what is next for this worker, again and again while the context is open."""
+
+    def __init__(self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks) -> None:
+        self._sessions = sessions
+        self._queue = queue
+        self._slot = slot
+        self._locks = locks
+        self._stop = Event()
+        self._thread = Thread(target=self._hand_in_until_stopped, name="turns", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _hand_in_until_stopped(self) -> None:
+        seconds = 0.0
+        while not self._stop.wait(seconds):
+            seconds = EVERY_SECONDS
+            try:
+                hand_in_next(self._sessions, self._queue, self._slot, self._locks)
+            except Exception as error:
+                seconds = SECONDS_AFTER_AN_ERROR
+                known = isinstance(error, SQLAlchemyError)
+                logger.warning("the next job could not be handed in: %s", one_line(error), exc_info=not known)
+
+
+def hand_in_next(sessions: Sessions, queue: JobQueue, slot: str, locks: Locks) -> None:
+    """Hand in the job whose turn it is, if this worker is free for it and the engine does not have it.
+
+    What else waits in the engine is taken back, as its turn comes later: another worker handed it in and was lost, or
+    it was moved since. Where a worker takes it at this very moment, it is stopped there and begins again in its turn.
+    """
+    line = queue.line(Queue.GPU)  # before the rows: a job that ends in between has begun here, and waits for nobody
+    if slot in line.begun.values():
+        return
+    first = next_in_turn(sessions, Queue.GPU, line.begun)
+    if first is None or line.waiting == {first.workflow_id}:
+        return
+    with suppress(ConflictError), locks.held("turns"):  # else another worker is at it
+        if later := line.waiting - {first.workflow_id}:
+            queue.cancel(*map(Job.parse, sorted(later)))
+        queue.ensure(first)
