@@ -11,7 +11,7 @@ from app.dependencies import ContextDep
 from app.figures import learning
 from app.figures.probe import probe
 from app.results.methods import weights
-from app.results.metrics import SCALES, WATCHED, title_of
+from app.results.metrics import SCALES, WATCHED, is_of_texts, title_of
 from app.results.run_page import (
     details_of,
     layer_table,
@@ -51,6 +51,7 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "curves": [learning.loss(run), *([learning.penalty(run)] if config.weights else [])],
         "layers": probe(run, measure),
         "measure": measure,
+        "of_texts": is_of_texts(measure),
         "watched": {slug: title_of(slug) for slug in WATCHED},
         "twonn": twonn_of(run),
         "by_layer": layer_table(run.results),
