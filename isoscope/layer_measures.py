@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from isoscope.hidden_states import depth, mean_of_tokens, width
 from isotropy.anisotropy import anisotropy, second_moment
+from isotropy.catalog import MEASURES
 from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.points import union_of_layers
@@ -15,8 +16,7 @@ from isotropy.score import Score
 from isotropy.spectrum import Moments, eigenvalues, shrink
 from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 
-DIRECTIONS = 3
-"""Leading directions whose shares are told, k = 1 to 3: those of Kudriashov, Karpik & Klyshinsky (2025)."""
+RAW, CENTRED = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
 
 
 def empty_moments(model: PreTrainedModel) -> Moments:
@@ -104,13 +104,13 @@ def moment_scores(
     """
     S = moments.covariance()
     shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
-    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), DIRECTIONS)
-    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), DIRECTIONS)
+    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW.leading)
+    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), CENTRED.leading)
     return {
         "isoscore_star": isoscore_from_covariance(shrunk),
         "mean_cosine": cosines.mean_cosine(),
-        **{f"anisotropy_raw_{k}": score for k, score in enumerate(raw, start=1)},
-        **{f"anisotropy_centred_{k}": score for k, score in enumerate(centred, start=1)},
+        **dict(zip(RAW.taken, raw, strict=True)),
+        **dict(zip(CENTRED.taken, centred, strict=True)),
     }
 
 

@@ -22,6 +22,7 @@ from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import InvalidError
 from isoscope.rows import draw_rows, values_of
+from isotropy.catalog import measures_in
 from isotropy.cloud import read_cloud
 from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows
@@ -37,27 +38,12 @@ from workers.results import Asked, answer
 from workers.upload import open_embedding
 
 FRACTION = 0.5
-MOMENTS = (
-    "isoscore",
-    "isoscore_unbiased",
-    "participation_ratio",
-    "participation_ratio_unbiased",
-    "effective_rank",
-    "mean_cosine",
-    "mean_share",
-    "partition_log",
-)
-"""Taken of the rows fitted on too."""
-DRAWN = (
-    "rogue_dimensions",
-    "anisotropy_raw",
-    "anisotropy_centred",
-    "activation_profile",
-    "cosine_histogram",
-    "spectrum",
-)
+COMPARED = measures_in("lab")
+MOMENTS = tuple(one.slug for one in COMPARED if one.group in ("spread", "directions"))
+"""Taken of the rows fitted on too: one pass over them is enough."""
+DRAWN = tuple(one.slug for one in measures_in("lab figures"))
 """Of which figures show more than the value."""
-MEASURED = (*MOMENTS, "twonn", "silhouette", *DRAWN)
+MEASURED = tuple(dict.fromkeys((*(one.slug for one in COMPARED), *DRAWN)))
 MAPS_BYTES = 256 * 2**20
 """Of the fitted maps of an embedding, which take d^2 numbers each; the oldest trials go."""
 NAMED_ROWS = 200

@@ -5,8 +5,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from app.db.models import Embedding, Measurement
-from app.embeddings.readings import DIMENSION_ESTIMATES
 from isoscope.core.formatting import count, number, percent, two_decimals, with_error
+from isotropy.catalog import MEASURES
 
 Found = Mapping[str, Measurement]
 
@@ -203,7 +203,8 @@ def _rogue(found: Found, cosine: float) -> Sentence:
 
 def _locally(found: Found) -> Sentence:
     """The least and the greatest estimate of the intrinsic dimension, or the one where they agree."""
-    known = [(value, slug) for slug in DIMENSION_ESTIMATES if (value := _value(found, slug)) is not None]
+    estimates = [slug for slug, one in MEASURES.items() if "twonn" in (slug, one.beside)]
+    known = [(value, slug) for slug in estimates if (value := _value(found, slug)) is not None]
     if not known:
         return []
     (low, lower), (high, upper) = min(known), max(known)

@@ -1,38 +1,14 @@
 """The numbers of a report: the few that head it, all of them by group, and the same as one table."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from app.db.models import Embedding, Measurement
 from app.figures.figure import Cell, Table
 from isoscope.core.formatting import tick
-from isotropy.catalog import GROUPS, MEASURES, Measure
-
-HEADLINES = (
-    "isoscore_unbiased",
-    "participation_ratio_unbiased",
-    "isoscore",
-    "mean_cosine",
-    "mean_share",
-    "twonn",
-)
-DIMENSION_ESTIMATES = {"twonn": "TwoNN", "twonn_mle": "TwoNN by likelihood", "levina_bickel": "Levina–Bickel"}
-"""Estimates of the intrinsic dimension, whose range leads: it is mostly wider than the error of any."""
-
+from isotropy.catalog import GROUPS, MEASURES, Measure, measures_in
 
 Grouped = TypeVar("Grouped")
-
-# The beginnings of ranges that have an infinite end, in words; the longest first.
-INFINITE = {
-    "(−∞, ∞), about [0, 1]": "may leave 0 to 1",
-    "(−∞, ∞), about [1, d]": "may leave 1 to d",
-    "(−∞, ∞)": "any number",
-    "(−∞, 0]": "at most 0",
-    "(0, ∞)": "above 0",
-    "[0, ∞)": "at least 0",
-}
-
-COUNTED_PARTS = frozenset({"greatest", "gaussian_of_the_same_size"})
 
 # The lists that a measurement's detail may hold, and what each of their values is of.
 LISTS = {"by_label": "label", "dimensions": "dimension", "parts": "part", "values": "k"}
@@ -79,8 +55,7 @@ class Reading(NamedTuple):
             low, high = self.measure.bounds(self.found.n, self.d)
             if low == high:
                 return f"only {tick(low)} is possible"
-        infinite = next((one for one in INFINITE if self.measure.range.startswith(one)), "")
-        return INFINITE.get(infinite, "") + self.measure.range.removeprefix(infinite)
+        return self.measure.range_told
 
     @property
     def items(self) -> list[Item]:
@@ -96,7 +71,7 @@ class Reading(NamedTuple):
                 return [Item(one["dimension"], one["value"], n) for one in dimensions]
             case {"parts": parts}:
                 return [
-                    Item(name, int(value) if name in COUNTED_PARTS and value is not None else value, n)
+                    Item(name, int(value) if name in self.measure.counts and value is not None else value, n)
                     for name, value in parts.items()
                 ]
             case {"values": values}:
@@ -127,11 +102,18 @@ class Reading(NamedTuple):
 def headlines_of(embedding: Embedding) -> list[Reading]:
     """The numbers that head the report."""
     readings = {reading.measure.slug: reading for reading in readings_of(embedding)}
-    if "twonn" in readings:
-        estimates = [(name, readings[slug].value) for slug, name in DIMENSION_ESTIMATES.items() if slug in readings]
-        known = tuple((name, value) for name, value in estimates if value is not None)
-        readings["twonn"] = readings["twonn"]._replace(estimates=known)
-    return [readings[slug] for slug in HEADLINES if slug in readings]
+    return [
+        readings[one.slug]._replace(estimates=_estimates(one, readings))
+        for one in measures_in("report")
+        if one.slug in readings
+    ]
+
+
+def _estimates(head: Measure, readings: Mapping[str, Reading]) -> tuple[tuple[str, float], ...]:
+    """Return what every measure of the same says, by what sets its name apart; none where there is only this one."""
+    same = [one for one in MEASURES.values() if one is head or one.beside == head.slug]
+    found = [(one.name.rpartition(", ")[2], readings[one.slug].value) for one in same if one.slug in readings]
+    return tuple((name, value) for name, value in found if value is not None) if len(same) > 1 else ()
 
 
 def groups_of(embedding: Embedding) -> dict[str, list[Reading]]:

@@ -12,21 +12,9 @@ from app.figures.heat_map import Row, heat_map
 from app.figures.layers import LayerPoint, by_layer
 from app.figures.subject import Subject
 from app.services.layers import list_layers, list_measured
-from isotropy.catalog import MEASURES, Measure
+from isotropy.catalog import MEASURES, Measure, measures_in
 
-SHOWN = (
-    "isoscore_unbiased",
-    "isoscore",
-    "participation_ratio_unbiased",
-    "effective_rank",
-    "mean_cosine",
-    "mean_share",
-    "anisotropy_centred",
-    "partition_log",
-    "twonn",
-    "uniformity",
-    "silhouette",
-)
+SHOWN = tuple(measure.slug for measure in measures_in("layers"))
 """The measures of the heat map unless others are chosen, those of them that have a value at some layer."""
 BUSY = (EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
 

@@ -11,7 +11,7 @@ from app.db.models.runs import Looks
 from app.figures import palette
 from app.figures.figure import Figure, Table, plot
 from app.results.captions import by_scripts, texts
-from app.results.metrics import level_of, slug_of, title_of
+from app.results.metrics import is_of_texts, level_of, slug_of, title_of
 from app.results.points import how_many
 from app.results.setting import Setting
 from app.results.statistics.repeats import Row, by_place
@@ -65,7 +65,7 @@ def _figure(runs: Sequence[Run], looks: Sequence[Look], measure: str, title: str
 def _words(runs: Sequence[Run], measure: str, looks: Sequence[Look]) -> str:
     known = [value for _, values in looks for value in values if value is not None]
     shades = f"Light is {number(min(known))}, dark {number(max(known))}; range" if known else "Range"
-    of = "one mean vector for each" if measure == "isoscore_unbiased" else "the tokens"
+    of = "one mean vector for each" if is_of_texts(measure) else "the tokens"
     looked = by_scripts(runs, f"of {of} of the same few {texts(runs)} each time{level_of(measure)}")
     return f"By layer, {looked}. {shades}: {MEASURES[slug_of(measure)].range}."
 

@@ -13,7 +13,7 @@ from app.figures.axes import STEP_AXIS
 from app.figures.bands import Means
 from app.figures.figure import Cell, Figure, Table, plot
 from app.results.captions import by_scripts, texts, to_come
-from app.results.metrics import SHARES, level_of, slug_of, title_of
+from app.results.metrics import SHARES, is_of_texts, level_of, slug_of, title_of
 from app.results.points import averaged, cells, finished
 from app.results.setting import Setting
 from app.results.statistics.estimate import Estimate, estimate
@@ -99,7 +99,7 @@ def _last(looks: Looks, measure: str) -> list[tuple[int, float]]:
 
 
 def _caption(sweep: Sweep, lines: Means, measure: str) -> str:
-    points = "mean vectors, one of each text," if measure == "isoscore_unbiased" else "tokens"
+    points = "mean vectors, one of each text," if is_of_texts(measure) else "tokens"
     launched = f"of the {points} of a few {texts(sweep.runs)}, the same at every step{level_of(measure)}"
     return (
         f"The last layer, {by_scripts(sweep.runs, launched)}. "

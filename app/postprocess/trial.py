@@ -11,20 +11,8 @@ from app.figures.report import figures_of
 from app.figures.subject import Subject
 from app.services.differences import Difference, difference
 from isoscope.core.formatting import number, two_decimals
-from isotropy.catalog import MEASURES, METHODS, Measure
+from isotropy.catalog import METHODS, Measure, measures_in
 
-COMPARED = (
-    "isoscore_unbiased",
-    "participation_ratio_unbiased",
-    "isoscore",
-    "participation_ratio",
-    "effective_rank",
-    "mean_cosine",
-    "mean_share",
-    "partition_log",
-    "twonn",
-    "silhouette",
-)
 COLUMNS = Measurement.__table__.columns.keys()
 
 
@@ -43,14 +31,14 @@ class Comparison(NamedTuple):
 
 
 def comparisons_of(trial: PostProcessing) -> list[Comparison]:
-    """List the scores of a trial; the silhouette needs labels."""
+    """List the scores of a trial; those of labels need labels."""
     before, after, in_sample = (_measurements(trial, part) for part in ("before", "after", "in_sample"))
     found = [
-        Comparison(MEASURES[slug], before[slug], after[slug], in_sample.get(slug))
-        for slug in COMPARED
-        if slug in before and slug in after
+        Comparison(one, before[one.slug], after[one.slug], in_sample.get(one.slug))
+        for one in measures_in("lab")
+        if one.slug in before and one.slug in after
     ]
-    return [one for one in found if one.measure.slug != "silhouette" or one.before.n]
+    return [one for one in found if one.measure.group != "labels" or one.before.n]
 
 
 def trial_figures(trial: PostProcessing) -> list[Figure]:

@@ -4,14 +4,17 @@ import re
 
 from app.db.config import OPTIONS
 from app.db.options.option import lowered
+from isoscope.core.formatting import starred
+from isotropy.catalog import MEASURES
 
 WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
 PARTS = (
     (re.compile(r"_?ci95_half_width$"), " ± (95 % CI)"),
     (re.compile(r"\b(raw|centred)_(\d)"), r"\1, k = \2"),
-    (re.compile(r"isoscore_star"), "IsoScore★"),
+    (re.compile(r"^_(\d)\b"), r", k = \1"),
     (re.compile(r"_"), " "),
 )
+MEASURE = re.compile(rf"({'|'.join(sorted(MEASURES, key=len, reverse=True))})(?=_|$)")
 DATA_SET = {"task": "Data set"}
 """A run's task is called as its data set is, in columns and in searches."""
 
@@ -31,6 +34,7 @@ def heading(column: str) -> str:
     """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95 % CI)."""
     if column in WHOLE:
         return WHOLE[column]
+    measure, rest = (found[1], column[found.end() :]) if (found := MEASURE.match(column)) else ("", column)
     for pattern, words in PARTS:
-        column = pattern.sub(words, column)
-    return column.strip()
+        rest = pattern.sub(words, rest)
+    return f"{starred(MEASURES[measure].name) if measure else ''}{rest}".strip()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from isoscope.core.formatting import short, starred
 from isoscope.core.task import METRIC_TITLES, Metric
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, measures_in
 
 
 class MetricRange(NamedTuple):
@@ -28,25 +28,38 @@ SCALES: Mapping[str, MetricRange] = {
 """By the metric's name in a configuration."""
 
 
-SHARES = tuple(f"anisotropy_{points}_{k}" for points in ("raw", "centred") for k in (1, 2, 3))
-WATCHED = ("isoscore_star", "isoscore_unbiased", "mean_cosine", *SHARES)
+ISOTROPY = "isoscore_star"
+"""The measure by which runs are compared with their performance."""
+TAKEN = {name: measure for measure in MEASURES.values() for name in measure.taken}
+"""Measures of the catalogue by the names under which layers of runs have them."""
+SHARES = (*MEASURES["anisotropy_raw"].taken, *MEASURES["anisotropy_centred"].taken)
+"""Of the figure of shares late in training."""
+WATCHED = tuple(
+    sorted((name for one in measures_in("training") for name in one.taken), key=lambda name: name != ISOTROPY)
+)
 """Measured on a few validation rows while a run trains; the first is shown unless another is chosen."""
-OF_SENTENCES = ("twonn", "persistent_entropy", "silhouette")
+OF_SENTENCES = tuple(one.slug for one in measures_in("results"))
 """Measured at the end on the vectors of whole texts; all others on tokens."""
 
 
 def slug_of(measure: str) -> str:
     """The measure of the catalogue that one by layer is; of a k-th anisotropy, that of all k."""
-    return measure.rsplit("_", 1)[0] if measure in SHARES else measure
+    return TAKEN[measure].slug if measure in TAKEN else measure
 
 
 def title_of(measure: str) -> str:
     """Its name, with its k: k-th anisotropy, raw, k = 1. One that the catalogue lacks keeps its slug."""
-    known = MEASURES.get(slug_of(measure))
+    known = TAKEN.get(measure)
     name = starred(known.name) if known else measure
-    return f"{name}, k = {measure[-1]}" if measure in SHARES else name
+    return f"{name}, k = {measure.rpartition('_')[2]}" if known and known.leading else name
 
 
 def level_of(measure: str) -> str:
-    """What is said of a measure while a run trains whose level the few tokens lower; empty of all others."""
-    return ", at ζ = 0: low for few tokens, so read the trend, not the level" if measure == "isoscore_star" else ""
+    """What is said of a measure while a run trains, behind a comma; empty of most."""
+    caution = TAKEN[measure].while_training if measure in TAKEN else ""
+    return f", {caution}" if caution else ""
+
+
+def is_of_texts(measure: str) -> bool:
+    """Whether layers of runs are measured on one vector a text, and not on tokens."""
+    return measure in TAKEN and TAKEN[measure].of_texts

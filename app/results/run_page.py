@@ -1,11 +1,13 @@
 """A run as its page shows it: its figures, its measures by layer, and what its task says beside the metric."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+from urllib.parse import urlencode
 
 from app.context import Context
 from app.db.models import Pooling, Run
 from app.db.run_results import RunResults
+from app.db.stated import Stated
 from app.figures import learning
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
@@ -49,21 +51,80 @@ class Protocol(NamedTuple):
     reasons: dict[str, list[int]]
 
 
+class RunFigure(NamedTuple):
+    """A figure of a run: what it is called, where the run's page shows it, how to draw it."""
+
+    slug: str
+    title: str
+    section: Literal["training", "watched", "layers"]
+    draw: Callable[[Context, Run, str], Figure]
+    """Of the run and the measure that is watched."""
+    reads: bool = False
+    """Whether the measure that the address names changes it."""
+    late: bool = False
+    """Whether the page leaves it to the figure's own page, which fills its place."""
+    applies_to: Callable[[Run], bool] = lambda run: True
+    """Whether the page of a run has a place for it."""
+
+    def asked(self, measure: str) -> str:
+        """The part of the query string that it reads."""
+        return urlencode({"measure": measure}) if self.reads else ""
+
+
+def _penalized(run: Run) -> bool:
+    return bool(Stated.of(run).weights)
+
+
+def _trained_here(run: Run) -> bool:
+    return run.results is not None and not Stated.of(run).logged
+
+
+RUN_FIGURES = {
+    one.slug: one
+    for one in (
+        RunFigure("loss", "Task loss", "training", lambda context, run, measure: learning.loss(run)),
+        RunFigure(
+            "penalty",
+            "Penalty",
+            "training",
+            lambda context, run, measure: learning.penalty(run),
+            applies_to=_penalized,
+        ),
+        RunFigure(
+            "layers",
+            "Layers over steps",
+            "watched",
+            lambda context, run, measure: probe(run, measure if measure in WATCHED else WATCHED[0]),
+            reads=True,
+        ),
+        RunFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, measure: _twonn(run)),
+        RunFigure(
+            "activation",
+            "Activation by dimension",
+            "layers",
+            lambda context, run, measure: _activation(context, run),
+            late=True,
+            applies_to=_trained_here,
+        ),
+    )
+}
+"""In the order of the page. One more is a record more: the page, its files and the API loop over them."""
+
+
 def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figure:
     """One figure of a run; the measure is that of its layers."""
-    match slug:
-        case "loss":
-            return learning.loss(run)
-        case "penalty":
-            return learning.penalty(run)
-        case "layers":
-            return probe(run, measure if measure in WATCHED else WATCHED[0])
-        case "twonn":
-            return twonn_of(run)
-        case "activation":
-            found = find_run_figure(context, run.id, ACTIVATION)
-            return profiles(_alone(run), {run.id: found} if found else {})
-    raise NotFoundError(f"There is no figure {slug!r} of this run.")
+    if slug not in RUN_FIGURES:
+        raise NotFoundError(f"There is no figure {slug!r} of this run.")
+    return RUN_FIGURES[slug].draw(context, run, measure)
+
+
+def run_figures(context: Context, run: Run, measure: str) -> dict[str, list[tuple[RunFigure, Figure | None]]]:
+    """The figures of the run's page by section; None for one that comes when it is reached."""
+    found: dict[str, list[tuple[RunFigure, Figure | None]]] = {one.section: [] for one in RUN_FIGURES.values()}
+    for one in RUN_FIGURES.values():
+        if one.applies_to(run):
+            found[one.section].append((one, None if one.late else one.draw(context, run, measure)))
+    return found
 
 
 def _alone(run: Run) -> Sweep:
@@ -80,11 +141,15 @@ def _name(run: Run) -> str:
     return f"{_alone(run).label(setting)}, seed {run.seed}"
 
 
-def twonn_of(run: Run) -> Figure:
-    """Intrinsic dimension by layer of a run alone."""
+def _twonn(run: Run) -> Figure:
     found = run.results.by_layer.get("twonn") if run.results else None
     n = run.results.by_layer_n.get("twonn") if run.results else None
     return by_depth(_alone(run), {run.id: {**found.told(), "n": n}} if found else {}, "twonn")
+
+
+def _activation(context: Context, run: Run) -> Figure:
+    found = find_run_figure(context, run.id, ACTIVATION)
+    return profiles(_alone(run), {run.id: found} if found else {})
 
 
 def layer_table(results: RunResults | None) -> list[ByLayer]:

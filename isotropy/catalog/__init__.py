@@ -5,7 +5,7 @@ Standard library only, so that a web process can show it without torch.
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.directions import OUTLIER_RULES
-from isotropy.catalog.measure import Compared, Error, Group, Measure
+from isotropy.catalog.measure import PLACES, Compared, Error, Group, Measure, Place
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
 
@@ -14,6 +14,7 @@ __all__ = [
     "MEASURES",
     "METHODS",
     "OUTLIER_RULES",
+    "PLACES",
     "REGULARIZERS",
     "Compared",
     "Error",
@@ -23,8 +24,10 @@ __all__ = [
     "Method",
     "Parameter",
     "Penalty",
+    "Place",
     "Points",
     "Regularizer",
+    "measures_in",
     "measures_of",
 ]
 
@@ -46,3 +49,8 @@ MEASURES = {
 def measures_of(group: Group) -> list[Measure]:
     """Return the measures of a group, in the order in which to show them."""
     return [measure for measure in MEASURES.values() if measure.group == group]
+
+
+def measures_in(place: Place) -> list[Measure]:
+    """Return the measures that a place shows, in the order in which to show them."""
+    return [measure for measure in MEASURES.values() if place in measure.shown_in]

@@ -47,6 +47,7 @@ MEASURES = (
         higher_means="less isotropic",
         error="population",
         compared="at any n",
+        shown_in=("report", "layers", "lab", "training"),
     ),
     Measure(
         slug="mean_share",
@@ -63,6 +64,7 @@ MEASURES = (
         error="sample",
         bias="High by about (1 − value)/n.",
         compared="at equal n",
+        shown_in=("report", "layers", "lab"),
     ),
     Measure(
         slug="anisotropy_raw",
@@ -80,6 +82,8 @@ MEASURES = (
         error="sample",
         bias="High unless n is many times d.",
         compared="at equal n",
+        shown_in=("lab figures", "training"),
+        leading=3,
     ),
     Measure(
         slug="anisotropy_centred",
@@ -97,6 +101,8 @@ MEASURES = (
         error="sample",
         bias="High unless n is many times d.",
         compared="at equal n",
+        shown_in=("layers", "lab figures", "training"),
+        leading=3,
     ),
     Measure(
         slug="activation_profile",
@@ -115,6 +121,7 @@ MEASURES = (
         ),
         citation=f"{KOVALEVA_2021} {RUDMAN_2023} {IGLEWICZ_1993}",
         higher_means="neither",
+        shown_in=("lab figures",),
     ),
     Measure(
         slug="cosine_histogram",
@@ -132,6 +139,7 @@ MEASURES = (
         pitfall="In many dimensions cosines crowd around their mean, whatever the covariance.",
         citation=ETHAYARAJH_2019,
         higher_means="neither",
+        shown_in=("lab figures",),
     ),
     Measure(
         slug="rogue_dimensions",
@@ -146,6 +154,7 @@ MEASURES = (
         pitfall="Depends on the basis. Not a share of the mean cosine: contributions of both signs may add up to 0.",
         citation=TIMKEY_2021,
         higher_means="less isotropic",
+        shown_in=("lab figures",),
     ),
     Measure(
         slug="partition",
@@ -171,6 +180,7 @@ MEASURES = (
         pitfall="Depends on scale: the longer the points, the farther below 0, whatever their shape.",
         citation=MU_2018,
         higher_means="more isotropic",
+        shown_in=("layers", "lab"),
     ),
     Measure(
         slug="uniformity",
@@ -184,5 +194,6 @@ MEASURES = (
         pitfall="In many dimensions near −4 for any centred cloud, even one that has lost most of them (Fang et al.).",
         citation=f"{WANG_2020} On its limits: {FANG_2024}",
         higher_means="less isotropic",
+        shown_in=("layers",),
     ),
 )

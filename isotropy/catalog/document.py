@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
-from isotropy.catalog import GROUPS, METHODS, Measure, Method, Parameter, measures_of
+from isotropy.catalog import GROUPS, METHODS, PLACES, Measure, Method, Parameter, measures_of
 
 INTRODUCTION = """\
 # Measures
@@ -72,6 +72,8 @@ def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
         yield "Bias-corrected form", f"`{measure.corrected}`"
     yield "Error", _escaped(measure.error_told)
     yield "Differences", COMPARED[measure.compared]
+    if measure.shown_in:
+        yield "Shown in", "; ".join(text for place, text in PLACES.items() if place in measure.shown_in)
     yield "Caveats", _escaped(measure.pitfall)
     yield "Source", _escaped(measure.citation)
 

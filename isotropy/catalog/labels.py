@@ -16,6 +16,7 @@ MEASURES = (
         pitfall="Clusters, and so linear classification, conflict with isotropy (Mickus et al.): do not expect both.",
         citation=f"{ROUSSEEUW_1987} On isotropy: {MICKUS_2024}",
         higher_means="neither",
+        shown_in=("layers", "lab", "results"),
     ),
     Measure(
         slug="simplified_silhouette",

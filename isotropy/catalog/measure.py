@@ -9,6 +9,26 @@ from typing import Literal
 Error = Literal["none", "population", "sample"]
 Compared = Literal["never", "at equal n", "at any n"]
 Group = Literal["spread", "directions", "neighbours", "topology", "labels"]
+Place = Literal["report", "layers", "lab", "lab figures", "training", "results"]
+
+PLACES: dict[Place, str] = {
+    "report": "the head of a report",
+    "layers": "the layers of an encoding",
+    "lab": "before and after post-processing",
+    "lab figures": "figures of post-processing",
+    "training": "layers while runs train",
+    "results": "layers of finished runs, one vector a text",
+}
+"""Where measures are shown beside the table of all that every report has."""
+INFINITE = {
+    "(−∞, ∞), about [0, 1]": "may leave 0 to 1",
+    "(−∞, ∞), about [1, d]": "may leave 1 to d",
+    "(−∞, ∞)": "any number",
+    "(−∞, 0]": "at most 0",
+    "(0, ∞)": "above 0",
+    "[0, ∞)": "at least 0",
+}
+"""Beginnings of ranges that have an infinite end, in words; the longest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +61,34 @@ class Measure:
     """Slug of the bias-corrected form that stands for it wherever the rows are a sample."""
     compared: Compared = "never"
     """Between which embeddings a difference has an interval."""
+    shown_in: tuple[Place, ...] = ()
+    """Pages and figures that show it unless others are chosen, each in the catalogue's order."""
+    beside: str = ""
+    """Slug of the measure of the same thing beside which reports tell it."""
+    counts: tuple[str, ...] = ()
+    """Parts of its detail that count something."""
+    leading: int = 0
+    """How many of its values, k = 1 and up, are taken of layers while runs train; 0 where it is one number."""
+    of_texts: bool = False
+    """Whether layers of runs are measured on one vector a text, for independent rows, and not on tokens."""
+    while_training: str = ""
+    """What to keep in mind of its few points while runs train."""
 
     @property
     def error_told(self) -> str:
         """What ± is, in a sentence."""
         return ERRORS[self.error] if not self.corrected else OF_THESE_ROWS
+
+    @property
+    def range_told(self) -> str:
+        """The range, in words where an end is infinite."""
+        infinite = next((one for one in INFINITE if self.range.startswith(one)), "")
+        return INFINITE.get(infinite, "") + self.range.removeprefix(infinite)
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The names under which layers of runs have it: its slug, or one for each of its leading values."""
+        return tuple(f"{self.slug}_{k}" for k in range(1, self.leading + 1)) or (self.slug,)
 
     def ends(self, n: int, d: int) -> tuple[float, float] | None:
         """Return the ends of ``range`` for n points in d dimensions; None where one is infinite, or both are one."""

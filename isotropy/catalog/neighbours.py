@@ -26,6 +26,7 @@ MEASURES = (
         error="sample",
         bias="Low for few rows, most of all where the dimension is high.",
         compared="at equal n",
+        shown_in=("report", "layers", "lab", "results"),
     ),
     Measure(
         slug="twonn_mle",
@@ -41,6 +42,7 @@ MEASURES = (
         error="sample",
         bias="Low for few rows, most of all where the dimension is high.",
         compared="at equal n",
+        beside="twonn",
     ),
     Measure(
         slug="levina_bickel",
@@ -56,6 +58,7 @@ MEASURES = (
         error="sample",
         bias="Low for few rows, most of all where the dimension is high.",
         compared="at equal n",
+        beside="twonn",
     ),
     Measure(
         slug="hubness",
@@ -70,5 +73,6 @@ MEASURES = (
         "undefined where distances tie, as of binary and one-hot rows, since any order would make other hubs.",
         citation=f"{RADOVANOVIC_2010} The Robin Hood index beside it: {FELDBAUER_2018}",
         higher_means="neither",
+        counts=("greatest",),
     ),
 )

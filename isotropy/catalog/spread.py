@@ -34,6 +34,8 @@ MEASURES = (
         higher_means="more isotropic",
         error="population",
         compared="at any n",
+        shown_in=("report", "layers", "lab", "training"),
+        of_texts=True,
     ),
     Measure(
         slug="isoscore",
@@ -49,6 +51,7 @@ MEASURES = (
         higher_means="more isotropic",
         bias="Low unless n is many times d.",
         corrected="isoscore_unbiased",
+        shown_in=("report", "layers", "lab"),
     ),
     Measure(
         slug="isoscore_star",
@@ -68,6 +71,8 @@ MEASURES = (
         higher_means="more isotropic",
         bias="Low unless n is many times d.",
         corrected="isoscore_unbiased",
+        shown_in=("training",),
+        while_training="at ζ = 0: low for few tokens, so read the trend, not the level",
     ),
     Measure(
         slug="participation_ratio_unbiased",
@@ -82,6 +87,7 @@ MEASURES = (
         higher_means="more isotropic",
         error="population",
         compared="at any n",
+        shown_in=("report", "layers", "lab"),
     ),
     Measure(
         slug="participation_ratio",
@@ -97,6 +103,7 @@ MEASURES = (
         higher_means="more isotropic",
         bias="Low unless n is many times d.",
         corrected="participation_ratio_unbiased",
+        shown_in=("lab",),
     ),
     Measure(
         slug="effective_rank",
@@ -113,6 +120,7 @@ MEASURES = (
         error="sample",
         bias="Low unless n is many times d.",
         compared="at equal n",
+        shown_in=("layers", "lab"),
     ),
     Measure(
         slug="effective_rank_lambda",
@@ -209,5 +217,6 @@ MEASURES = (
         error="sample",
         bias="High unless n is many times d.",
         compared="at equal n",
+        shown_in=("lab figures",),
     ),
 )

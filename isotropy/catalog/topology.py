@@ -31,6 +31,7 @@ MEASURES = (
         pitfall="Grows with n, and is near its top in many dimensions; points evenly spaced on a line reach it too.",
         citation=f"{ATIENZA_2019} As a penalty: {KUDRIASHOV_2025}",
         higher_means="neither",
+        shown_in=("results",),
     ),
     Measure(
         slug="persistent_entropy_normalised",
@@ -58,5 +59,6 @@ MEASURES = (
         pitfall="Not a count of groups. In many dimensions one Gaussian has dozens to hundreds.",
         citation=f"{ATIENZA_2019} {KUDRIASHOV_2025}",
         higher_means="neither",
+        counts=("gaussian_of_the_same_size",),
     ),
 )

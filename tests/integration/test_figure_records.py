@@ -1,10 +1,14 @@
 """A figure is one record: whoever adds one finds it on the page, under its address and over the API."""
 
 import pytest
+from sqlalchemy import update
 
+from app.db.models import Measurement
+from app.figures import report
 from app.figures.figure import undefined
+from app.results.run_page import RUN_FIGURES, RunFigure
 from app.services.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
-from tests.factories import add_experiment, run_row
+from tests.factories import add_embedding, add_experiment, run_row
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -26,3 +30,33 @@ def test_a_figure_is_added_by_its_record(client, context, monkeypatch, section):
 
 def test_every_figure_has_a_place_on_the_page():
     assert by_section(FIGURES).keys() == {*SECTIONS, "scatters", "conclusion", "search", "runs"}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_figure_of_a_run_is_added_by_its_record(client, context, monkeypatch, late):
+    def draw(context, run, measure):
+        return undefined("luck", "Luck of a run", f"There is no luck at λ = {run.lam:g}, by {measure}.")
+
+    monkeypatch.setitem(RUN_FIGURES, "luck", RunFigure("luck", "Luck of a run", "training", draw, True, late))
+    add_experiment(context, run := run_row(2.0))
+    here = f"/runs/{run.id}"
+    page = client.get(f"{here}?measure=mean_cosine").text
+    assert ("no luck at λ = 2, by mean_cosine" in page) != late
+    assert (f'hx-get="{here}/figures/luck.html?measure=mean_cosine"' in page) == late
+    assert "no luck" in client.get(f"{here}/figures/luck.html?measure=mean_cosine").text
+    assert "no luck" in client.get(f"/api{here}/figures/luck").json()["empty"]
+    assert client.get(f"/api{here}/figures/misfortune").status_code == 404
+
+
+def test_a_figure_of_a_report_is_added_by_its_record(client, context, monkeypatch):
+    def draw(overlay):
+        return undefined("luck", "Luck", f"There is no luck in {len(overlay.series)}.")
+
+    record = report.ReportFigure("hubness", "luck", "Luck", draw)
+    monkeypatch.setattr(report, "FIGURES", (*report.FIGURES, record))
+    ids = [add_embedding(context, name, {"hubness": 0.5}) for name in ("a", "b")]
+    with context.sessions.begin() as session:
+        session.execute(update(Measurement).values(detail={"parts": {"greatest": 3.0}}))
+    assert "There is no luck in 1." in client.get(f"/embeddings/{ids[0]}").text
+    assert "no luck in 1." in client.get(f"/api/embeddings/{ids[0]}/figures/luck").json()["empty"]
+    assert "There is no luck in 2." in client.get("/compare", params={"id": ids}).text

@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
 from app.dependencies import ContextDep
@@ -13,7 +13,7 @@ from app.encodings.layers import read_layers
 from app.figures.figure import Figure
 from app.playground.figures import playground_figures
 from app.postprocess.trial import trial_figures
-from app.results.run_page import read_run_figure
+from app.results.run_page import RUN_FIGURES, read_run_figure
 from app.routes.queries import LayersDep, MeasureQuery, PlaygroundDep, ShrinkageDep, SweepDep
 from app.routes.responses import find_figure
 from app.services.comparison import get_compared
@@ -66,8 +66,13 @@ def show_figure_of_experiment(context: ContextDep, experiment_id: str, slug: str
 
 
 @router.get("/runs/{run_id}/figures/{slug}")
-def show_figure_of_run(context: ContextDep, run_id: str, slug: str, measure: MeasureQuery = "") -> FigureOut:
-    """`loss`, `penalty`, `layers` (of a `measure`, step by step), `twonn` or `activation` of a run."""
+def show_figure_of_run(
+    context: ContextDep,
+    run_id: str,
+    slug: Annotated[str, Path(description=f"One of {', '.join(RUN_FIGURES)}.")],
+    measure: MeasureQuery = "",
+) -> FigureOut:
+    """A figure of a run; `measure` is what its layers are drawn by."""
     return FigureOut.of(read_run_figure(context, get_run(context, run_id), slug, measure))
 
 

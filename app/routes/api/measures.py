@@ -9,7 +9,7 @@ from app.db.models import MeasurementStatus
 from app.playground import grid
 from app.playground.clouds import SHAPES
 from app.routes.api.common import Row
-from isotropy.catalog import MEASURES, Compared, Error, Group, Measure
+from isotropy.catalog import MEASURES, Compared, Error, Group, Measure, Place
 
 
 class EffectOut(BaseModel):
@@ -68,6 +68,7 @@ class MeasureOut(Row):
     bias: Annotated[str, Field(description="How the number of rows moves the value; else empty.")]
     corrected: Annotated[str, Field(description="Slug of the form to read wherever the rows are a sample; else empty.")]
     compared: Annotated[Compared, Field(description="Between which embeddings a difference has an interval.")]
+    shown_in: Annotated[list[Place], Field(description="What shows it beside the table of all measures.")]
 
 
 Slug = Annotated[

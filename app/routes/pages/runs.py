@@ -1,23 +1,20 @@
 """One run: how it was set up, how it trains, what came out."""
 
-from urllib.parse import urlencode
-
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
 from app.db.stated import Stated
 from app.db.trivial import trivial_score
 from app.dependencies import ContextDep
-from app.figures import learning
-from app.figures.probe import probe
 from app.results.methods import weights
-from app.results.metrics import SCALES, WATCHED, title_of
+from app.results.metrics import SCALES, WATCHED, is_of_texts, title_of
 from app.results.run_page import (
+    RUN_FIGURES,
     details_of,
     layer_table,
     protocols_of,
     read_run_figure,
-    twonn_of,
+    run_figures,
     whole_name,
 )
 from app.routes.pages.run_config import configuration
@@ -48,11 +45,10 @@ def show_run(request: Request, context: ContextDep, run_id: str, measure: Measur
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
-        "curves": [learning.loss(run), *([learning.penalty(run)] if config.weights else [])],
-        "layers": probe(run, measure),
+        "figures": run_figures(context, run, measure),
         "measure": measure,
+        "of_texts": is_of_texts(measure),
         "watched": {slug: title_of(slug) for slug in WATCHED},
-        "twonn": twonn_of(run),
         "by_layer": layer_table(run.results),
         "trivial": trivial_score(run),
         "predicted": count_predictions(context, run_id),
@@ -89,7 +85,7 @@ def show_figure_page(
         "name": whole_name(run),
         "here": f"/runs/{run_id}",
         "figure": read_run_figure(context, run, slug, measure),
-        "query": urlencode({"measure": measure}) if slug == "layers" else "",
+        "query": RUN_FIGURES[slug].asked(measure),
         "folded": True,
         "live": not run.status.final,
     }

@@ -14,7 +14,6 @@ from app.db.models import (
     FigureData,
     Measurement,
 )
-from app.embeddings.readings import DIMENSION_ESTIMATES
 from tests.queries import queries_of
 from tests.reports import HOSTILE, PROJECTION, csv_of, store
 
@@ -50,7 +49,7 @@ def test_the_report_begins_with_words_whose_numbers_link_to_their_measures(clien
     assert f'<a href="#measure-participation_ratio_unbiased">{used}</a>' in head
     linked = set(re.findall(r'href="#(measure-[a-z_]+)"', head))
     assert {"measure-participation_ratio_unbiased", "measure-mean_share"} <= linked
-    assert linked & {f"measure-{slug}" for slug in DIMENSION_ESTIMATES}
+    assert linked & {f"measure-{slug}" for slug in ("twonn", "twonn_mle", "levina_bickel")}
     assert all(f'id="{anchor}"' in shown for anchor in linked)
 
 

@@ -1,0 +1,105 @@
+"""A measure that is added through its function and its record alone is found wherever its record says."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FUNCTION = """
+def _radius(cloud: Cloud) -> Finding:
+    return Finding(Score(float(cloud.sample.norm(dim=1).mean()) * cloud.unit), cloud.n, {"parts": {"rows": 2.0}})
+
+
+"""
+BINDING = '    "radius": _radius,\n'
+RECORD = """    Measure(
+        slug="radius",
+        group="spread",
+        name="Radius",
+        symbol="r",
+        range="[0, ∞), in units of the points",
+        formula="Σ ‖x‖ / n",
+        meaning="How far rows are from the origin.",
+        pitfall="It says nothing of directions.",
+        citation="Nobody (2026). Radii.",
+        higher_means="neither",
+        error="none",
+        shown_in=("report", "layers", "lab", "lab figures", "training"),
+        counts=("rows",),
+        of_texts=True,
+        while_training="read it twice",
+    ),
+"""
+LOOK = """
+from types import SimpleNamespace
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from app.db.models import Embedding, Measurement
+from app.embeddings.readings import headlines_of, table_of
+from app.encodings.layers import SHOWN
+from app.postprocess.trial import comparisons_of
+from app.results.column_labels import heading
+from app.results.metrics import WATCHED, is_of_texts, level_of, title_of
+from app.routes.api.measures import MeasureOut, Slug, list_measures
+from app.services.script_runs import MEASURES as LOGGED
+from isoscope.cli.printing import by_group
+from isotropy.catalog.document import document
+from isotropy.cloud import read_cloud
+from isotropy.report import measure
+from isotropy.rows import Rows
+from workers.postprocess import DRAWN, MEASURED, MOMENTS
+
+points = np.eye(4)[:, :3] * 2
+found = measure(read_cloud(Rows(points)), ["radius"])["radius"]
+assert abs(found.score.value - 1.5) < 1e-12
+try:
+    measure(read_cloud(Rows(points)), ["radii"])
+except ValueError as error:
+    assert "'radii': choose among" in str(error) and "radius" in str(error)
+
+row = Measurement(measure="radius", value=found.score.value, n=4, detail=found.detail)
+embedding = Embedding(n=4, d=3, measurements=[row])
+(head,) = headlines_of(embedding)
+assert (head.measure.name, head.range, head.items[0].value) == ("Radius", "at least 0, in units of the points", 2)
+assert table_of(embedding).rows[0][:3] == ["radius", None, 1.5]
+assert "radius" in SHOWN and "radius" in MEASURED and "radius" in MOMENTS and "radius" in DRAWN
+
+told = {"radius": {"measure": "radius", "value": 1.5, "n": 4}}
+(compared,) = comparisons_of(SimpleNamespace(results={"before": told, "after": told, "in_sample": told}))
+assert compared.measure.name == "Radius" and compared.in_sample.value == 1.5
+
+assert "radius" in WATCHED and "radius" in LOGGED and WATCHED[0] == "isoscore_star"
+assert (title_of("radius"), level_of("radius"), is_of_texts("radius")) == ("Radius", ", read it twice", True)
+assert heading("radius_mean") == "Radius mean"
+
+described = {one.slug: MeasureOut.model_validate(one, from_attributes=True) for one in list_measures()}
+assert described["radius"].shown_in == ["report", "layers", "lab", "lab figures", "training"]
+assert "radius" in TypeAdapter(Slug).json_schema()["anyOf"][0]["enum"]
+assert any("Radius" in line for line in by_group({"radius": "1.5"}))
+assert "- Shown in: the head of a report; the layers of an encoding; before and after" in document().split("Radius")[-1]
+"""
+
+
+def put_before(file, mark, text):
+    before, found, after = file.read_text().rpartition(mark)
+    assert found
+    file.write_text(f"{before}{text}{found}{after}")
+
+
+def test_a_measure_is_added_through_its_record(tmp_path):
+    shutil.copytree(ROOT / "isotropy", tmp_path / "isotropy", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("app", "frontend", "isoscope", "workers"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    put_before(tmp_path / "isotropy/report/spread.py", "MEASURES: dict", FUNCTION)
+    put_before(tmp_path / "isotropy/report/spread.py", "}\n", BINDING)
+    put_before(tmp_path / "isotropy/catalog/spread.py", ")\n", RECORD)
+    (tmp_path / "look.py").write_text(LOOK)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "look.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
