@@ -1,0 +1,80 @@
+"""Judge post-processing, dimensions and storage of vectors by a task, without a server."""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from importlib.util import find_spec
+from pathlib import Path
+
+from isoscope.core.errors import UnavailableError
+from isoscope.threads import wait_briefly
+
+REQUIRED = {"torch": "torch", "faiss": "faiss-cpu", "pytrec_eval": "pytrec-eval-terrier", "sklearn": "scikit-learn"}
+"""Modules by what installs them."""
+SIMILARITIES = ("cosine", "dot", "euclidean")
+METRICS = ("ndcg@10", "recall@10", "mrr@10", "spearman", "knn_accuracy", "probe_accuracy", "overlap@10")
+
+
+def decide_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope decide``."""
+    command.add_argument("corpus", nargs="+", type=Path, metavar="CORPUS", help="vectors, in the order of their rows")
+    truth = command.add_argument_group("ground truth", "one of these; without any, only compression is judged")
+    truth.add_argument("--queries", type=Path, metavar="FILE", help="vectors of queries")
+    truth.add_argument("--qrels", type=Path, metavar="FILE", help="query ids, document ids and relevance, as of BEIR")
+    truth.add_argument("--pairs", type=Path, metavar="FILE", help="pairs of ids with a score")
+    truth.add_argument("--labels", metavar="COL", help="the column or array that labels the rows")
+    truth.add_argument("--annotations", type=Path, metavar="FILE", help="a file of ids, labels or groups of the corpus")
+    command.add_argument("--vectors", type=_names, metavar="NAME", help="the array, or columns with commas")
+    command.add_argument("--ids", metavar="COL", help="the column of ids, if not id or _id")
+    command.add_argument(
+        "--groups", metavar="COL", help="the column of queries, pairs or rows that depend on each other"
+    )
+    command.add_argument("--similarity", choices=SIMILARITIES, default="cosine", help="how vectors are compared")
+    command.add_argument("--metric", choices=METRICS, help="what judges, if not the usual metric of the task")
+    command.add_argument("--seed", type=_seed, default=0, help="of the split and of what methods draw")
+    command.add_argument("--tolerance", type=_tolerance, default=0.01, help="how much lower the smallest may score")
+    command.add_argument("--list", action="store_true", help="print the variants and stop")
+    command.add_argument("--full", action="store_true", help="all methods with all dimensions and storages")
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.add_argument("--save-map", type=Path, metavar="FILE", help="write the chosen map as safetensors")
+    command.add_argument(
+        "--variant", type=_variant, default="chosen", metavar="WHICH", help="map to write: chosen, smallest or a number"
+    )
+
+
+def decide(given: Namespace) -> int:
+    """Judge variants of vectors by a task: which to choose, and the smallest that is about as good."""
+    missing = [package for module, package in REQUIRED.items() if find_spec(module) is None]
+    if missing:
+        raise UnavailableError(
+            f"isoscope decide needs {' and '.join(missing)}, not installed here: "
+            "pip install 'isoscope[files,torch,decide]'"
+        )
+    wait_briefly()
+    from isoscope.decide import print_decision  # noqa: PLC0415 - it brings torch
+
+    return print_decision(given)
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"expected a whole number from 0, got {text!r}")
+    return int(text)
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ArgumentTypeError(f"expected a number from 0 to 1, got {text!r}")
+    return value
+
+
+def _variant(text: str) -> str:
+    if text not in ("chosen", "smallest") and not text.isdecimal():
+        raise ArgumentTypeError(f"expected chosen, smallest or a number of the list, got {text!r}")
+    return text

@@ -1,0 +1,122 @@
+"""``isoscope decide``: the best variant of vectors by a task, and the smallest that is about as good."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from tqdm import tqdm
+
+from isoscope.cli.printing import number, write
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import plural
+from isoscope.task_files import LoadedTask, TaskFiles, load_task
+from isotropy.tasks.decision import Decision, Judged, difference
+from isotropy.tasks.judge import Task, decide, map_of
+from isotropy.tasks.maps import Map
+from isotropy.tasks.search import Similarity
+from isotropy.tasks.truth import TITLES
+from isotropy.tasks.variants import Variant, listed, product
+
+
+def print_decision(given: Namespace) -> int:
+    """Print what each variant scores and which to take, or their list alone."""
+    similarity = Similarity(given.similarity)
+    files = TaskFiles(
+        given.corpus,
+        given.queries,
+        given.qrels,
+        given.pairs,
+        given.labels,
+        given.annotations,
+        given.vectors,
+        given.ids,
+        given.groups,
+    )
+    loaded = load_task(files, similarity, given.seed)
+    try:
+        return _print(given, loaded, Task(loaded.corpus, loaded.truth, similarity, given.seed, given.metric))
+    except ValueError as error:
+        raise InvalidError(str(error)) from error
+
+
+def _print(given: Namespace, loaded: LoadedTask, task: Task) -> int:
+    variants = (product if given.full else listed)(task.setting)
+    if given.list:
+        return write([json.dumps([_entry(one, task) for one in variants])] if given.json else _list(variants, task))
+    _require_variant(given, variants)
+    aside = sys.stderr if given.json else sys.stdout
+    aside.writelines(f"{line}\n" for line in (*loaded.notes, *_list(variants, task), ""))
+    with tqdm(total=len(variants), unit=" variants", disable=None, leave=False) as bar:
+        decision = decide(task, variants, given.tolerance, progress=lambda _: bar.update())
+    code = write([json.dumps(decision.document(), allow_nan=False)] if given.json else _table(task, decision))
+    if given.save_map is not None:
+        one = map_of(task, variants[_which(given.variant, decision)])
+        _save(one, given.save_map)
+        aside.write(f"\n{given.save_map} maps vectors to {one.variant.name}. To apply it:\n\n")
+        aside.write(one.numpy_code(given.save_map.name))
+    return code
+
+
+def _require_variant(given: Namespace, variants: Sequence[Variant]) -> None:
+    if given.variant.isdecimal() and int(given.variant) >= len(variants):
+        raise InvalidError(
+            f"There is no variant {given.variant}: they are numbered 0 to {len(variants) - 1}.", "variant"
+        )
+    if given.save_map is not None and not given.save_map.absolute().parent.is_dir():
+        raise InvalidError(f"There is no folder {given.save_map.absolute().parent}: create it first.", "save_map")
+
+
+def _which(named: str, decision: Decision) -> int:
+    return {"chosen": decision.chosen, "smallest": decision.smallest}.get(named) if named.isalpha() else int(named)
+
+
+def _save(one: Map, path: Path) -> None:
+    try:
+        save_file(one.tensors(), path, one.metadata())
+    except OSError as error:
+        raise InvalidError(f"{path} could not be written: {error.strerror}.", "save_map") from error
+
+
+def _entry(variant: Variant, task: Task) -> dict[str, Any]:
+    return {
+        "method": variant.method,
+        "parameters": dict(variant.parameters),
+        "dimensions": str(variant.dimensions),
+        "storage": variant.storage.value,
+        "bytes": variant.bytes_of(task.setting.d),
+    }
+
+
+def _list(variants: Sequence[Variant], task: Task) -> Iterator[str]:
+    yield f"{plural(len(variants), 'variant')}, judged by {TITLES[task.judged_by]}, {task.similarity}:"
+    for place, one in enumerate(variants):
+        yield f"{place:4}  {one.bytes_of(task.setting.d):6,} bytes  {one.name}"
+
+
+def _table(task: Task, decision: Decision) -> Iterator[str]:
+    """Yield the scores of all variants, and the conclusion."""
+    if decision.task == "compression":
+        yield "There is no ground truth, so this judges compression alone: what is found as before, not what is right."
+    yield (
+        f"corpus {decision.n:,} x {decision.d:,}; "
+        f"{task.truth.units}: {decision.fit:,} fit, {decision.choose:,} choose, {decision.report:,} report"
+    )
+    yield f"{'':6}{'bytes':>7}{'IsoScore':>10}{'choose':>9}{'report':>9}  {'difference [95%]':26}  variant"
+    yield from map("".join, _rows(decision))
+    yield "* chosen, + smallest: reported on rows that chose nothing. The others are not corrected for choosing."
+    yield ""
+    yield decision.conclusion
+
+
+def _rows(decision: Decision) -> Iterable[str]:
+    for place, one in enumerate(decision.variants):
+        mark = ("*" if place == decision.chosen else " ") + ("+" if place == decision.smallest else " ")
+        yield f"{mark}{place:3} {one.bytes:7,}{number(one.isoscore):>10}{_scores(one)}  {one.variant.name}"
+
+
+def _scores(one: Judged) -> str:
+    return f"{one.choose:9.3f}{one.report.value:9.3f}  {difference(one.report):26}"

@@ -1,0 +1,141 @@
+"""What was decided: the score of each variant, the best, the smallest that is about as good, and a sentence of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isotropy.tasks.bootstrap import Interval
+from isotropy.tasks.search import Similarity
+from isotropy.tasks.storage import Storage
+from isotropy.tasks.truth import TITLES, Truth
+from isotropy.tasks.variants import Variant
+
+BASELINE = 0
+"""The first variant is what others are compared with."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A variant and what it scores."""
+
+    variant: Variant
+    bytes: int
+    """That a search keeps in memory of each vector."""
+    isoscore: float | None
+    """Bias-corrected, of the corpus after post-processing and in these dimensions; None where it is undefined."""
+    choose: float
+    """The score on the part that chooses."""
+    report: Interval
+    recall_of_exact: float | None
+    """Of the ten nearest in float32 the share that is found as stored; None where nothing is searched."""
+
+    def document(self) -> dict[str, Any]:
+        """Return what JSON holds of it."""
+        return {
+            "method": self.variant.method,
+            "parameters": dict(self.variant.parameters),
+            "dimensions": str(self.variant.dimensions),
+            "storage": self.variant.storage.value,
+            "bytes": self.bytes,
+            "isoscore": self.isoscore,
+            "choose": {"value": self.choose},
+            "report": self.report._asdict(),
+            "recall_of_exact": self.recall_of_exact,
+        }
+
+
+@dataclass(frozen=True)
+class Decision:
+    """All variants of a task, and which to take."""
+
+    task: str
+    metric: str
+    similarity: Similarity
+    n: int
+    d: int
+    fit: int
+    """Units of the part that fits, as the next two."""
+    choose: int
+    report: int
+    variants: tuple[Judged, ...]
+    chosen: int
+    """Best on the part that chooses; of equals the one of fewest bytes."""
+    smallest: int
+    """Of fewest bytes within the tolerance of it there."""
+    tolerance: float
+
+    @property
+    def conclusion(self) -> str:
+        """What to do, in sentences, with what the part that reports says of it."""
+        title = TITLES[self.metric]
+        chosen, smallest = self.variants[self.chosen], self.variants[self.smallest]
+        if self.chosen == BASELINE:
+            value = f"{title} {chosen.report.value:.3f} [{chosen.report.low:.3f}, {chosen.report.high:.3f}]"
+            first = f"Best: the vectors as they are: {value}."
+        else:
+            first = f"Best: {self._claim(chosen)} {title}{_doubt(chosen)}."
+        if self.smallest == self.chosen:
+            return f"{first} No smaller variant is within {self.tolerance:g} of it."
+        return f"{first} Smallest within {self.tolerance:g} of it: {self._claim(smallest)} {title}{_kept(smallest)}."
+
+    def document(self) -> dict[str, Any]:
+        """Return the document that ``isoscope decide --json`` prints."""
+        return {
+            "task": self.task,
+            "metric": self.metric,
+            "similarity": self.similarity.value,
+            "n": self.n,
+            "d": self.d,
+            "parts": {"fit": self.fit, "choose": self.choose, "report": self.report},
+            "variants": [one.document() for one in self.variants],
+            "baseline": BASELINE,
+            "chosen": self.chosen,
+            "smallest": self.smallest,
+            "conclusion": self.conclusion,
+        }
+
+    def _claim(self, one: Judged) -> str:
+        """Return "PCA-192 int8: 8x smaller, −0.008 [−0.015, −0.002]"."""
+        times = self.variants[BASELINE].bytes / one.bytes
+        size = f"{times:.3g}x smaller, " if times > 1 else ""
+        return f"{one.variant.name}: {size}{difference(one.report)}"
+
+
+def difference(report: Interval) -> str:
+    """Return the difference to the baseline with its interval: "−0.008 [−0.015, −0.002]"."""
+    low, high = _signed(report.difference_low), _signed(report.difference_high)
+    return f"{_signed(report.difference)} [{low}, {high}]"
+
+
+def concluded(
+    truth: Truth,
+    metric: str,
+    similarity: Similarity,
+    shape: tuple[int, int],
+    parts: Sequence[int],
+    variants: Sequence[Judged],
+    tolerance: float,
+) -> Decision:
+    """Choose among variants by what they score on the part that chooses, and by nothing else."""
+    places = range(len(variants))
+    chosen = min(places, key=lambda i: (-variants[i].choose, variants[i].bytes, i))
+    enough = variants[chosen].choose - tolerance
+    smallest = min(
+        (i for i in places if variants[i].choose >= enough), key=lambda i: (variants[i].bytes, -variants[i].choose, i)
+    )
+    return Decision(truth.kind, metric, similarity, *shape, *parts, tuple(variants), chosen, smallest, tolerance)
+
+
+def _doubt(one: Judged) -> str:
+    unclear = one.report.difference_low <= 0 <= one.report.difference_high and one.report.difference != 0
+    return ", which may be chance" if unclear else ""
+
+
+def _kept(one: Judged) -> str:
+    return "; keep float32 vectors on disk to rescore" if one.variant.storage is Storage.RESCORED else ""
+
+
+def _signed(value: float) -> str:
+    return f"{value:+z.3f}".replace("-", "−") if round(value, 3) else "0.000"

@@ -1,0 +1,196 @@
+"""Judge variants of vectors by a task: fit on one part of the ground truth, choose on another, report on the third."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from isotropy.postprocess.fitted import Fitted
+from isotropy.tasks.bootstrap import Numbers, intervals
+from isotropy.tasks.decision import Decision, Judged, concluded
+from isotropy.tasks.maps import Map, fitted_on, kept, mapped, reduced
+from isotropy.tasks.parts import Codes, Part, split
+from isotropy.tasks.search import Floats, Indices, Similarity, prepared
+from isotropy.tasks.storage import Space, Storage
+from isotropy.tasks.truth import Truth
+from isotropy.tasks.variants import Setting, Variant, listed
+from isotropy.unbiased import isoscore_unbiased
+
+SCORED_ROWS = 20_000
+"""Rows that IsoScore is estimated from, without bias, where there are more."""
+TOLERANCE = 0.01
+
+Progress = Callable[[Variant], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Vectors and the ground truth that judges them."""
+
+    corpus: NDArray[Any]
+    """[n, d], finite, float32 or float64."""
+    truth: Truth
+    similarity: Similarity = Similarity.COSINE
+    seed: int = 0
+    metric: str | None = None
+    """One of the truth's; None takes its usual one."""
+
+    def __post_init__(self) -> None:
+        asked = self.truth.asked
+        for name, vectors in {"corpus": self.corpus, "queries": asked}.items():
+            if vectors is not None and not np.isfinite(vectors).all():
+                raise ValueError(
+                    f"Expected finite vectors, got NaN or infinity among the {name}: leave those rows out."
+                )
+        if asked is not None and asked.shape[1] != self.corpus.shape[1]:
+            raise ValueError(
+                f"Expected queries of {self.corpus.shape[1]} dimensions like the corpus, got {asked.shape[1]}: encode "
+                "both with one model."
+            )
+        if self.metric is not None and self.metric not in self.truth.metrics:
+            raise ValueError(f"Expected a metric among {', '.join(self.truth.metrics)}, got {self.metric}.")
+
+    @property
+    def judged_by(self) -> str:
+        """The metric."""
+        return self.metric or self.truth.metrics[0]
+
+    @property
+    def setting(self) -> Setting:
+        """What the list of variants depends on."""
+        n, d = self.corpus.shape
+        variance = float(self.corpus.var(0, dtype=np.float64).mean())
+        return Setting(n, d, variance, changes=self.truth.kind != "compression", searches=self._rescores)
+
+    @property
+    def _rescores(self) -> bool:
+        return self.truth.searches and self.judged_by != "probe_accuracy"
+
+
+def decide(
+    task: Task,
+    variants: Sequence[Variant] | None = None,
+    tolerance: float = TOLERANCE,
+    progress: Progress | None = None,
+) -> Decision:
+    """Return what each variant scores, which to choose, and the smallest that is about as good.
+
+    Args:
+        task: the vectors and their ground truth.
+        variants: to be compared, the baseline first; None takes ``isotropy.tasks.variants.listed``.
+        tolerance: how much lower than the best the smallest may score.
+        progress: told of each variant when it has been measured.
+
+    Raises:
+        ValueError: there are too few independent groups, or the vectors do not suit a method.
+
+    """
+    variants = listed(task.setting) if variants is None else list(variants)
+    groups = task.truth.group_codes
+    parts = split(groups, task.seed)
+    measured = list(_measured(task, variants, parts, progress))
+    of_parts = parts[parts != Part.FIT]
+    values = np.stack([one.values for one in measured])
+    on_choose = task.truth.statistic(parts == Part.CHOOSE)(
+        values[:, of_parts == Part.CHOOSE], np.ones((1, int((parts == Part.CHOOSE).sum())))
+    )[0]
+    reported = intervals(
+        values[:, of_parts == Part.REPORT],
+        groups[parts == Part.REPORT],
+        task.truth.statistic(parts == Part.REPORT),
+        task.seed,
+    )
+    n, d = task.corpus.shape
+    judged = [
+        Judged(variant, variant.bytes_of(d), one.isoscore, float(choose), report, one.recall)
+        for variant, one, choose, report in zip(variants, measured, on_choose, reported, strict=True)
+    ]
+    counts = np.bincount(parts, minlength=len(Part)).tolist()
+    return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance)
+
+
+def map_of(task: Task, variant: Variant) -> Map:
+    """Return the map of a variant, fitted as ``decide`` fits it."""
+    points = _points_to_fit(task, split(task.truth.group_codes, task.seed))
+    fitted = fitted_on(points, variant, task.seed)
+    return Map(variant, task.similarity, fitted, kept(mapped(fitted, points), variant.dimensions))
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    values: Numbers
+    """[j], of the units that choose or report."""
+    isoscore: float | None
+    recall: float | None
+
+
+def _measured(task: Task, variants: Sequence[Variant], parts: Codes, progress: Progress | None) -> Iterator[_Measured]:
+    """Yield what each variant scores; what follows another of the same method or dimensions is not made again."""
+    points = _points_to_fit(task, parts)
+    method: tuple[object, ...] | None = None
+    fitted: Fitted | None = None
+    images = points
+    cloud: _Cloud | None = None
+    for variant in variants:
+        if (variant.method, variant.parameters) != method:
+            method, cloud = (variant.method, variant.parameters), None
+            fitted = fitted_on(points, variant, task.seed)
+            images = mapped(fitted, points)
+        if cloud is None or cloud.variant.dimensions != variant.dimensions:
+            cloud = _cloud(task, variant, fitted, images, parts)
+        space = Space(cloud.rows, variant.storage, task.similarity, task.seed)
+        exact = variant.storage is Storage.FLOAT32
+        found = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, parts)
+        values = task.truth.values(space, found, task.judged_by, parts)
+        yield _Measured(values, cloud.isoscore, recall(found, cloud.exact))
+        if progress is not None:
+            progress(variant)
+
+
+def _points_to_fit(task: Task, parts: Codes) -> NDArray[Any]:
+    """Return the corpus and, below it, the queries of the part that fits."""
+    if task.truth.asked is None:
+        return task.corpus
+    return np.concatenate([task.corpus, task.truth.asked[parts == Part.FIT].astype(task.corpus.dtype)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Cloud:
+    """Corpus and queries after a post-processing and in fewer dimensions, before they are stored."""
+
+    variant: Variant
+    rows: Floats
+    queries: Floats | None
+    exact: Indices | None
+    """What float32 finds."""
+    isoscore: float | None
+
+
+def _cloud(task: Task, variant: Variant, fitted: Fitted | None, images: NDArray[Any], parts: Codes) -> _Cloud:
+    matrix = kept(images, variant.dimensions)
+    few = reduced(images[: len(task.corpus)], matrix)
+    asked = task.truth.asked
+    queries = None if asked is None else prepared(reduced(mapped(fitted, asked), matrix), task.similarity)
+    rows = prepared(few, task.similarity)
+    space = Space(rows, Storage.FLOAT32, task.similarity)
+    exact = task.truth.neighbors(space, queries, parts)
+    return _Cloud(variant, rows, queries, exact, _isoscore(few, task.seed))
+
+
+def _isoscore(rows: NDArray[Any], seed: int) -> float | None:
+    """Return the bias-corrected IsoScore of rows, or of as many as are enough."""
+    if len(rows) > SCORED_ROWS:
+        rows = rows[np.sort(np.random.default_rng(seed).permutation(len(rows))[:SCORED_ROWS])]
+    return isoscore_unbiased(torch.from_numpy(np.ascontiguousarray(rows))).value
+
+
+def recall(found: Indices | None, exact: Indices | None) -> float | None:
+    """Return the share of rows that exact search finds which were found; None where nothing is searched."""
+    if found is None or exact is None:
+        return None
+    return float(np.mean([np.isin(few, among).mean() for few, among in zip(exact, found, strict=True)]))

@@ -1,0 +1,159 @@
+"""The map of a variant: a fitted post-processing, then fewer dimensions; as tensors, with the NumPy that applies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.postprocess.clusters import ClusterRemoval
+from isotropy.postprocess.components import moments_of
+from isotropy.postprocess.fitted import Fitted
+from isotropy.postprocess.flow import Flow
+from isotropy.postprocess.methods import fit
+from isotropy.postprocess.removal import Removal
+from isotropy.postprocess.scaling import Scaling
+from isotropy.postprocess.whitening import Whitening
+from isotropy.tasks.search import Floats, Similarity, prepared
+from isotropy.tasks.variants import AS_IT_IS, Dimensions, Variant
+
+LOADING = """\
+import numpy as np
+from safetensors.numpy import load_file
+
+t = load_file({file!r})
+
+
+def apply(x):  # [n, d], as they were encoded
+    x = x.astype(np.float64)
+"""
+LINEAR = """\
+    y = (x - t["mean"]) @ t["matrix"]
+"""
+IN_CLUSTERS = """\
+    nearest = np.array([((row - t["centroids"]) ** 2).sum(1).argmin() for row in x])
+    y, U = x - t["mean"][nearest], t["directions"][nearest]
+    y = y - np.einsum("nD,nDd->nd", np.einsum("nd,nDd->nD", y, U), U)
+    y = y @ t["matrix"]
+"""
+BENT = """\
+    y = (x - t["mean"]) @ t["rotation"] * t["scale"]
+    c = y.shape[1] // 2
+    for k in range(len(t["shift"])):
+        y = (y * np.exp(t["log_scale"][k]) + t["shift"][k])[:, t["permutations"][k]]
+        hidden = np.maximum(y[:, :c] @ t["inner"][k].T + t["inner_bias"][k], 0)
+        log_scale, shift = np.split(hidden @ t["outer"][k].T + t["outer_bias"][k], 2, axis=1)
+        y[:, c:] = y[:, c:] * np.exp(np.tanh(log_scale)) + shift
+    y = y @ t["matrix"]
+"""
+TO_LENGTH_1 = """\
+    y = y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-300)
+"""
+RETURNED = """\
+    return y.astype(np.float32)
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """What turns encoded vectors into those that a variant stores."""
+
+    variant: Variant
+    similarity: Similarity
+    fitted: Fitted | None
+    """None for vectors as they are."""
+    matrix: Tensor
+    """[d, k] float64: the dimensions that are kept of the fitted images."""
+
+    def apply(self, x: NDArray[Any]) -> Floats:
+        """Return the images [n, k] of vectors [n, d] as they are stored and searched, float32."""
+        return prepared(reduced(mapped(self.fitted, x), self.matrix), self.similarity)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what ``numpy_code`` reads, as ``safetensors.torch.save_file`` takes it."""
+        if isinstance(self.fitted, ClusterRemoval | Flow):
+            return self.fitted.state() | {"matrix": self.matrix.contiguous()}
+        d = len(self.matrix)
+        identity = torch.eye(d, dtype=torch.float64)
+        mean = identity.new_zeros(d) if self.fitted is None else self.fitted.mean
+        return {"mean": mean.contiguous(), "matrix": (_linear(self.fitted, identity) @ self.matrix).contiguous()}
+
+    def metadata(self) -> dict[str, str]:
+        """Return what the file says of itself."""
+        chosen = self.variant
+        return {
+            "method": chosen.method,
+            "parameters": ", ".join(f"{name}={value!r}" for name, value in chosen.parameters),
+            "dimensions": str(chosen.dimensions),
+            "storage": chosen.storage.value,
+            "similarity": self.similarity.value,
+        }
+
+    def numpy_code(self, file: str) -> str:
+        """Return the lines of Python that apply the map in a file with NumPy alone."""
+        steps = {ClusterRemoval: IN_CLUSTERS, Flow: BENT}.get(type(self.fitted), LINEAR)
+        return (
+            LOADING.format(file=file) + steps + (TO_LENGTH_1 if self.similarity is Similarity.COSINE else "") + RETURNED
+        )
+
+
+def fitted_on(points: NDArray[Any], variant: Variant, seed: int) -> Fitted | None:
+    """Return the post-processing of a variant, fitted on points [n, d]; None for vectors as they are.
+
+    Raises:
+        ValueError: the method cannot be fitted on these points.
+
+    """
+    if variant.method == AS_IT_IS:
+        return None
+    parameters: dict[str, Any] = dict(variant.parameters)
+    if variant.method in ("cluster_based", "flow"):
+        parameters["seed"] = seed
+    return fit(variant.method, torch.from_numpy(points), **parameters)
+
+
+def mapped(fitted: Fitted | None, x: NDArray[Any]) -> NDArray[Any]:
+    """Return the images [n, d] of vectors."""
+    images: NDArray[Any] = x if fitted is None else fitted.apply(torch.from_numpy(x)).numpy()
+    return images
+
+
+def kept(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
+    """Return the matrix [d, k] that keeps some dimensions of images [n, d], float64.
+
+    Principal components are those about the origin. Every post-processing moves the mean there; without one, the mean
+    is kept, as centering would be a post-processing.
+    """
+    d = images.shape[1]
+    identity = torch.eye(d, dtype=torch.float64)
+    if dimensions.kind != "pca":
+        return identity[:, : dimensions.count or d]
+    moments = moments_of(torch.from_numpy(images))
+    second = moments.covariance() * ((moments.n - 1) / moments.n) + torch.outer(moments.mean, moments.mean)
+    directions = torch.linalg.eigh(second)[1].flip(1)[:, : dimensions.count]
+    largest = directions.abs().argmax(dim=0, keepdim=True)
+    return directions * directions.gather(0, largest).sign()
+
+
+def reduced(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:
+    """Return the dimensions [n, k] of images [n, d] that a matrix of ``kept`` keeps."""
+    d, k = matrix.shape
+    if torch.equal(matrix, torch.eye(d, dtype=matrix.dtype)[:, :k]):
+        return images[:, :k]
+    few: NDArray[Any] = images @ matrix.numpy().astype(images.dtype)
+    return few
+
+
+def _linear(fitted: Fitted | None, identity: Tensor) -> Tensor:
+    """Return the matrix [d, d] by which a fitted map multiplies what is less its mean."""
+    match fitted:
+        case Scaling():
+            return fitted.scale.diag()
+        case Removal():
+            return identity - fitted.directions.T * fitted.weights @ fitted.directions
+        case Whitening():
+            return fitted.matrix
+    return identity

@@ -1,0 +1,72 @@
+"""Rows in groups that depend on each other, and their split into the parts that fit, choose and report."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int64]
+
+FEWEST_GROUPS = 25
+"""Of which 5 fit, 10 choose and 10 report: an interval of fewer says nothing."""
+
+
+class Part(IntEnum):
+    """What a query, a pair or a labeled row is for."""
+
+    FIT = 0
+    CHOOSE = 1
+    REPORT = 2
+
+
+HAND = (Part.FIT, Part.CHOOSE, Part.CHOOSE, Part.REPORT, Part.REPORT)
+"""What five groups of about the same size become, in an order drawn at random: 20, 40 and 40 percent."""
+
+
+def groups_of(keys: Sequence[Iterable[Hashable]]) -> Codes:
+    """Return the group of each unit, int64 [m] from 0: units that share a key, directly or through others, are one.
+
+    A unit without a key is a group of its own.
+    """
+    parents = list(range(len(keys)))
+
+    def root(unit: int) -> int:
+        while parents[unit] != unit:
+            parents[unit] = parents[parents[unit]]
+            unit = parents[unit]
+        return unit
+
+    first: dict[Hashable, int] = {}
+    for unit, of_unit in enumerate(keys):
+        for key in of_unit:
+            parents[root(unit)] = root(first.setdefault(key, unit))
+    return np.unique([root(unit) for unit in range(len(keys))], return_inverse=True)[1].astype(np.int64)
+
+
+def split(groups: Codes, seed: int) -> Codes:
+    """Return the part of each unit, int64 [m]; no group is divided.
+
+    Groups are dealt in fives of about equal size, so that the parts are alike in sizes of groups too, and which of five
+    goes where is drawn at random.
+
+    Raises:
+        ValueError: there are fewer than ``FEWEST_GROUPS`` groups.
+
+    """
+    sizes = np.bincount(groups)
+    if len(sizes) < FEWEST_GROUPS:
+        raise ValueError(
+            f"Expected at least {FEWEST_GROUPS} independent groups to fit, choose and report on, got {len(sizes)} (of "
+            f"{len(groups):,} rows): add ground truth that shares nothing with the rest."
+        )
+    random = np.random.default_rng(seed)
+    shuffled = random.permutation(len(sizes))
+    ordered = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+    hands = -(-len(ordered) // len(HAND))
+    dealt = np.concatenate([random.permutation(HAND) for _ in range(hands)])[: len(ordered)]
+    part_of = np.empty(len(sizes), np.int64)
+    part_of[ordered] = dealt
+    return part_of[groups]

@@ -1,0 +1,143 @@
+"""Exact nearest neighbors of queries among rows, with ties ranked as trec_eval ranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+SPARE = 22
+"""Neighbors searched beyond those asked for, so that few queries with ties need a second search."""
+WIDER = 8
+"""How many times as many neighbors the next search takes where ties reach beyond the last."""
+ROUNDINGS = 8
+"""Roundings of a product, times the root of the dimensions, by which a float32 search may be off."""
+BLOCK = 2**22
+"""Numbers of candidates that are compared at once in float64: 32 MiB."""
+
+_Search = Callable[[NDArray[Any], int], tuple[NDArray[Any], Indices]]
+
+
+class Similarity(StrEnum):
+    """How two vectors are compared."""
+
+    COSINE = "cosine"
+    DOT = "dot"
+    EUCLIDEAN = "euclidean"
+
+
+def prepared(x: NDArray[Any], similarity: Similarity) -> Floats:
+    """Return vectors [n, d] as they are searched, in float32: of length 1 for the cosine; zero stays zero."""
+    x = np.ascontiguousarray(x, np.float32)
+    if similarity is not Similarity.COSINE:
+        return x
+    lengths = np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
+    return np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0)
+
+
+def precedence_of(ids: Sequence[str]) -> Indices:
+    """Return the place of each row among equally near ones: trec_eval puts the last id in byte order first."""
+    order = sorted(range(len(ids)), key=lambda row: ids[row], reverse=True)
+    places = np.empty(len(ids), np.int64)
+    places[order] = np.arange(len(ids))
+    return places
+
+
+def nearest(queries: Floats, rows: Floats, k: int, similarity: Similarity, precedence: Indices) -> Indices:
+    """Return the rows nearest to each query, best first, int64 [m, min(k, n)].
+
+    faiss searches by float32 products. What it finds is compared again in float64, rounded to float32 as trec_eval
+    holds scores, and ties go by ``precedence``. Queries whose ties may reach beyond what was found are searched wider.
+
+    Args:
+        queries: [m, d], as ``prepared``.
+        rows: [n, d], as ``prepared``, or stored and read back.
+        k: how many.
+        similarity: how they are compared.
+        precedence: [n], the place of each row among equals.
+
+    """
+    import faiss  # noqa: PLC0415 - of the extra "decide"
+
+    squared = similarity is Similarity.EUCLIDEAN
+    metric = faiss.METRIC_L2 if squared else faiss.METRIC_INNER_PRODUCT
+    lengths, longest = np.linalg.norm(queries, axis=1), float(np.linalg.norm(rows, axis=1).max(initial=0))
+    size = (lengths + longest) ** 2 if squared else lengths * longest
+    slack = 2 * ROUNDINGS * rows.shape[1] ** 0.5 * (float(np.finfo(np.float32).eps) / 2) * size
+
+    def search(some: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
+        found, places = faiss.knn(np.ascontiguousarray(queries[some]), rows, width, metric=metric)
+        return (found if squared else -found), places
+
+    best = np.empty((len(queries), min(k, len(rows))), np.int64)
+    for some, places in _settled(search, len(queries), len(rows), best.shape[1], slack):
+        best[some] = best_of(places, queries[some], rows, k, similarity, precedence)
+    return best
+
+
+def best_of(
+    candidates: Indices, queries: Floats, rows: Floats, k: int, similarity: Similarity, precedence: Indices
+) -> Indices:
+    """Return the k best of each query's candidates [m, w], best first, int64 [m, min(k, w)]."""
+    best = np.empty((len(queries), min(k, candidates.shape[1])), np.int64)
+    step = max(1, BLOCK // max(candidates.shape[1] * rows.shape[1], 1))
+    for start in range(0, len(queries), step):
+        block = slice(start, start + step)
+        far = _compared(queries[block], rows[candidates[block]], similarity is Similarity.EUCLIDEAN)
+        best[block] = _first(far, candidates[block], precedence, best.shape[1])
+    return best
+
+
+def nearest_codes(queries: NDArray[np.uint8], codes: NDArray[np.uint8], k: int, precedence: Indices) -> Indices:
+    """Return the codes nearest to each query by Hamming distance, best first, int64 [m, min(k, n)]; ties as above."""
+    import faiss  # noqa: PLC0415
+
+    index = faiss.IndexBinaryFlat(8 * codes.shape[1])
+    index.add(codes)
+    best = np.empty((len(queries), min(k, len(codes))), np.int64)
+
+    def search(some: NDArray[Any], width: int) -> tuple[NDArray[Any], Indices]:
+        found: tuple[NDArray[Any], Indices] = index.search(np.ascontiguousarray(queries[some]), width)
+        return found
+
+    for some, places in _settled(search, len(queries), len(codes), best.shape[1], np.zeros(len(queries))):
+        step = max(1, BLOCK // places.shape[1])
+        for start in range(0, len(some), step):
+            block = slice(start, start + step)
+            apart = np.bitwise_count(queries[some[block]][:, None] ^ codes[places[block]]).sum(2, dtype=np.int64)
+            best[some[block]] = _first(apart, places[block], precedence, best.shape[1])
+    return best
+
+
+def _settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> list[tuple[Indices, Indices]]:
+    """Search wider and wider until no row beyond those found may tie with the k-th of a query.
+
+    Returns the queries and their candidates, in parts of one width each.
+    """
+    left, width = np.arange(m), min(k + SPARE, n)
+    parts = []
+    while len(left):
+        far, places = search(left, width)
+        done = far[:, -1] > far[:, k - 1] + slack[left] if width < n else np.ones(len(left), bool)
+        parts.append((left[done], places[done]))
+        left, width = left[~done], min(width * WIDER, n)
+    return parts
+
+
+def _compared(queries: Floats, candidates: Floats, squared: bool) -> Floats:
+    """Return how far candidates [m, w, d] are from queries [m, d]: exactly, then rounded to float32."""
+    q, x = queries.astype(np.float64), candidates.astype(np.float64)
+    if squared:
+        return np.square(x - q[:, None]).sum(2).astype(np.float32)
+    return -np.einsum("md,mwd->mw", q, x).astype(np.float32)
+
+
+def _first(far: NDArray[Any], places: Indices, precedence: Indices, k: int) -> Indices:
+    order = np.lexsort((precedence[places], far), axis=-1)[:, :k]
+    return np.take_along_axis(places, order, axis=1)

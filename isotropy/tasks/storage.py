@@ -1,0 +1,125 @@
+"""Ways to store vectors: what each takes in bytes, and the vectors that are searched in place of the originals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotropy.tasks.search import Floats, Indices, Similarity, best_of, nearest, nearest_codes
+
+RESCORED = 40
+"""Candidates of a binary search that are compared again in float32."""
+PQ_CENTROIDS = 256
+PQ_DIMENSIONS = range(4, 9)
+"""Dimensions that may share a byte; the fewest that divide all are taken."""
+
+
+class Storage(StrEnum):
+    """How a vector is stored."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    INT8 = "int8"
+    PQ = "pq"
+    BINARY = "binary"
+    RESCORED = "binary_rescored"
+
+    @property
+    def title(self) -> str:
+        """What sentences call it."""
+        return {Storage.PQ: "PQ", Storage.RESCORED: f"binary, {RESCORED} rescored"}.get(self, self.value)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the search reads one bit a dimension."""
+        return self in (Storage.BINARY, Storage.RESCORED)
+
+
+def pq_bytes(d: int) -> int | None:
+    """Return the bytes of a product quantizer of d dimensions; None where 4 to 8 dimensions a byte do not divide d."""
+    return next((d // dimensions for dimensions in PQ_DIMENSIONS if d % dimensions == 0), None)
+
+
+def bytes_of(storage: Storage, d: int) -> int:
+    """Return the bytes of a vector of d dimensions that a search keeps in memory.
+
+    Rescoring also reads the float32 vectors of its candidates, which may lie on a disk.
+    """
+    if storage is Storage.PQ:
+        return pq_bytes(d) or 4 * d
+    bits = {Storage.FLOAT32: 32, Storage.FLOAT16: 16, Storage.INT8: 8}.get(storage, 1)
+    return -(-bits * d // 8)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Rows of one variant as they are stored, searched by queries in float32."""
+
+    rows: Floats
+    """[n, d], as ``prepared``, before they are stored."""
+    storage: Storage
+    similarity: Similarity
+    seed: int = 0
+
+    @cached_property
+    def stored(self) -> Floats:
+        """The rows [n, d] as they are read back; the bits as 1 and -1."""
+        if self.storage is Storage.FLOAT32:
+            return self.rows
+        if self.storage is Storage.FLOAT16:
+            most = np.finfo(np.float16).max
+            return self.rows.clip(-most, most).astype(np.float16).astype(np.float32)
+        if self.storage.is_binary:
+            return np.where(self.rows > 0, np.float32(1), np.float32(-1))
+        return _read_back(self.rows, self.storage, self.seed)
+
+    def nearest(self, queries: Floats, k: int, precedence: Indices, among: Indices | None = None) -> Indices:
+        """Return the rows that a search finds for queries [m, d], best first, int64 [m, k].
+
+        Only ``among`` some rows, if given; there may be fewer than k.
+        """
+        chosen = np.arange(len(self.rows)) if among is None else among
+        order = precedence[chosen]
+        if not self.storage.is_binary:
+            return chosen[nearest(queries, self.stored[chosen], k, self.similarity, order)]
+        candidates = max(k, RESCORED) if self.storage is Storage.RESCORED else k
+        found = chosen[nearest_codes(_bits(queries), _bits(self.rows[chosen]), candidates, order)]
+        if self.storage is Storage.BINARY:
+            return found
+        return best_of(found, queries, self.rows, k, self.similarity, precedence)
+
+    def similarities(self, pairs: Indices) -> NDArray[np.float64]:
+        """Return how similar the stored rows of each pair [m, 2] are, float64 [m]."""
+        one, other = (self.stored[pairs[:, side]].astype(np.float64) for side in (0, 1))
+        if self.similarity is Similarity.EUCLIDEAN or self.storage.is_binary:
+            return -np.square(one - other).sum(1)
+        if self.similarity is Similarity.COSINE:
+            lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+            products: NDArray[np.float64] = np.einsum("md,md->m", one, other)
+            return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+        return np.asarray(np.einsum("md,md->m", one, other))
+
+
+def _bits(x: Floats) -> NDArray[np.uint8]:
+    """Return one bit a dimension [n, d / 8 rounded up]: whether it is above zero."""
+    return np.packbits(x > 0, axis=1)
+
+
+def _read_back(rows: Floats, storage: Storage, seed: int) -> Floats:
+    """Return rows as faiss stores them and reads them back."""
+    import faiss  # noqa: PLC0415 - of the extra "decide"
+
+    d = rows.shape[1]
+    if storage is Storage.INT8:
+        codec: Any = faiss.ScalarQuantizer(d, faiss.ScalarQuantizer.QT_8bit)
+    else:
+        codec = faiss.ProductQuantizer(d, pq_bytes(d) or d, 8)
+        codec.cp.seed, codec.cp.min_points_per_centroid = seed + 1, 1
+    codec.train(rows)
+    read: Floats = codec.decode(codec.compute_codes(rows))
+    return read

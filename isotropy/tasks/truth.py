@@ -1,0 +1,278 @@
+"""What vectors are judged by: queries with relevant documents, pairs with scores, labels, or exact search."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isotropy.tasks.bootstrap import Numbers, Statistic, mean, spearman_with
+from isotropy.tasks.parts import Codes, Part, groups_of
+from isotropy.tasks.search import Floats, Indices, Similarity, nearest, precedence_of, prepared
+from isotropy.tasks.storage import Space
+
+DEPTH = 10
+"""Neighbors that ranking metrics look at, that vote for a label, and that compression must keep."""
+
+TREC_NAMES = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "recip_rank", "overlap@10": "recall_10"}
+"""Ranking metrics by trec_eval's names, which sees the first ten documents."""
+
+TITLES = {
+    "ndcg@10": "nDCG@10",
+    "recall@10": "recall@10",
+    "mrr@10": "MRR@10",
+    "overlap@10": "overlap@10 with exact search",
+    "spearman": "Spearman correlation",
+    "knn_accuracy": "k-NN accuracy",
+    "probe_accuracy": "probe accuracy",
+}
+"""What sentences call each metric."""
+
+
+@dataclass(frozen=True, eq=False)
+class Truth(ABC):
+    """Ground truth of some units: queries, pairs or labeled rows."""
+
+    METRICS: ClassVar[tuple[str, ...]]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What they can be judged by, the usual one first."""
+        return self.METRICS
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What the task is called in a document."""
+
+    @property
+    @abstractmethod
+    def units(self) -> str:
+        """What the units are called in sentences."""
+
+    @property
+    @abstractmethod
+    def group_codes(self) -> Codes:
+        """The group of each unit, int64 [m]."""
+
+    @property
+    def asked(self) -> NDArray[Any] | None:
+        """Vectors [m, d] of queries beside the corpus, if there are any."""
+        return None
+
+    @property
+    def searches(self) -> bool:
+        """Whether anything is searched, so that a search may rescore what it finds."""
+        return True
+
+    def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
+        """Return what units of the parts that choose and report find, int64 [j, k]; None where nothing is searched."""
+        return None
+
+    @abstractmethod
+    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+        """Return a number for each unit that chooses or reports, float64 [j]: its score, or what is correlated."""
+
+    def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
+        """Return what makes a score of the values of some units."""
+        return mean
+
+
+@dataclass(frozen=True, eq=False)
+class Queries(Truth):
+    """Queries, and the rows of the corpus that are relevant to each."""
+
+    vectors: NDArray[Any]
+    """[m, d]."""
+    relevant: Sequence[Mapping[int, int]]
+    """m of them: grades above 0 by row of the corpus, at least one for each query."""
+    ids: Sequence[str]
+    """Of the corpus, by which ties are ranked."""
+    groups: Codes | None = None
+    """[m]; None: queries that share a relevant document are one group."""
+    compression: bool = False
+    """Whether what is relevant is what exact search finds."""
+
+    METRICS = ("ndcg@10", "recall@10", "mrr@10")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Of compression nothing but what exact search finds too."""
+        return ("overlap@10",) if self.compression else self.METRICS
+
+    @property
+    def kind(self) -> str:
+        """What the task is called in a document."""
+        return "compression" if self.compression else "queries"
+
+    @property
+    def units(self) -> str:
+        """What the units are called in sentences."""
+        return "queries"
+
+    @property
+    def group_codes(self) -> Codes:
+        """The group of each query."""
+        return groups_of(self.relevant) if self.groups is None else self.groups
+
+    @property
+    def asked(self) -> NDArray[Any]:
+        """The queries' vectors."""
+        return self.vectors
+
+    @cached_property
+    def precedence(self) -> Indices:
+        """The place of each row of the corpus among equally near ones."""
+        return precedence_of(self.ids)
+
+    def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
+        """Return the first ten documents of the queries that choose and report."""
+        return None if queries is None else space.nearest(queries[parts != Part.FIT], DEPTH, self.precedence)
+
+    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+        """Return trec_eval's metric of each query that chooses or reports."""
+        judged = (parts != Part.FIT).nonzero()[0]
+        return ranking_metric([self.relevant[query] for query in judged], neighbors, metric)
+
+
+def ranking_metric(relevant: Sequence[Mapping[int, int]], ranked: Indices | None, metric: str) -> Numbers:
+    """Return trec_eval's metric for each query, float64 [m], of ranked rows [m, k], best first."""
+    import pytrec_eval  # noqa: PLC0415 - of the extra "decide"
+
+    if ranked is None:
+        raise ValueError(f"Expected the rows that were found for {metric}, got none.")
+    name = TREC_NAMES[metric]
+    judged = {str(query): {str(row): grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
+    run = {
+        str(query): {str(row): float(-place) for place, row in enumerate(rows.tolist())}
+        for query, rows in enumerate(ranked)
+    }
+    measure = {"ndcg_cut_10": "ndcg_cut.10", "recall_10": "recall.10"}.get(name, name)
+    found = pytrec_eval.RelevanceEvaluator(judged, {measure}).evaluate(run)
+    return np.array([found[str(query)][name] for query in range(len(relevant))])
+
+
+def exact_neighbors(corpus: NDArray[Any], queries: NDArray[Any], ids: Sequence[str], similarity: Similarity) -> Queries:
+    """Return the truth that compression is judged by: the ten rows that exact search finds for each query."""
+    places = nearest(prepared(queries, similarity), prepared(corpus, similarity), DEPTH, similarity, precedence_of(ids))
+    relevant = [dict.fromkeys(rows.tolist(), 1) for rows in places]
+    return Queries(queries, relevant, ids, groups=np.arange(len(queries)), compression=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Truth):
+    """Pairs of rows of the corpus, each with a score of how alike they are."""
+
+    rows: Indices
+    """[m, 2]."""
+    scores: Numbers
+    """[m], not all equal."""
+    groups: Codes | None = None
+    """[m]; None: pairs that share a row are one group."""
+
+    METRICS = ("spearman",)
+
+    @property
+    def kind(self) -> str:
+        """What the task is called in a document."""
+        return "pairs"
+
+    @property
+    def units(self) -> str:
+        """What the units are called in sentences."""
+        return "pairs"
+
+    @property
+    def group_codes(self) -> Codes:
+        """The group of each pair."""
+        return groups_of(self.rows.tolist()) if self.groups is None else self.groups
+
+    @property
+    def searches(self) -> bool:
+        """Nothing is searched: pairs are given."""
+        return False
+
+    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+        """Return the similarity of each pair that chooses or reports."""
+        return space.similarities(self.rows[parts != Part.FIT])
+
+    def statistic(self, judged: NDArray[np.bool_]) -> Statistic:
+        """Return the rank correlation with the scores of these pairs."""
+        return spearman_with(self.scores[judged])
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Truth):
+    """Classes of rows of the corpus; those of the part that fits train, the others are told from them."""
+
+    rows: Indices
+    """[m], the labeled rows."""
+    codes: Codes
+    """[m], their classes, at least two."""
+    ids: Sequence[str]
+    """Of the corpus, by which ties are ranked."""
+    groups: Codes | None = None
+    """[m]; None: each row on its own."""
+
+    METRICS = ("knn_accuracy", "probe_accuracy")
+
+    @property
+    def kind(self) -> str:
+        """What the task is called in a document."""
+        return "labels"
+
+    @property
+    def units(self) -> str:
+        """What the units are called in sentences."""
+        return "labeled rows"
+
+    @property
+    def group_codes(self) -> Codes:
+        """The group of each labeled row."""
+        return np.arange(len(self.rows)) if self.groups is None else self.groups
+
+    @cached_property
+    def precedence(self) -> Indices:
+        """The place of each row of the corpus among equally near ones."""
+        return precedence_of(self.ids)
+
+    def neighbors(self, space: Space, queries: Floats | None, parts: Codes) -> Indices | None:
+        """Return the ten nearest rows of the part that fits, of each other row."""
+        asked = space.rows[self.rows[parts != Part.FIT]]
+        return space.nearest(asked, DEPTH, self.precedence, self.rows[parts == Part.FIT])
+
+    def values(self, space: Space, neighbors: Indices | None, metric: str, parts: Codes) -> Numbers:
+        """Return 1 for each row whose class is told right, else 0."""
+        fit = parts == Part.FIT
+        if metric == "probe_accuracy":
+            told = _probed(space.stored[self.rows[fit]], self.codes[fit], space.stored[self.rows[~fit]])
+        else:
+            told = self._voted(neighbors)
+        return (told == self.codes[~fit]).astype(np.float64)
+
+    def _voted(self, neighbors: Indices | None) -> Codes:
+        """Return the class of most neighbors; of several that of the nearest."""
+        if neighbors is None:
+            raise ValueError("Expected the neighbors that vote, got none.")
+        class_of = np.full(len(self.ids), -1)
+        class_of[self.rows] = self.codes
+        voters = class_of[neighbors]
+        votes = (voters[:, :, None] == voters[:, None, :]).sum(2)
+        winner: Codes = np.take_along_axis(voters, votes.argmax(1)[:, None], axis=1)[:, 0]
+        return winner
+
+
+def _probed(x: Floats, codes: Codes, others: Floats) -> Codes:
+    """Return the classes that ridge regression, its penalty chosen by leaving one out, tells of other rows."""
+    from sklearn.linear_model import RidgeClassifierCV  # noqa: PLC0415 - of the extra "decide"
+
+    centre = x.mean(0, dtype=np.float64)
+    # One factor for all dimensions: penalties then mean the same at every scale, and the shape stays as it is.
+    size = float(np.sqrt(np.square(x - centre).sum(1).mean())) or 1.0
+    probe = RidgeClassifierCV(alphas=np.logspace(-3, 3, 13)).fit((x - centre) / size, codes)
+    return np.asarray(probe.predict((others - centre) / size))

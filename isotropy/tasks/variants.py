@@ -1,0 +1,171 @@
+"""The variants that are compared: a post-processing, how many dimensions, and how they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from isotropy.catalog import METHODS
+from isotropy.tasks.storage import PQ_CENTROIDS, Storage, bytes_of, pq_bytes
+
+AS_IT_IS = "none"
+MOST_LISTED = 40
+CLUSTERS = 27
+ROWS_EACH_CLUSTER = 50
+FEWEST_DIMENSIONS = 4
+WHITENINGS = ("pca_whitening", "zca_whitening", "flow")
+"""Methods whose images have no strong directions left that principal components could keep."""
+
+Parameters = tuple[tuple[str, int | float], ...]
+
+
+class Dimensions(NamedTuple):
+    """Which dimensions are kept after the post-processing."""
+
+    kind: str = "all"
+    """``all``, ``pca`` for the first principal components, or ``first``."""
+    count: int | None = None
+
+    def __str__(self) -> str:
+        """Return ``all``, ``pca-192`` or ``first-192``."""
+        return self.kind if self.count is None else f"{self.kind}-{self.count}"
+
+
+ALL = Dimensions()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is done to vectors before they are searched."""
+
+    method: str = AS_IT_IS
+    """A slug of ``isotropy.catalog.METHODS``, or ``none``."""
+    parameters: Parameters = ()
+    dimensions: Dimensions = ALL
+    storage: Storage = Storage.FLOAT32
+
+    @property
+    def name(self) -> str:
+        """What sentences call it: "PCA-192 int8"."""
+        return " ".join(filter(None, [self._of_method, self._of_dimensions, self._of_storage])) or "as it is"
+
+    def bytes_of(self, d: int) -> int:
+        """Return the bytes that a search keeps of each vector, of d dimensions as it is."""
+        return bytes_of(self.storage, self.dimensions.count or d)
+
+    @property
+    def _of_method(self) -> str:
+        if self.method == AS_IT_IS:
+            return ""
+        given = ", ".join(f"{name} {value:g}" for name, value in self.parameters)
+        return METHODS[self.method].name + (f" ({given})" if given else "")
+
+    @property
+    def _of_dimensions(self) -> str:
+        kind, count = self.dimensions
+        return "" if count is None else {"pca": f"PCA-{count}", "first": f"first {count}"}[kind]
+
+    @property
+    def _of_storage(self) -> str:
+        return "" if self.storage is Storage.FLOAT32 else self.storage.title
+
+
+class Setting(NamedTuple):
+    """What the list of variants depends on."""
+
+    n: int
+    d: int
+    variance: float
+    """The mean variance of a dimension, the unit of soft ZCA's eps."""
+    changes: bool = True
+    """Whether post-processings are judged: not by the overlap with what exact search finds without them."""
+    searches: bool = True
+
+
+def listed(setting: Setting) -> list[Variant]:
+    """Return the default list, at most ``MOST_LISTED`` variants, the vectors as they are first."""
+    half, quarter = _reduced(setting.d)
+    found = list(_stored(Variant(), Storage))
+    found += _stored(Variant(dimensions=Dimensions("pca", half)), _but(Storage.FLOAT16))
+    found += _stored(Variant(dimensions=Dimensions("pca", quarter)), (Storage.FLOAT32, Storage.INT8, Storage.PQ))
+    for count in (half, quarter):
+        found += _stored(Variant(dimensions=Dimensions("first", count)), (Storage.FLOAT32, Storage.INT8))
+    if setting.changes:
+        found += (Variant(*one) for one in methods(setting))
+        removal, soft = ("all_but_the_top", (("D", 1),)), ("soft_zca", (("eps", _eps(setting, 1)),))
+        for method in (removal, soft):
+            found += (
+                Variant(*method, storage=Storage.INT8),
+                Variant(*method, Dimensions("pca", half), Storage.INT8),
+                Variant(*method, storage=Storage.RESCORED),
+            )
+        found.append(Variant("centring", storage=Storage.BINARY))
+    return _fitting(found, setting)[:MOST_LISTED]
+
+
+def product(setting: Setting) -> list[Variant]:
+    """Return every setting of every method with all dimensions and storages, the vectors as they are first."""
+    reduced = [Dimensions(kind, count) for kind in ("pca", "first") for count in _reduced(setting.d)]
+    return _fitting(
+        [
+            Variant(method, parameters, dimensions, storage)
+            for method, parameters in [(AS_IT_IS, ()), *(methods(setting) if setting.changes else ())]
+            for dimensions in (ALL, *reduced)
+            if not (dimensions.kind == "pca" and method in WHITENINGS)
+            for storage in Storage
+        ],
+        setting,
+    )
+
+
+def methods(setting: Setting) -> list[tuple[str, Parameters]]:
+    """Return the settings of all post-processings that are tried."""
+    removed = sorted({count for count in (1, setting.d // 100, setting.d // 32) if 1 <= count < setting.d})
+    clusters = min(CLUSTERS, setting.n // ROWS_EACH_CLUSTER)
+    return [
+        ("centring", ()),
+        ("standardisation", ()),
+        *(("all_but_the_top", (("D", count),)) for count in removed),
+        ("weighted_removal", (("D", removed[-1] if removed else 1),)),
+        ("pca_whitening", ()),
+        ("zca_whitening", ()),
+        *(("soft_zca", (("eps", _eps(setting, factor)),)) for factor in (0.1, 1)),
+        *([("cluster_based", (("clusters", clusters), ("D", 1)))] if clusters > 1 else []),
+        ("flow", ()),
+    ]
+
+
+def _eps(setting: Setting, factor: float) -> float:
+    """Return an eps in units of the mean variance, to two digits so that it can be typed."""
+    return float(f"{factor * setting.variance:.1e}")
+
+
+def _reduced(d: int) -> tuple[int, int]:
+    """Return half and a quarter of the dimensions, in whole bytes of bits where there are enough."""
+    unit = 8 if d >= 64 else 1
+    half, quarter = (max(round(d / part / unit) * unit, FEWEST_DIMENSIONS) for part in (2, 4))
+    return half, quarter
+
+
+def _but(*left_out: Storage) -> list[Storage]:
+    return [storage for storage in Storage if storage not in left_out]
+
+
+def _stored(variant: Variant, storages: Iterable[Storage]) -> Iterator[Variant]:
+    return (Variant(variant.method, variant.parameters, variant.dimensions, storage) for storage in storages)
+
+
+def _fitting(variants: Iterable[Variant], setting: Setting) -> list[Variant]:
+    """Return each variant once, without those that these vectors or this task cannot have."""
+    return [
+        variant
+        for variant in dict.fromkeys(variants)
+        if (variant.dimensions.count or 0) < setting.d
+        and (variant.storage is not Storage.RESCORED or setting.searches)
+        and (variant.storage is not Storage.PQ or _has_pq(variant, setting))
+    ]
+
+
+def _has_pq(variant: Variant, setting: Setting) -> bool:
+    return setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.count or setting.d) is not None
