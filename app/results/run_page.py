@@ -71,43 +71,17 @@ class RunFigure(NamedTuple):
         return urlencode({"measure": measure}) if self.reads else ""
 
 
-def _penalized(run: Run) -> bool:
-    return bool(Stated.of(run).weights)
-
-
-def _trained_here(run: Run) -> bool:
-    return run.results is not None and not Stated.of(run).logged
-
-
-RUN_FIGURES = {
-    one.slug: one
-    for one in (
-        RunFigure("loss", "Task loss", "training", lambda context, run, measure: learning.loss(run)),
-        RunFigure(
-            "penalty",
-            "Penalty",
-            "training",
-            lambda context, run, measure: learning.penalty(run),
-            applies_to=_penalized,
-        ),
-        RunFigure(
-            "layers",
-            "Layers over steps",
-            "watched",
-            lambda context, run, measure: probe(run, measure if measure in WATCHED else WATCHED[0]),
-            reads=True,
-        ),
-        RunFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, measure: _twonn(run)),
-        RunFigure(
-            "activation",
-            "Activation by dimension",
-            "layers",
-            lambda context, run, measure: _activation(context, run),
-            late=True,
-            applies_to=_trained_here,
-        ),
-    )
-}
+_ALL = (
+    RunFigure("loss", "Task loss", "training", lambda context, run, _: learning.loss(run)),
+    RunFigure("penalty", "Penalty", "training", lambda context, run, _: learning.penalty(run),
+              applies_to=lambda run: bool(Stated.of(run).weights)),
+    RunFigure("layers", "Layers over steps", "watched",
+              lambda context, run, measure: probe(run, measure if measure in WATCHED else WATCHED[0]), reads=True),
+    RunFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, _: _twonn(run)),
+    RunFigure("activation", "Activation by dimension", "layers", lambda context, run, _: _activation(context, run),
+              late=True, applies_to=lambda run: not Stated.of(run).logged),
+)  # fmt: skip
+RUN_FIGURES = {one.slug: one for one in _ALL}
 """In the order of the page. One more is a record more: the page, its files and the API loop over them."""
 
 
@@ -120,10 +94,11 @@ def read_run_figure(context: Context, run: Run, slug: str, measure: str) -> Figu
 
 def run_figures(context: Context, run: Run, measure: str) -> dict[str, list[tuple[RunFigure, Figure | None]]]:
     """The figures of the run's page by section; None for one that comes when it is reached."""
-    found: dict[str, list[tuple[RunFigure, Figure | None]]] = {one.section: [] for one in RUN_FIGURES.values()}
+    found: dict[str, list[tuple[RunFigure, Figure | None]]] = {}
     for one in RUN_FIGURES.values():
         if one.applies_to(run):
-            found[one.section].append((one, None if one.late else one.draw(context, run, measure)))
+            figure = None if one.late else one.draw(context, run, measure)
+            found.setdefault(one.section, []).append((one, figure))
     return found
 
 

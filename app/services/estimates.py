@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from app.db.config import OPTIONS, RunConfig
 from app.db.models import DryRun
@@ -19,7 +19,8 @@ CHECKPOINTS_AT_ONCE = 2
 OF_NO_COST = frozenset(name for name, option in OPTIONS.items() if not option.slows)
 
 
-class Estimate(NamedTuple):
+@dataclass(frozen=True)
+class Estimate:
     """What a sweep would take on the device that was timed, one run at a time, by the passes of its dry run.
 
     Low and high take the fastest and the slowest pass of every kind; the values between them take the mean.

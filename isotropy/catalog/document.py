@@ -9,20 +9,20 @@ from isotropy.catalog import GROUPS, METHODS, PLACES, Measure, Method, Parameter
 INTRODUCTION = """\
 # Measures
 
-Everything that Isoscope computes of a cloud of points: what it says, how, and how it misleads. X is the cloud of n
-points in d dimensions, S its covariance, λ the eigenvalues of S, greatest first.
+Every measure of a cloud of points: what it tells you, its formula, and its caveats. X is the cloud of n points in d
+dimensions, S its covariance, and λ the eigenvalues of S, largest first.
 
-What changes a cloud stands at the end, under [post-processing](#post-processing).
+[Post-processing](#post-processing), which changes a cloud, is at the end.
 
-This page is made of the catalogue, `isotropy/catalog/`, by `python -m isotropy.catalog.document > docs/measures.md`.
+The catalogue in `isotropy/catalog/` generates this page: `python -m isotropy.catalog.document > docs/measures.md`.
 """
 
 POSTPROCESSING = """\
 
 ## Post-processing
 
-What makes points more isotropic: fitted on some rows, applied to any. x is a point; μ and U Λ Uᵀ are mean and
-covariance of the points fitted on. `isotropy.postprocess.held_out` judges each on rows that it was not fitted on.
+Maps that make points more isotropic, fitted on some rows and applied to any. x is a point; μ and U Λ Uᵀ are mean and
+covariance of the fitted points. `isotropy.postprocess.held_out` evaluates each on rows it was not fitted on.
 """
 
 

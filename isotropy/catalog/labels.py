@@ -12,8 +12,9 @@ MEASURES = (
         range="[−1, 1]",
         bounds=between(-1, 1),
         formula="mean of (b − a) / max(a, b), mean distances a to the own class, b to the nearest other; 0 if alone",
-        meaning="Whether points are nearer to their own class than to the next: 1 apart, 0 mingled, below 0 misplaced.",
-        pitfall="Clusters, and so linear classification, conflict with isotropy (Mickus et al.): do not expect both.",
+        meaning="Whether points are nearer to their own class than to the next: 1 separated, 0 mixed, below 0 "
+        "misplaced.",
+        pitfall="Clusters conflict with isotropy (Mickus et al.): do not expect both.",
         citation=f"{ROUSSEEUW_1987} On isotropy: {MICKUS_2024}",
         higher_means="neither",
         shown_in=("layers", "lab", "results"),
@@ -26,8 +27,8 @@ MEASURES = (
         range="[−1, 1]",
         bounds=between(-1, 1),
         formula="mean of (b − a) / max(a, b), distances a to the own centroid, b to the nearest other; a = 0 if alone",
-        meaning="The silhouette with one distance to each class, that to its mean.",
-        pitfall="Above the silhouette as a rule: a centroid is nearer than points are, most of all in small classes.",
+        meaning="The silhouette, with distances to class means.",
+        pitfall="Usually above the silhouette: a centroid is nearer than its points, most of all in small classes.",
         citation=f"{HRUSCHKA_2006} After {ROUSSEEUW_1987}",
         higher_means="neither",
     ),
@@ -40,10 +41,10 @@ MEASURES = (
         range="[0, 1]",
         bounds=between(0, 1),
         formula="mean of the IsoScore of the points X_c of every class c of at least 4, each with the same weight",
-        meaning="How evenly variance is spread within the classes, without the distances between them.",
+        meaning="How evenly variance is spread within classes, ignoring distances between them.",
         pitfall=(
-            "Few points bias IsoScore low, and n_c ≤ d of them cannot exceed (n_c − 2)/(d − 1): compare classes of "
-            "equal sizes, or the bias-corrected values beside."
+            "Biased low for small classes: n_c ≤ d points cannot exceed (n_c − 2)/(d − 1). Compare classes of equal "
+            "size, or the bias-corrected values."
         ),
         citation=f"{RUDMAN_2022} On classes: {MICKUS_2024}",
         higher_means="more isotropic",

@@ -75,19 +75,19 @@ class Method:
     parameters: tuple[Parameter, ...] = ()
 
 
-_TAUTOLOGY = "With n > d, IsoScore of the points fitted on is 1 by construction: only rows held out say what it does."
+_TAUTOLOGY = "With n > d, IsoScore of the fitted rows is 1 by construction. Only held-out rows show its effect."
 _COMPONENTS = Parameter(
     name="D",
     default=None,
     low=0,
     high=None,
     range="0 to d; by default max(1, ⌊d / 100⌋)",
-    meaning="How many principal components are removed, the strongest first.",
+    meaning="Number of principal components removed, strongest first.",
     dimensions_each=100,
     up_to="d",
 )
 _SEED = Parameter(
-    name="seed", default=0, low=0, high=2**32 - 1, range="0 to 2³² − 1", meaning="Fixes all that is drawn at random."
+    name="seed", default=0, low=0, high=2**32 - 1, range="0 to 2³² − 1", meaning="Seed of everything random."
 )
 
 METHODS: dict[str, Method] = {
@@ -97,24 +97,25 @@ METHODS: dict[str, Method] = {
             slug="centring",
             name="Centring",
             formula="x − μ",
-            meaning="Takes out what all points share; the mean cosine falls towards 0.",
-            pitfall="Changes neither covariance nor IsoScore.",
+            meaning="Subtracts the mean. Mean cosine falls toward 0.",
+            pitfall="Does not change covariance or IsoScore.",
             citation=MU_2018,
         ),
         Method(
             slug="standardisation",
             name="Standardisation",
             formula="(x_i − μ_i) / s_i in each dimension, s_i over n; 0 where s_i = 0",
-            meaning="Gives every dimension the same say, so that no rogue dimension decides the cosine.",
-            pitfall="Depends on the basis and leaves correlations as they are; noise of quiet ones is amplified.",
+            meaning="Gives every dimension equal weight, so no rogue dimension dominates the cosine.",
+            pitfall="Depends on the basis, keeps correlations, and amplifies the noise of weak dimensions.",
             citation=TIMKEY_2021,
         ),
         Method(
             slug="all_but_the_top",
             name="All-but-the-Top",
             formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, u_i the principal directions",
-            meaning="Removes the mean and the strongest components, which often tell frequency more than meaning.",
-            pitfall="What is removed is lost, and a smooth spectrum has no top: compare several D on rows held out.",
+            meaning="Removes the mean and the strongest components, which often encode frequency rather than meaning.",
+            pitfall="Removed components are lost, and a smooth spectrum has no clear cut. Compare several D on "
+            "held-out rows.",
             citation=MU_2018,
             parameters=(_COMPONENTS,),
         ),
@@ -122,8 +123,9 @@ METHODS: dict[str, Method] = {
             slug="weighted_removal",
             name="Weighted removal",
             formula="y − Σ_{i ≤ D} w_i (u_i · y) u_i, w_i = 1 − √(c / λ_i), c = Σ_{i > D} λ_i² / Σ_{i > D} λ_i",
-            meaning="Lowers the strongest components to the level that makes IsoScore greatest; none goes whole.",
-            pitfall="The paper trains its weights on human scores of word pairs; these, from the spectrum, are ours.",
+            meaning="Shrinks the strongest components to the level that maximizes IsoScore. None is removed entirely.",
+            pitfall="The paper trains its weights on human scores of word pairs. Isoscope derives them from the "
+            "spectrum.",
             citation=LIANG_2021,
             parameters=(_COMPONENTS,),
         ),
@@ -131,7 +133,7 @@ METHODS: dict[str, Method] = {
             slug="pca_whitening",
             name="PCA whitening",
             formula="Λ^(−1/2) Uᵀ (x − μ), greatest λ first; 0 where λ = 0",
-            meaning="Turns the points into their principal components, each with variance 1.",
+            meaning="Maps the points to their principal components, each with variance 1.",
             pitfall=_TAUTOLOGY,
             citation=KESSY_2018,
         ),
@@ -139,7 +141,7 @@ METHODS: dict[str, Method] = {
             slug="zca_whitening",
             name="ZCA whitening",
             formula="U Λ^(−1/2) Uᵀ (x − μ), without the directions where λ = 0",
-            meaning="Gives the points covariance I while moving them least, so that dimensions keep their meaning.",
+            meaning="Gives the points identity covariance while moving them as little as possible.",
             pitfall=_TAUTOLOGY,
             citation=f"{BELL_1997} {KESSY_2018}",
         ),
@@ -147,8 +149,8 @@ METHODS: dict[str, Method] = {
             slug="soft_zca",
             name="Soft ZCA whitening",
             formula="U (Λ + ε I)^(−1/2) Uᵀ (x − μ)",
-            meaning="Whitens the strong directions and spares the weak ones, which are mostly noise.",
-            pitfall="ε is in squared units of the points: the same ε whitens another model's points more or less.",
+            meaning="Whitens strong directions and spares weak ones, which are mostly noise.",
+            pitfall="ε is in squared units of the points: the same ε whitens points of another model more or less.",
             citation=DIERA_2024,
             parameters=(
                 Parameter(
@@ -158,7 +160,7 @@ METHODS: dict[str, Method] = {
                     low=0.0,
                     high=None,
                     range="[0, ∞), in squared units of the points",
-                    meaning="Added to every eigenvalue: 0 is ZCA whitening, a large one hardly changes the shape.",
+                    meaning="Added to every eigenvalue. 0 is ZCA whitening; a large ε hardly changes the shape.",
                 ),
             ),
         ),
@@ -166,8 +168,8 @@ METHODS: dict[str, Method] = {
             slug="cluster_based",
             name="Cluster-based isotropy",
             formula="y − Σ_{i ≤ D} (u_i · y) u_i, y = x − μ, with μ and u of the cluster of the nearest centroid",
-            meaning="All-but-the-Top in each cluster of k-means, as contextual embeddings lie in clusters.",
-            pitfall="All clusters come to lie on 0: what told them apart, a class perhaps, is gone.",
+            meaning="All-but-the-Top within each k-means cluster, because contextual embeddings form clusters.",
+            pitfall="Moves all clusters to 0. What separated them, perhaps a class, is lost.",
             citation=RAJAEE_2021,
             parameters=(
                 Parameter(
@@ -176,7 +178,7 @@ METHODS: dict[str, Method] = {
                     low=1,
                     high=None,
                     range="1 to n",
-                    meaning="How many clusters are sought.",
+                    meaning="Number of clusters.",
                     up_to="n",
                 ),
                 Parameter(
@@ -185,7 +187,7 @@ METHODS: dict[str, Method] = {
                     low=0,
                     high=None,
                     range="0 to d; by default max(1, ⌊d / 64⌋), 12 for 768",
-                    meaning="How many principal components are removed in each cluster.",
+                    meaning="Number of principal components removed in each cluster.",
                     dimensions_each=64,
                     up_to="d",
                 ),
@@ -196,8 +198,8 @@ METHODS: dict[str, Method] = {
             slug="flow",
             name="Gaussian calibration by a flow",
             formula="f(x), f invertible and trained to raise log N(f(x); 0, I) + log |det ∂f/∂x|",
-            meaning="Bends the points until they look Gaussian: whitening, then a small network for the rest.",
-            pitfall="In many dimensions with few points it learns little beyond whitening; look at rows held out.",
+            meaning="Transforms the points toward a Gaussian: whitening, then a small network.",
+            pitfall="In high dimensions with few points it learns little beyond whitening. Check the held-out rows.",
             citation=f"{LI_2020} {KINGMA_2018}",
             parameters=(
                 Parameter(
@@ -206,11 +208,9 @@ METHODS: dict[str, Method] = {
                     low=0,
                     high=100_000,
                     range="0 to 100000",
-                    meaning="Most steps of training; it stops sooner where rows kept aside no longer gain.",
+                    meaning="Maximum training steps. Stops early when held-out rows no longer improve.",
                 ),
-                Parameter(
-                    name="layers", default=4, low=1, high=32, range="1 to 32", meaning="How many times the map is bent."
-                ),
+                Parameter(name="layers", default=4, low=1, high=32, range="1 to 32", meaning="Number of flow layers."),
                 Parameter(
                     name="hidden",
                     default=64,
@@ -225,7 +225,7 @@ METHODS: dict[str, Method] = {
                     low=1e-6,
                     high=1.0,
                     range="[10⁻⁶, 1]",
-                    meaning="Learning rate of Adam: too high a one diverges, and leaves the whitening.",
+                    meaning="Learning rate of Adam. If it diverges, the result is plain whitening.",
                 ),
                 _SEED,
             ),

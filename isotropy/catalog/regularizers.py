@@ -22,10 +22,10 @@ class Regularizer(StrEnum):
 
 
 class Points(StrEnum):
-    """Vectors of a layer that a regularizer sees.
+    """The vectors of a layer that a regularizer sees.
 
-    All tokens; the vector that stands for a text in the model's own head, the first token of an encoder and the last
-    real one of a causal model; or the mean of the tokens of each text, special ones among them.
+    Every token; one token per text, the one that the model's own head reads (the first of an encoder, the last of a
+    causal model, padding aside); or the mean of each text's tokens, special tokens included.
     """
 
     TOKENS = "tokens"

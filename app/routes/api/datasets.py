@@ -13,7 +13,7 @@ from app.dependencies import ContextDep
 from app.parsers import parsing
 from app.routes.api.common import Row
 from app.services import datasets, dry_runs
-from app.services.estimates import estimate
+from app.services.estimates import Estimate, estimate
 from app.services.proposal import TaskProposal, propose_for
 from app.services.splits import read_division
 from app.services.sweeps import SweepRequest, plan_sweep
@@ -37,8 +37,8 @@ class DatasetOut(Row):
     division: dict[str, Any] | None = Field(description="How the rows of one file were divided; null where not.")
     columns: list[Any]
     quoting: dict[str, Quoting] | None = Field(
-        description="How the quotes of .tsv files are read, by split, of those that hold any. Null of data sets stored "
-        "before quotes were detected: as text."
+        description="How quotes are read in the .tsv files that have any, by split. Null for data sets uploaded before "
+        "Isoscope detected quotes: they are read as text."
     )
     created_at: datetime
 
@@ -68,21 +68,6 @@ class HubRequest(BaseModel):
     )
 
 
-class EstimateOut(BaseModel):
-    """What a sweep would take on the device that was timed, one run at a time: the mean, and from low to high."""
-
-    seconds: float
-    low_seconds: float
-    high_seconds: float
-    longest_seconds: float
-    longest_low_seconds: float
-    longest_high_seconds: float
-    steps: int
-    kept_bytes: int
-    passing_bytes: int
-    kinds_untimed: int
-
-
 class DryRunOut(Row):
     """A dry run; its results are null until there are any."""
 
@@ -102,7 +87,7 @@ class DryRunAnswer(BaseModel):
     words: str
     """The count with its factors."""
     notes: list[str]
-    estimate: EstimateOut | None
+    estimate: Estimate | None
 
 
 router = APIRouter(prefix="/datasets", tags=["data sets"])
@@ -135,7 +120,7 @@ def create_dataset(
     split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
     quoting: Annotated[
         Quoting | None,
-        Form(description="How the quotes of .tsv files are read; left out: they enclose cells where every one does."),
+        Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),
     ] = None,
 ) -> Dataset:
     """Upload train, validation and test rows.
@@ -190,13 +175,12 @@ def request_dry_run(context: ContextDep, request: SweepRequest) -> DryRunAnswer:
     """Try eight rows and a few steps of a sweep that is not launched. Ask again for the estimate, until it is there."""
     plan = plan_sweep(context, request)
     asked = dry_runs.request_dry_run(context, plan)
-    told = estimate(plan, asked)
     return DryRunAnswer(
         dry_run=DryRunOut.model_validate(asked),
         runs=len(plan.runs),
         words=plan.words,
         notes=plan.notes,
-        estimate=None if told is None else EstimateOut(**told._asdict()),
+        estimate=estimate(plan, asked),
     )
 
 

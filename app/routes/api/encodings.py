@@ -30,9 +30,7 @@ class EncodingOut(Row):
     filename: str
     n_texts: int
     columns: list[Any]
-    quoting: Annotated[
-        Quoting | None, Field(description="How the quotes of a .tsv file are read; null where there are none.")
-    ]
+    quoting: Annotated[Quoting | None, Field(description="How quotes are read in a .tsv file. Null if it has none.")]
     config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
     status: EncodingStatus
     done: Annotated[int, Field(description="Texts encoded so far.")]

@@ -56,13 +56,10 @@ class WorkerOut(Row):
     jobs: list[JobOut]
 
 
-class QueuedRun(Row):
-    """A run that works or waits."""
+class RunState(Row):
+    """Which run it is, and how far."""
 
     id: str
-    experiment_id: str
-    experiment_name: str
-    model: str
     regularizer: Regularizer
     lam: float
     zeta: float
@@ -75,6 +72,14 @@ class QueuedRun(Row):
     priority: int
     queued_at: datetime
     started_at: datetime | None
+
+
+class QueuedRun(RunState):
+    """A run that is training or waiting."""
+
+    experiment_id: str
+    experiment_name: str
+    model: str
 
 
 class ExperimentQueued(Row):
@@ -149,7 +154,7 @@ health_router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """The database answers, and so many workers are alive."""
+    """The state of the database, and the number of workers alive."""
 
     status: str
     workers_alive: int

@@ -8,13 +8,12 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
 
 from app.db.divergence import diverged
-from app.db.models import AttemptOutcome, FailureCause, Phase, Run, RunStatus, Split
-from app.db.regularizer_options import Regularizer
+from app.db.models import AttemptOutcome, FailureCause, Run, RunStatus, Split
 from app.db.run_results import RunResults
 from app.db.trivial import learned_nothing
 from app.dependencies import ContextDep
 from app.routes.api.common import TOTAL, Limit, Offset, Row
-from app.routes.api.queue import Move, PriorityIn
+from app.routes.api.queue import Move, PriorityIn, RunState
 from app.routes.responses import DOCUMENTED, csv_of, file_of
 from app.services import pausing, run_search, runs, script_predictions, script_runs, turns
 from app.services.files import get_model
@@ -29,28 +28,15 @@ from app.services.script_runs import Ending, LoggedSteps
 from app.services.sweeps import SweepRequest
 
 
-class RunSummary(Row):
+class RunSummary(RunState):
     """A run in a list of experiments."""
 
-    id: str
-    regularizer: Regularizer
-    lam: float
-    zeta: float
-    seed: int
-    status: RunStatus
-    phase: Phase | None
-    phase_done: int
-    phase_total: int | None
-    worker: str | None
-    priority: int
     error: str | None
     cause: FailureCause | None
     performance: float | None
     performance_reason: str | None
     isoscore_star: float | None
     isoscore_star_reason: str | None
-    queued_at: datetime
-    started_at: datetime | None
     finished_at: datetime | None = Field(description="When work on it came to rest: at its end, or at a pause.")
     seconds: float | None = Field(description="How long it was worked on since it last began at step 0.")
 
@@ -165,11 +151,11 @@ router = APIRouter(prefix="/runs", tags=["runs"])
 RunsQ = Annotated[
     str,
     Query(
-        description="Words of the experiment, data set or model, and conditions that must all hold: `task:cola lam<0 "
-        "iso>0.2 seed:0,1 -status:failed`. An unknown field is answered with the list of fields."
+        description="Words in the name of the experiment, data set or model, and conditions. All must hold: "
+        "`task:cola lam<0 iso>0.2 seed:0,1 -status:failed`. An unknown field is refused with the list of known fields."
     ),
 ]
-RunsSort = Annotated[str, Query(description="Field to sort by. A minus sorts descending.")]
+RunsSort = Annotated[str, Query(description="Field to sort by. A leading minus sorts descending.")]
 
 
 @router.get("", responses=TOTAL)

@@ -95,8 +95,8 @@ def test_what_is_so_by_construction_is_said(client, work, source, method, told):
     client.post(f"/embeddings/{source}/lab", data={"method": method})
     work()
     page = client.get(f"/embeddings/{source}/lab?method={method}").text
-    assert ("In-sample whitening gives 1 by construction: only rows held out say what it does." in page) == told
-    assert ("Changes neither covariance nor IsoScore." in page) == (method == "centring")
+    assert ("In-sample whitening gives 1 by construction: only held-out rows show its effect." in page) == told
+    assert ("Does not change covariance or IsoScore." in page) == (method == "centring")
 
 
 def test_figures_and_the_map_are_files_of_the_position(client, source, trial):
