@@ -5,11 +5,11 @@ Run: python -m benchmarks.calibration [--only WORDS] [--simulations N] [--proces
 
 import argparse
 
-from benchmarks import _calibration_clouds, _calibration_sweeps
+from benchmarks import _calibration_clouds, _calibration_sweeps, _calibration_tasks
 from benchmarks._calibration import HEAD, rates, row
 from benchmarks._rounds import machine
 
-KINDS = (_calibration_sweeps, _calibration_clouds)
+KINDS = (_calibration_sweeps, _calibration_clouds, _calibration_tasks)
 """Modules that have ``cases()``."""
 
 

@@ -134,8 +134,12 @@ def _with_qrels(corpus: NamedVectors, queries: NamedVectors, path: Path) -> Load
     kept = np.array([bool(rows) for rows in relevant])
     if not kept.any():
         raise InvalidError(f"{name} names no relevant document: a score above 0 says that one is.", "qrels")
-    notes = _left_out(int(((asked < 0) | (found < 0)).sum()), f"line of {name} names an id that no row has", "lines")
-    notes += _left_out(int((~kept).sum()), "query has no relevant document", "queries")
+    notes = _unknown(int(((asked < 0) | (found < 0)).sum()), name)
+    notes += _left_out(
+        int((~kept).sum()),
+        "query has no relevant document and is left out",
+        "queries have no relevant document and are left out",
+    )
     of_groups = None if queries.groups is None else _codes(np.array(queries.groups)[kept])
     truth = Queries(queries.x[kept], [rows for rows in relevant if rows], corpus.ids, of_groups)
     return LoadedTask(corpus.x, truth, notes)
@@ -162,7 +166,7 @@ def _with_pairs(corpus: NamedVectors, path: Path, groups: str | None) -> LoadedT
             f"All pairs of {name} have the score {scores[0]:g}: a rank correlation needs several.", "pairs"
         )
     codes = None if groups is None else _codes(np.array([line[3] for line in lines])[known])
-    notes = _left_out(int((~known).sum()), f"line of {name} names an id that no row has", "lines")
+    notes = _unknown(int((~known).sum()), name)
     return LoadedTask(corpus.x, Pairs(rows[known], scores, codes), notes)
 
 
@@ -174,7 +178,9 @@ def _with_labels(corpus: NamedVectors) -> LoadedTask:
         only = f"only {shown(str(classes[0]))}" if len(classes) else "none"
         raise InvalidError(f"Expected labels of at least two classes, got {only}: choose another column.", "labels")
     groups = None if corpus.groups is None else _codes(np.array(corpus.groups)[rows])
-    notes = _left_out(len(labels) - len(rows), "row has no label", "rows")
+    notes = _left_out(
+        len(labels) - len(rows), "row has no label and is left out", "rows have no label and are left out"
+    )
     return LoadedTask(corpus.x, Labels(rows, codes.astype(np.int64), corpus.ids, groups), notes)
 
 
@@ -234,9 +240,17 @@ def _nothing_matches(name: str, noun: str, first: str, vectors: NamedVectors, wh
     )
 
 
-def _left_out(count: int, what: str, nouns: str) -> list[str]:
-    noun, _, rest = what.partition(" ")
-    return [f"Left out: {plural(count, noun, nouns)} ({rest})."] if count else []
+def _unknown(count: int, name: str) -> list[str]:
+    return _left_out(
+        count,
+        f"row of {name} has an id that no vector has and is left out",
+        f"rows of {name} have ids that no vector has and are left out",
+    )
+
+
+def _left_out(count: int, one: str, several: str) -> list[str]:
+    """Return the sentence of what is not used; none where all is."""
+    return [f"{count:,} {one if count == 1 else several}."] if count else []
 
 
 def _codes(values: NDArray[Any]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,10 @@ Progress = Callable[[Variant], object]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Vectors and the ground truth that judges them."""
+    """Vectors and the ground truth that judges them.
+
+    Raises ValueError where they do not fit together, or there are too few independent groups.
+    """
 
     corpus: NDArray[Any]
     """[n, d], finite, float32 or float64."""
@@ -54,6 +58,17 @@ class Task:
             )
         if self.metric is not None and self.metric not in self.truth.metrics:
             raise ValueError(f"Expected a metric among {', '.join(self.truth.metrics)}, got {self.metric}.")
+        _ = self.parts  # refuses too few groups
+
+    @cached_property
+    def groups(self) -> Codes:
+        """The group of each unit of the truth."""
+        return self.truth.group_codes
+
+    @cached_property
+    def parts(self) -> Codes:
+        """The part of each unit of the truth."""
+        return split(self.groups, self.seed)
 
     @property
     def judged_by(self) -> str:
@@ -87,13 +102,12 @@ def decide(
         progress: told of each variant when it has been measured.
 
     Raises:
-        ValueError: there are too few independent groups, or the vectors do not suit a method.
+        ValueError: the vectors do not suit a method.
 
     """
     variants = listed(task.setting) if variants is None else list(variants)
-    groups = task.truth.group_codes
-    parts = split(groups, task.seed)
-    measured = list(_measured(task, variants, parts, progress))
+    parts = task.parts
+    measured = list(_measured(task, variants, progress))
     of_parts = parts[parts != Part.FIT]
     values = np.stack([one.values for one in measured])
     on_choose = task.truth.statistic(parts == Part.CHOOSE)(
@@ -101,7 +115,7 @@ def decide(
     )[0]
     reported = intervals(
         values[:, of_parts == Part.REPORT],
-        groups[parts == Part.REPORT],
+        task.groups[parts == Part.REPORT],
         task.truth.statistic(parts == Part.REPORT),
         task.seed,
     )
@@ -116,7 +130,7 @@ def decide(
 
 def map_of(task: Task, variant: Variant) -> Map:
     """Return the map of a variant, fitted as ``decide`` fits it."""
-    points = _points_to_fit(task, split(task.truth.group_codes, task.seed))
+    points = _points_to_fit(task)
     fitted = fitted_on(points, variant, task.seed)
     return Map(variant, task.similarity, fitted, kept(mapped(fitted, points), variant.dimensions))
 
@@ -129,9 +143,9 @@ class _Measured:
     recall: float | None
 
 
-def _measured(task: Task, variants: Sequence[Variant], parts: Codes, progress: Progress | None) -> Iterator[_Measured]:
+def _measured(task: Task, variants: Sequence[Variant], progress: Progress | None) -> Iterator[_Measured]:
     """Yield what each variant scores; what follows another of the same method or dimensions is not made again."""
-    points = _points_to_fit(task, parts)
+    points = _points_to_fit(task)
     method: tuple[object, ...] | None = None
     fitted: Fitted | None = None
     images = points
@@ -142,21 +156,21 @@ def _measured(task: Task, variants: Sequence[Variant], parts: Codes, progress: P
             fitted = fitted_on(points, variant, task.seed)
             images = mapped(fitted, points)
         if cloud is None or cloud.variant.dimensions != variant.dimensions:
-            cloud = _cloud(task, variant, fitted, images, parts)
+            cloud = _cloud(task, variant, fitted, images)
         space = Space(cloud.rows, variant.storage, task.similarity, task.seed)
         exact = variant.storage is Storage.FLOAT32
-        found = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, parts)
-        values = task.truth.values(space, found, task.judged_by, parts)
+        found = cloud.exact if exact else task.truth.neighbors(space, cloud.queries, task.parts)
+        values = task.truth.values(space, found, task.judged_by, task.parts)
         yield _Measured(values, cloud.isoscore, recall(found, cloud.exact))
         if progress is not None:
             progress(variant)
 
 
-def _points_to_fit(task: Task, parts: Codes) -> NDArray[Any]:
+def _points_to_fit(task: Task) -> NDArray[Any]:
     """Return the corpus and, below it, the queries of the part that fits."""
     if task.truth.asked is None:
         return task.corpus
-    return np.concatenate([task.corpus, task.truth.asked[parts == Part.FIT].astype(task.corpus.dtype)])
+    return np.concatenate([task.corpus, task.truth.asked[task.parts == Part.FIT].astype(task.corpus.dtype)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +185,14 @@ class _Cloud:
     isoscore: float | None
 
 
-def _cloud(task: Task, variant: Variant, fitted: Fitted | None, images: NDArray[Any], parts: Codes) -> _Cloud:
+def _cloud(task: Task, variant: Variant, fitted: Fitted | None, images: NDArray[Any]) -> _Cloud:
     matrix = kept(images, variant.dimensions)
     few = reduced(images[: len(task.corpus)], matrix)
     asked = task.truth.asked
     queries = None if asked is None else prepared(reduced(mapped(fitted, asked), matrix), task.similarity)
     rows = prepared(few, task.similarity)
     space = Space(rows, Storage.FLOAT32, task.similarity)
-    exact = task.truth.neighbors(space, queries, parts)
+    exact = task.truth.neighbors(space, queries, task.parts)
     return _Cloud(variant, rows, queries, exact, _isoscore(few, task.seed))
 
 
@@ -193,4 +207,4 @@ def recall(found: Indices | None, exact: Indices | None) -> float | None:
     """Return the share of rows that exact search finds which were found; None where nothing is searched."""
     if found is None or exact is None:
         return None
-    return float(np.mean([np.isin(few, among).mean() for few, among in zip(exact, found, strict=True)]))
+    return float((exact[:, :, None] == found[:, None, :]).any(2).mean())

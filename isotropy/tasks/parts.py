@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 
 FEWEST_GROUPS = 25
-"""Of which 5 fit, 10 choose and 10 report: an interval of fewer says nothing."""
+"""Of equal size, or as good as so many: 5 fit, 10 choose and 10 report, and an interval of fewer says nothing."""
 
 
 class Part(IntEnum):
@@ -53,14 +53,15 @@ def split(groups: Codes, seed: int) -> Codes:
     goes where is drawn at random.
 
     Raises:
-        ValueError: there are fewer than ``FEWEST_GROUPS`` groups.
+        ValueError: there are fewer than ``FEWEST_GROUPS`` groups, or one is so large that the others hardly count.
 
     """
     sizes = np.bincount(groups)
-    if len(sizes) < FEWEST_GROUPS:
+    if len(sizes) < FEWEST_GROUPS or len(groups) ** 2 < FEWEST_GROUPS * np.square(sizes).sum():
         raise ValueError(
-            f"Expected at least {FEWEST_GROUPS} independent groups to fit, choose and report on, got {len(sizes)} (of "
-            f"{len(groups):,} rows): add ground truth that shares nothing with the rest."
+            f"Expected at least {FEWEST_GROUPS} independent groups of about equal size to fit, choose and report on, "
+            f"got {len(sizes)} of {len(groups):,} rows, {sizes.max(initial=0):,} in the largest: add ground truth that "
+            "shares nothing with the rest, or name the groups yourself."
         )
     random = np.random.default_rng(seed)
     shuffled = random.permutation(len(sizes))

@@ -92,7 +92,9 @@ def listed(setting: Setting) -> list[Variant]:
     for count in (half, quarter):
         found += _stored(Variant(dimensions=Dimensions("first", count)), (Storage.FLOAT32, Storage.INT8))
     if setting.changes:
-        found += (Variant(*one) for one in methods(setting))
+        # All dimensions of PCA whitening are those of ZCA, turned: only the first of them are another variant.
+        first = {"pca_whitening": Dimensions("first", half)}
+        found += (Variant(*one, first.get(one[0], ALL)) for one in methods(setting))
         removal, soft = ("all_but_the_top", (("D", 1),)), ("soft_zca", (("eps", _eps(setting, 1)),))
         for method in (removal, soft):
             found += (
@@ -130,7 +132,7 @@ def methods(setting: Setting) -> list[tuple[str, Parameters]]:
         ("weighted_removal", (("D", removed[-1] if removed else 1),)),
         ("pca_whitening", ()),
         ("zca_whitening", ()),
-        *(("soft_zca", (("eps", _eps(setting, factor)),)) for factor in (0.1, 1)),
+        *(("soft_zca", (("eps", _eps(setting, factor)),)) for factor in (0.1, 1, 10)),
         *([("cluster_based", (("clusters", clusters), ("D", 1)))] if clusters > 1 else []),
         ("flow", ()),
     ]

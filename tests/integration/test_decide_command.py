@@ -1,0 +1,253 @@
+"""``isoscope decide``: variants of vectors judged by a task on the command line."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from isoscope.cli import main
+from isoscope.cli.decide import METRICS, REQUIRED
+from isotropy.tasks.search import Similarity
+from isotropy.tasks.truth import TITLES
+
+N, M, D = 300, 150, 16
+VARIANT = {"method", "parameters", "dimensions", "storage", "bytes", "isoscore", "choose", "report", "recall_of_exact"}
+REPORT = {"value", "low", "high", "difference", "difference_low", "difference_high"}
+SEARCHED = ("queries.jsonl", "--qrels", "qrels.tsv")
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    """A corpus whose labels hide behind one strong direction, and queries near some of its rows."""
+    random = np.random.default_rng(3)
+    corpus = random.normal(size=(N, D)).astype(np.float32)
+    corpus[:, 0] = 5 * np.sign(corpus[:, 0]) + corpus[:, 0]
+    relevant = random.integers(0, N, M)
+    return corpus, (corpus[relevant] + 0.7 * random.normal(size=(M, D))).astype(np.float32), relevant
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, numbers):
+    """BEIR's files of that task, and others of the same corpus; the working folder."""
+    corpus, queries, relevant = numbers
+    rows = (
+        {"_id": f"d{row}", "side": "ab"[int(x[1] > 0)], "all": "a", "home": f"h{row // 3}", "embedding": x.tolist()}
+        for row, x in enumerate(corpus)
+    )
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    rows = ({"_id": f"q{row}", "home": f"h{row // 2}", "embedding": x.tolist()} for row, x in enumerate(queries))
+    (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    lines = ["query-id\tcorpus-id\tscore", *(f"q{row}\td{one}\t1" for row, one in enumerate(relevant))]
+    (tmp_path / "qrels.tsv").write_text("\n".join(lines))
+    pairs = np.random.default_rng(0).permutation(N).reshape(-1, 2)
+    products = (corpus[pairs[:, 0]] * corpus[pairs[:, 1]]).sum(1)
+    lines = ["one,other,score", *(f"d{a},d{b},{p}" for (a, b), p in zip(pairs, products, strict=True))]
+    (tmp_path / "pairs.csv").write_text("\n".join(lines))
+    np.save(tmp_path / "corpus.npy", corpus)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def decide(folder, capsys):
+    """Run the command; what it printed and its exit code."""
+
+    def decide(*arguments):
+        code = main(["decide", *map(str, arguments)])
+        return capsys.readouterr(), code
+
+    return decide
+
+
+@pytest.fixture
+def decided(decide):
+    """The JSON document that the command prints."""
+
+    def decided(*arguments):
+        printed, code = decide(*arguments, "--json")
+        assert code == 0, printed.err
+        return json.loads(printed.out)
+
+    return decided
+
+
+def test_the_document_of_queries(decided):
+    found = decided("corpus.jsonl", "--queries", *SEARCHED)
+    assert list(found) == [
+        "task", "metric", "similarity", "n", "d", "parts", "variants", "baseline", "chosen", "smallest", "conclusion",
+    ]  # fmt: skip
+    assert (found["task"], found["metric"], found["similarity"]) == ("queries", "ndcg@10", "cosine")
+    assert (found["n"], found["d"], found["baseline"]) == (N, D, 0)
+    assert sum(found["parts"].values()) == M
+    assert all(set(one) == VARIANT and set(one["report"]) == REPORT for one in found["variants"])
+    assert len(found["variants"]) <= 40
+    baseline, chosen = found["variants"][0], found["variants"][found["chosen"]]
+    assert (baseline["method"], baseline["dimensions"], baseline["storage"]) == ("none", "all", "float32")
+    assert (baseline["bytes"], baseline["report"]["difference"]) == (4 * D, 0)
+    assert chosen["choose"]["value"] == max(one["choose"]["value"] for one in found["variants"])
+    assert chosen["report"]["difference"] == pytest.approx(chosen["report"]["value"] - baseline["report"]["value"])
+    assert found["variants"][found["smallest"]]["bytes"] <= chosen["bytes"]
+    assert "[" in found["conclusion"]
+    assert "smaller" in found["conclusion"]
+
+
+def test_the_strong_direction_is_removed_for_neighbors_of_a_class(decided):
+    found = decided("corpus.jsonl", "--labels", "side")
+    chosen = found["variants"][found["chosen"]]
+    assert (found["task"], found["metric"]) == ("labels", "knn_accuracy")
+    assert chosen["method"] != "none"
+    assert chosen["report"]["difference_low"] > 0
+    probed = decided("corpus.jsonl", "--labels", "side", "--metric", "probe_accuracy")
+    assert probed["variants"][0]["report"]["value"] > found["variants"][0]["report"]["value"]
+
+
+def test_pairs_are_correlated_by_rank(decided):
+    found = decided("corpus.jsonl", "--pairs", "pairs.csv", "--similarity", "dot")
+    assert (found["task"], found["metric"], found["similarity"]) == ("pairs", "spearman", "dot")
+    assert found["variants"][0]["report"]["value"] == pytest.approx(1)
+    assert all(one["storage"] != "binary_rescored" for one in found["variants"])
+    assert {one["recall_of_exact"] for one in found["variants"]} == {None}
+
+
+def test_without_ground_truth_only_compression_is_judged_and_so_said(decide, decided):
+    found = decided("corpus.npy")
+    assert (found["task"], found["metric"]) == ("compression", "overlap@10")
+    assert found["n"] == N - N // 5
+    assert found["variants"][0]["report"]["value"] == 1
+    assert {one["method"] for one in found["variants"]} == {"none"}
+    printed = decide("corpus.npy", "--queries", "queries.jsonl")[0].out
+    assert "compression alone" in printed
+
+
+def test_the_list_is_printed_before_it_runs_or_alone(decide, decided):
+    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--list")
+    assert code == 0
+    assert "0      64 bytes  as it is" in printed.out
+    assert "report" not in printed.out
+    names = [line.split("bytes  ")[1] for line in printed.out.splitlines()[1:]]
+    document = json.loads(decide("corpus.jsonl", "--queries", *SEARCHED, "--list", "--json")[0].out)
+    assert len(document) == len(names) <= 40
+    full = json.loads(decide("corpus.jsonl", "--queries", *SEARCHED, "--list", "--json", "--full")[0].out)
+    assert len(full) > 100
+    assert [one for one in document if one not in full] == []
+    ran = decide("corpus.jsonl", "--pairs", "pairs.csv", "--json")[0]
+    assert "as it is" in ran.err
+    assert json.loads(ran.out)["task"] == "pairs"
+
+
+def test_the_table_marks_what_is_claimed(decide):
+    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--groups", "home")
+    assert code == 0
+    lines = printed.out.splitlines()
+    assert sum(line.startswith("*") and "chosen" not in line for line in lines) == 1
+    assert "not corrected for choosing" in printed.out
+    assert lines[-1].startswith("Best: ")
+
+
+def test_groups_of_a_column_are_never_divided(decided):
+    apart = decided("corpus.jsonl", "--labels", "side")["parts"]
+    grouped = decided("corpus.jsonl", "--labels", "side", "--groups", "home")["parts"]
+    assert all(count % 3 == 0 for count in grouped.values())
+    assert sum(apart.values()) == sum(grouped.values()) == N
+
+
+def test_the_map_is_written_with_the_lines_that_apply_it(decide, folder, numbers):
+    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED, "--save-map", "best.safetensors", "--variant", "6")
+    assert code == 0
+    lines = printed.out[printed.out.index("import numpy") :]
+    names: dict = {}
+    exec(lines, names)
+    images = names["apply"](numbers[0])
+    np.testing.assert_allclose(np.linalg.norm(images, axis=1), 1, rtol=1e-6)
+    with safe_open(folder / "best.safetensors", "np") as stored:
+        assert stored.metadata()["similarity"] == "cosine"
+        assert images.shape[1] == stored.get_tensor("matrix").shape[1]
+        assert stored.metadata()["dimensions"] == f"pca-{images.shape[1]}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("corpus.jsonl", "--queries", "missing.npy"), ["There is no file missing.npy"]),
+        (("corpus.jsonl", "--qrels", "qrels.tsv"), ["--queries"]),
+        (("corpus.jsonl", "--pairs", "pairs.csv", "--labels", "side"), ["--pairs", "--labels", "one"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--labels", "side"), ["--queries goes with --qrels"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "other.tsv"), ["No query id", "'x0'", "--ids"]),
+        (("corpus.npy", "--queries", *SEARCHED), ["No document id", "'d", "numbers from 0"]),
+        (("corpus.npy", "--pairs", "pairs.csv"), ["No row id", "pairs.csv"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "zero.tsv"), ["no relevant document", "above 0"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "twice.tsv"), ["twice", "'q0'"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "words.tsv"), ["'much'", "number"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "half.tsv"), ["'0.5'", "whole number"]),
+        (("corpus.jsonl", "--queries", "queries.jsonl", "--qrels", "few.tsv"), ["at least 25 independent groups"]),
+        (("corpus.jsonl", "--queries", "narrow.npy", "--qrels", "qrels.tsv"), ["5 dimensions", "16", "same model"]),
+        (("double.jsonl", "--queries", *SEARCHED), ["'d0' names 2 rows", "--ids"]),
+        (("corpus.jsonl", "--labels", "all"), ["two classes", "'a'"]),
+        (("corpus.jsonl", "--labels", "color"), ["nothing called 'color'"]),
+        (("corpus.jsonl", "--pairs", "same.csv"), ["same.csv", "score 1", "several"]),
+        (("corpus.jsonl", "--pairs", "qrels.tsv", "--groups", "home"), ["no column 'home'"]),
+        (("corpus.jsonl", "--pairs", "thin.csv"), ["two columns of ids"]),
+        (("nan.npy",), ["1 row of nan.npy", "NaN"]),
+        (("small.npy",), ["at least 50 rows"]),
+        (("corpus.jsonl", "--labels", "side", "--metric", "ndcg@10"), ["knn_accuracy"]),
+        (("corpus.jsonl", "--labels", "side", "--save-map", "m", "--variant", "99"), ["no variant 99"]),
+        (("corpus.jsonl", "--labels", "side", "--save-map", "none/m"), ["no folder"]),
+    ],
+)
+def test_bad_inputs_are_a_sentence_each(decide, folder, numbers, arguments, words):
+    corpus, queries, _ = numbers
+    lines = (folder / "qrels.tsv").read_text().splitlines()
+    for name, changed in {
+        "other.tsv": [lines[0], *(f"x{line[1:]}" for line in lines[1:])],
+        "zero.tsv": [lines[0], *(line[:-1] + "0" for line in lines[1:])],
+        "twice.tsv": [*lines, lines[1]],
+        "words.tsv": [lines[0], lines[1][:-1] + "much"],
+        "half.tsv": [lines[0], lines[1][:-1] + "0.5"],
+        "few.tsv": lines[:20],
+        "same.csv": ["one,other,score", *(f"d{row},d{row + 1},1" for row in range(100))],
+        "thin.csv": ["one,score", "d0,1"],
+        "double.jsonl": [*(rows := (folder / "corpus.jsonl").read_text().splitlines()), rows[0]],
+    }.items():
+        (folder / name).write_text("\n".join(changed))
+    np.save("narrow.npy", queries[:, :5])
+    np.save("nan.npy", np.where(np.arange(N)[:, None] == 7, np.nan, corpus))
+    np.save("small.npy", corpus[:40])
+    printed, code = decide(*arguments)
+    assert (code, printed.out) == (1, "")
+    assert all(word in printed.err for word in words), printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_lines_and_queries_that_match_nothing_are_told(decide, folder):
+    lines = (folder / "qrels.tsv").read_text().splitlines()
+    (folder / "qrels.tsv").write_text("\n".join([*lines[:101], "q101\tunknown\t1"]))
+    printed, code = decide("corpus.jsonl", "--queries", *SEARCHED)
+    assert code == 0
+    assert "1 row of qrels.tsv has an id that no vector has" in printed.out
+    assert "50 queries have no relevant document" in printed.out
+
+
+def test_a_missing_package_is_named_before_anything_is_read(decide, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    printed, code = decide("missing.npy")
+    assert code == 1
+    assert "faiss-cpu" in printed.err
+    assert "isoscope[files,torch,decide]" in printed.err
+    assert set(REQUIRED) == {"torch", "faiss", "pytrec_eval", "sklearn"}
+
+
+def test_choices_of_the_command_are_those_of_the_library(decide):
+    assert set(METRICS) == set(TITLES)
+    for similarity in Similarity:
+        assert decide("corpus.jsonl", "--labels", "side", "--similarity", similarity, "--list")[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seed", "-1"), ("--tolerance", "2"), ("--tolerance", "x"), ("--variant", "best")]
+)
+def test_numbers_out_of_range_are_refused(decide, option, value, capsys):
+    with pytest.raises(SystemExit):
+        decide("corpus.npy", option, value)
+    assert f"argument {option}: expected" in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""The judge of vectors on paragraphs and questions of SQuAD through the bundled encoder: signs found elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from isotropy.tasks.judge import Task, decide
+from isotropy.tasks.storage import Storage
+from isotropy.tasks.truth import Queries
+from isotropy.tasks.variants import Setting, Variant, listed
+from tests.squad import DATA, LAYERS, vectors
+
+pytestmark = pytest.mark.skipif(DATA is None, reason="ISOSCOPE_BENCH_DATA is unset: no reference data")
+
+MIDDLE, LAST = LAYERS
+ZCA, REMOVAL = Variant("zca_whitening"), Variant("all_but_the_top", (("D", 1),))
+
+
+@pytest.fixture(scope="module")
+def task(pytestconfig):
+    """Return the task of a layer: a question finds its paragraph."""
+    made = vectors(Path(DATA), Path(pytestconfig.cache.mkdir("squad")) / "minilm.npz")
+
+    def task(layer):
+        corpus, questions = made[f"paragraphs_{layer}"], made[f"questions_{layer}"]
+        relevant = [{int(row): 1} for row in made["relevant"]]
+        return Task(corpus, Queries(questions, relevant, [str(row) for row in range(len(corpus))]))
+
+    return task
+
+
+def reported(task, *variants):
+    """What the variants report beside the vectors as they are, and the IsoScore of each."""
+    return decide(task, [Variant(), *variants]).variants
+
+
+def soft_zca(setting: Setting) -> Variant:
+    return max((one for one in listed(setting) if one.method == "soft_zca"), key=lambda one: -one.parameters[0][1])
+
+
+def test_the_last_layer_loses_by_whitening_and_by_bits_that_rescoring_gives_back(task):
+    storages = (Variant(storage=one) for one in (Storage.INT8, Storage.BINARY, Storage.RESCORED))
+    base, zca, int8, binary, rescored = reported(task(LAST), ZCA, *storages)
+    assert zca.report.difference_high < 0
+    assert zca.isoscore > base.isoscore + 0.1
+    assert abs(int8.report.difference) < 0.005
+    assert -0.08 < binary.report.difference < -0.02
+    assert binary.report.difference_high < 0
+    assert abs(rescored.report.difference) < 0.01
+
+
+def test_layer_4_gains_by_soft_whitening_and_by_one_direction_less(task):
+    layer = task(MIDDLE)
+    base, soft, removal = reported(layer, soft_zca(layer.setting), REMOVAL)
+    assert soft.report.difference_low > 0.05
+    assert removal.report.difference_low > 0.02
+    assert abs(removal.isoscore - base.isoscore) < 0.1

@@ -1,0 +1,184 @@
+"""Search, storage, metrics and intervals of tasks, against faiss, trec_eval, SciPy and scikit-learn."""
+
+import faiss
+import numpy as np
+import pytest
+import pytrec_eval
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import spearmanr
+from sklearn.neighbors import KNeighborsClassifier
+
+from isotropy.tasks.bootstrap import intervals, mean, spearman_with
+from isotropy.tasks.parts import groups_of
+from isotropy.tasks.search import Similarity, nearest, precedence_of, prepared
+from isotropy.tasks.storage import Space, Storage, bytes_of, pq_bytes
+from isotropy.tasks.truth import DEPTH, Labels, Pairs, ranking_metric
+
+N, M, D = 700, 120, 24
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(20_261_123)
+
+
+@pytest.fixture
+def x(random):
+    return (random.normal(size=(N, D)) * np.linspace(2, 0.3, D) + 0.4).astype(np.float32)
+
+
+@pytest.fixture
+def queries(random, x):
+    return x[random.integers(0, N, M)] + random.normal(size=(M, D)).astype(np.float32)
+
+
+IDS = [f"doc-{row}" for row in range(N)]
+"""In byte order doc-10 comes before doc-9, as trec_eval has it."""
+
+
+@pytest.mark.parametrize("similarity", Similarity)
+def test_exact_search_is_that_of_a_flat_index(similarity, x, queries):
+    q, rows = prepared(queries, similarity), prepared(x, similarity)
+    index = faiss.IndexFlatL2(D) if similarity is Similarity.EUCLIDEAN else faiss.IndexFlatIP(D)
+    index.add(rows)
+    _, expected = index.search(q, DEPTH)
+    np.testing.assert_array_equal(nearest(q, rows, DEPTH, similarity, precedence_of(IDS)), expected)
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "recall@10", "mrr@10"])
+@pytest.mark.parametrize("ties", [False, True])
+def test_ranking_metrics_are_those_of_trec_eval_on_the_whole_ranking(metric, ties, random, x, queries):
+    if ties:  # whole numbers: products are exact, and many are equal
+        x, queries = x[: N // 2].round().repeat(2, axis=0), queries.round()
+    similarity = Similarity.DOT
+    relevant = [
+        {int(row): int(grade) for row, grade in zip(random.permutation(N)[:20], random.integers(1, 4, 20), strict=True)}
+        for _ in range(M)
+    ]
+    found = nearest(queries, x, DEPTH, similarity, precedence_of(IDS))
+    judged = {str(query): {IDS[row]: grade for row, grade in rows.items()} for query, rows in enumerate(relevant)}
+    scores = (queries.astype(np.float64) @ x.astype(np.float64).T).astype(np.float32)
+    run = {str(query): dict(zip(IDS, row, strict=True)) for query, row in enumerate(scores.tolist())}
+    whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10", "recip_rank"}).evaluate(run)
+    name = {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10", "mrr@10": "recip_rank"}[metric]
+    expected = np.array([whole[str(query)][name] for query in range(M)])
+    if metric == "mrr@10":
+        expected[expected < 1 / DEPTH] = 0
+    assert 0 < expected.mean() < 1
+    np.testing.assert_allclose(ranking_metric(relevant, found, metric), expected, rtol=0, atol=1e-9)
+
+
+def test_ties_beyond_what_a_first_search_finds_are_ranked_too(x):
+    rows = np.repeat(x[:1], 500, axis=0)
+    rows[::7] *= 2  # the same direction
+    for storage in (Storage.FLOAT32, Storage.BINARY):
+        space = Space(prepared(rows, Similarity.COSINE), storage, Similarity.COSINE)
+        found = space.nearest(prepared(x[:1], Similarity.COSINE), 3, precedence_of(IDS[:500]))
+        assert [IDS[row] for row in found[0]] == ["doc-99", "doc-98", "doc-97"]
+
+
+@pytest.mark.parametrize("similarity", [Similarity.DOT, Similarity.EUCLIDEAN])
+def test_int8_and_pq_find_what_faiss_finds(similarity, x, queries):
+    metric = faiss.METRIC_L2 if similarity is Similarity.EUCLIDEAN else faiss.METRIC_INNER_PRODUCT
+    pq = faiss.IndexPQ(D, pq_bytes(D), 8, metric)
+    pq.pq.cp.seed, pq.pq.cp.min_points_per_centroid = 1, 1
+    for storage, index in {
+        Storage.INT8: faiss.IndexScalarQuantizer(D, faiss.ScalarQuantizer.QT_8bit, metric),
+        Storage.PQ: pq,
+    }.items():
+        index.train(x)
+        index.add(x)
+        distances, _ = index.search(queries, DEPTH)
+        space = Space(x, storage, similarity)
+        found = space.stored[space.nearest(queries, DEPTH, precedence_of(IDS))].astype(np.float64)
+        q = queries.astype(np.float64)[:, None]
+        own = ((found - q) ** 2).sum(2) if similarity is Similarity.EUCLIDEAN else (found * q).sum(2)
+        np.testing.assert_allclose(own, distances, rtol=1e-4, atol=1e-4)
+        assert index.sa_code_size() == bytes_of(storage, D)
+
+
+def test_binary_search_has_the_distances_of_faiss(x, queries):
+    index = faiss.IndexBinaryFlat(D)
+    index.add(np.packbits(x > 0, axis=1))
+    distances, _ = index.search(np.packbits(queries > 0, axis=1), DEPTH)
+    found = Space(x, Storage.BINARY, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    np.testing.assert_array_equal(((x[found] > 0) != (queries > 0)[:, None]).sum(2), distances)
+    assert bytes_of(Storage.BINARY, D) == index.code_size
+    assert bytes_of(Storage.BINARY, 12) == 2
+
+
+def test_rescoring_ranks_the_nearest_40_codes_by_float32(x, queries):
+    apart = ((x > 0)[None] != (queries > 0)[:, None]).sum(2)
+    found = Space(x, Storage.RESCORED, Similarity.DOT).nearest(queries, DEPTH, precedence_of(IDS))
+    for query, rows in enumerate(found):
+        fortieth = np.sort(apart[query])[39]
+        assert (apart[query, rows] <= fortieth).all()
+        products = x.astype(np.float64) @ queries[query].astype(np.float64)
+        sure = products[apart[query] < fortieth]
+        assert (np.diff(products[rows]) <= 0).all()
+        assert products[rows[0]] >= sure.max(initial=-np.inf)
+
+
+def test_similarities_of_pairs(random, x):
+    pairs = random.integers(0, N, (50, 2))
+    one, other = x[pairs[:, 0]].astype(np.float64), x[pairs[:, 1]].astype(np.float64)
+    cosines = (one * other).sum(1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+    expected = {"cosine": cosines, "dot": (one * other).sum(1), "euclidean": -((one - other) ** 2).sum(1)}
+    for similarity in Similarity:
+        space = Space(prepared(x, similarity), Storage.FLOAT32, similarity)
+        np.testing.assert_allclose(space.similarities(pairs), expected[similarity], rtol=1e-5, atol=1e-5)
+
+
+def test_weighted_rank_correlations_are_those_of_repeated_pairs(random):
+    scores, values = random.integers(0, 6, 80).astype(float), random.normal(size=(3, 80)).round(1)
+    times = random.integers(0, 4, (5, 80))
+    found = spearman_with(scores)(values, times.astype(float))
+    for row, weights in enumerate(times):
+        repeated = np.repeat(np.arange(80), weights)
+        expected = [spearmanr(value[repeated], scores[repeated]).statistic for value in values]
+        np.testing.assert_allclose(found[row], expected, atol=1e-12)
+    assert spearman_with(scores)(np.ones((1, 80)), np.ones((1, 80))).tolist() == [[0.0]]
+
+
+def test_the_bootstrap_of_a_mean_has_the_width_of_students_t(random):
+    groups = np.repeat(np.arange(60), 4)
+    values = (random.normal(size=60)[groups] + random.normal(size=240))[None]
+    of_groups = values.reshape(60, 4).mean(1)
+    (found,) = intervals(values, groups, mean, seed=0)
+    expected = 2 * 2.001 * of_groups.std(ddof=1) / 60**0.5
+    assert found.value == pytest.approx(values.mean())
+    assert found.high - found.low == pytest.approx(expected, rel=0.08)
+    assert (found.difference, found.difference_low, found.difference_high) == (0, 0, 0)
+
+
+def test_groups_are_connected_components(random):
+    keys = [set(random.integers(0, 150, random.integers(0, 4)).tolist()) for _ in range(100)]
+    rows, columns = zip(*((unit, 100 + key) for unit, of_unit in enumerate(keys) for key in of_unit), strict=True)
+    graph = coo_array((np.ones(len(rows)), (rows, columns)), shape=(250, 250))
+    expected = connected_components(graph, directed=False)[1][:100]
+    found = groups_of(keys)
+    assert len(set(zip(found.tolist(), expected.tolist(), strict=True))) == len(set(expected)) == found.max() + 1
+
+
+def test_neighbors_vote_as_those_of_scikit_learn(random, x):
+    codes = (x[:, 0] > 0.4).astype(np.int64) + (x[:, 1] > 0.4)
+    parts = random.integers(0, 3, N)
+    truth = Labels(np.arange(N), codes, IDS)
+    space = Space(x, Storage.FLOAT32, Similarity.EUCLIDEAN)
+    found = truth.neighbors(space, None, parts)
+    fit = parts == 0
+    votes = KNeighborsClassifier(DEPTH).fit(x[fit], codes[fit]).predict_proba(x[~fit])
+    clear = (votes == votes.max(1, keepdims=True)).sum(1) == 1
+    right = truth.values(space, found, "knn_accuracy", parts)
+    assert clear.mean() > 0.8
+    np.testing.assert_array_equal(right[clear], (votes.argmax(1) == codes[~fit])[clear])
+    tied = (~clear).nonzero()[0]
+    nearest_of_tied = [next(code for code in codes[found[row]] if votes[row, code] == votes[row].max()) for row in tied]
+    np.testing.assert_array_equal(right[tied], np.array(nearest_of_tied) == codes[~fit][tied])
+
+
+def test_pairs_that_share_a_text_are_one_group():
+    truth = Pairs(np.array([[0, 1], [2, 3], [1, 4], [5, 5]]), np.arange(4.0))
+    assert truth.group_codes.tolist() == [0, 1, 0, 2] or len(set(truth.group_codes.tolist())) == 3
+    assert truth.group_codes[0] == truth.group_codes[2]

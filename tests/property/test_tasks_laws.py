@@ -1,0 +1,145 @@
+"""Laws of the split, of the choice and of the list of variants, for any groups, scores and sizes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isotropy.tasks.bootstrap import Interval
+from isotropy.tasks.decision import Judged, concluded
+from isotropy.tasks.judge import Task, decide, map_of
+from isotropy.tasks.maps import Map
+from isotropy.tasks.parts import FEWEST_GROUPS, Part, split
+from isotropy.tasks.search import Similarity
+from isotropy.tasks.storage import Storage
+from isotropy.tasks.truth import Labels, Queries
+from isotropy.tasks.variants import MOST_LISTED, Dimensions, Setting, Variant, listed, product
+
+NOTHING = Interval(0.5, 0.4, 0.6, 0.0, -0.1, 0.1)
+LABELS = Labels(np.arange(2), np.arange(2), ["a", "b"])
+
+
+@given(st.lists(st.integers(1, 6), min_size=2 * FEWEST_GROUPS, max_size=120), st.integers(0, 2**31))
+def test_no_group_is_divided_and_the_parts_are_alike(sizes, seed):
+    groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    parts = split(groups, seed)
+    assert all(len(set(parts[groups == group])) == 1 for group in range(len(sizes)))
+    counts = [len(set(groups[parts == part])) for part in Part]
+    assert np.abs(np.array(counts) - len(sizes) * np.array([0.2, 0.4, 0.4])).max() <= 2
+    shares = np.bincount(parts) / len(groups)
+    assert np.abs(shares - [0.2, 0.4, 0.4]).max() < 0.1
+    np.testing.assert_array_equal(parts, split(groups, seed))
+
+
+@pytest.mark.parametrize("sizes", [[1] * (FEWEST_GROUPS - 1), [500] + [1] * 60, [], [30]])
+def test_too_few_groups_are_refused(sizes):
+    with pytest.raises(ValueError, match=f"at least {FEWEST_GROUPS} independent groups"):
+        split(np.repeat(np.arange(len(sizes)), sizes), 0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.505, 0.51, 0.6]), st.integers(1, 4)), min_size=1, max_size=12),
+    st.sampled_from([0.0, 0.01, 0.2]),
+)
+def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tolerance):
+    judged = [Judged(Variant(), size, None, value, NOTHING, None) for value, size in scores]
+    found = concluded(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), [2, 4, 4], judged, tolerance)
+    chosen, smallest = judged[found.chosen], judged[found.smallest]
+    assert all(one.choose <= chosen.choose for one in judged)
+    assert all(one.bytes >= chosen.bytes for one in judged if one.choose == chosen.choose)
+    assert smallest.choose >= chosen.choose - tolerance
+    assert all(one.bytes >= smallest.bytes for one in judged if one.choose >= chosen.choose - tolerance)
+    assert smallest.bytes <= chosen.bytes
+
+
+@given(st.integers(1, 200_000), st.integers(2, 5000), st.booleans(), st.booleans())
+def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_they_are(n, d, changes, searches):
+    setting = Setting(n, d, 0.3, changes, searches)
+    short, full = listed(setting), product(setting)
+    for variants in (short, full):
+        assert variants[0] == Variant()
+        assert len(set(variants)) == len(variants) == len({one.name for one in variants})
+        assert all(1 <= (one.dimensions.count or d) <= d for one in variants)
+        assert searches or all(one.storage is not Storage.RESCORED for one in variants)
+        assert changes or all(one.method == "none" for one in variants)
+    assert len(short) <= MOST_LISTED
+
+
+def test_every_method_is_tried():
+    from isotropy.catalog import METHODS  # noqa: PLC0415
+
+    assert {one.method for one in listed(Setting(5000, 384, 0.1))} == {"none", *METHODS}
+    assert {one.storage for one in listed(Setting(5000, 384, 0.1))} == set(Storage)
+
+
+@pytest.fixture(scope="module")
+def task():
+    random = np.random.default_rng(1)
+    corpus = (random.normal(size=(300, 12)) * np.linspace(2, 0.2, 12) + 0.5).astype(np.float32)
+    relevant = random.integers(0, 300, 150)
+    queries = corpus[relevant] + random.normal(size=(150, 12)).astype(np.float32) * 0.5
+    truth = Queries(queries, [{row: 1} for row in relevant.tolist()], [str(row) for row in range(300)])
+    return Task(corpus, truth)
+
+
+def test_relevance_and_queries_that_choose_and_report_fit_nothing(task):
+    variant = Variant("all_but_the_top", (("D", 1),), Dimensions("pca", 6))
+    parts = split(task.truth.group_codes, task.seed)
+    others = task.truth.vectors.copy()
+    others[parts != Part.FIT] *= -3
+    changed = Task(task.corpus, Queries(others, task.truth.relevant, task.truth.ids))
+    one, other = map_of(task, variant).tensors(), map_of(changed, variant).tensors()
+    assert all((one[name] == other[name]).all() for name in one)
+    others[parts == Part.FIT] *= -3
+    third = map_of(Task(task.corpus, Queries(others, task.truth.relevant, task.truth.ids)), variant).tensors()
+    assert (third["mean"] != one["mean"]).any()
+
+
+def test_the_same_seed_decides_the_same_and_says_what_it_judges(task):
+    variants = [Variant(), Variant(storage=Storage.INT8), Variant("flow", (("steps", 20),))]
+    told: list[Variant] = []
+    first = decide(task, variants, progress=told.append).document()
+    assert told == variants
+    assert first == decide(task, variants).document()
+    assert first["parts"]["choose"] + first["parts"]["report"] + first["parts"]["fit"] == 150
+    assert first["variants"][0]["recall_of_exact"] == 1
+    assert 0.9 < first["variants"][1]["recall_of_exact"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: np.where(x > 2, np.nan, x), "NaN or infinity among the corpus"),
+        (lambda x: x[:, :5].copy(), "queries of 5 dimensions like the corpus, got 12"),
+    ],
+)
+def test_vectors_that_cannot_be_judged_are_refused(task, change, words):
+    with pytest.raises(ValueError, match=words):
+        Task(change(task.corpus), task.truth)
+
+
+def test_a_metric_of_another_task_is_refused(task):
+    with pytest.raises(ValueError, match="metric among ndcg@10, recall@10, mrr@10"):
+        Task(task.corpus, task.truth, metric="spearman")
+
+
+METHODS_TRIED = [one for one in listed(Setting(1500, 12, 0.5)) if one.storage is Storage.FLOAT32]
+
+
+@pytest.mark.parametrize("variant", METHODS_TRIED, ids=lambda one: one.name)
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_the_printed_lines_apply_a_map_as_we_do(task, variant, similarity, tmp_path, monkeypatch):
+    from safetensors.torch import save_file  # noqa: PLC0415
+
+    if variant.method == "flow":
+        variant = Variant("flow", (("steps", 30),))
+    own: Map = map_of(Task(task.corpus, task.truth, Similarity(similarity)), variant)
+    save_file(own.tensors(), tmp_path / "map.safetensors", own.metadata())
+    monkeypatch.chdir(tmp_path)
+    code = own.numpy_code("map.safetensors")
+    assert len([line for line in code.splitlines() if line.startswith("    ")]) <= 12
+    names: dict = {}
+    exec(code, names)
+    x = np.concatenate([task.corpus, task.truth.vectors])
+    expected = own.apply(x)
+    np.testing.assert_allclose(names["apply"](x), expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
