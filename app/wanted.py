@@ -17,12 +17,12 @@ def wanted(sessions: Sessions) -> list[Job]:
         return [job for kind in KINDS.values() for job, _ in _jobs(session, kind)]
 
 
-def next_in_turn(sessions: Sessions, queue: Queue, begun: Collection[str]) -> Job | None:
-    """Return the job of a queue whose turn it is: by priority, then by age; ``begun`` are no longer waiting."""
+def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:
+    """Return the job of a queue whose turn it is, by priority and age, leaving out those workflow ids."""
     kinds = [kind for kind in KINDS.values() if kind.queue is queue]
     with sessions() as session:
-        found = [one for kind in kinds for one in _jobs(session, kind, len(begun) + 1)]
-    waiting = [one for one in found if one[0].workflow_id not in begun]
+        found = [one for kind in kinds for one in _jobs(session, kind, len(but) + 1)]
+    waiting = [one for one in found if one[0].workflow_id not in but]
     return min(waiting, key=lambda one: (one[0].priority, one[1]))[0] if waiting else None
 
 

@@ -147,7 +147,7 @@ def finish_imports(context):
     """Do the jobs that imports wait for, in this process."""
     while jobs := [job for job in wanted(context.sessions) if job.kind.queue is Queue.IMPORTS]:
         for job in jobs:
-            do(job, context.settings, "cpu")
+            do(job.kind.work, job.row_id, context.settings, "cpu")
 
 
 class Ended:

@@ -15,6 +15,6 @@ def taking(context: Context, slot: str, execute: Execute) -> Iterator[None]:
     locks = FileLocks(context.settings.root / "locks")
     with (
         working(context.settings.queue, slot, execute),
-        Turns(context.sessions, context.queue, slot, locks),
+        Turns(context.sessions, context.queue, slot, locks, set),
     ):
         yield

@@ -32,7 +32,7 @@ def work(context: Context) -> Callable[[], int]:
         done = 0
         while jobs := wanted(context.sessions):
             for job in jobs:
-                do(job, context.settings, "cpu")
+                do(job.kind.work, job.row_id, context.settings, "cpu")
                 done += 1
         return done
 

@@ -71,7 +71,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
             working(settings.queue, slot, executor.execute),
             Reconciler(sessions, queue, slot, locks, executor.has),
             Janitor(Ledger(sessions, open_storage(settings)), queue, locks),
-            Turns(sessions, queue, slot, locks),
+            Turns(sessions, queue, slot, locks, executor.left),
         ):
             stop.wait()
             executor.stop()

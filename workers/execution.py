@@ -42,6 +42,8 @@ TEMPORARY = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
+# How long a job that was left without a word in its row lets others go first.
+REST_SECONDS = 10.0
 # As if a process had ended with it.
 NOT_STARTED = 71
 
@@ -64,23 +66,31 @@ class Executor:
         self._runs = runs
         self._calls: Counter[Job] = Counter()
         self._begun: set[Job] = set()
+        self._left: dict[str, float] = {}
         self._stopping = False
 
     def has(self) -> set[str]:
         """Workflow ids of the jobs that are here now: at work, or waiting to be tried again."""
         return {job.workflow_id for job in list(self._calls)}
 
+    def left(self) -> set[str]:
+        """Workflow ids of the jobs that were left here of late while their rows wait: others go first."""
+        since = time.monotonic() - REST_SECONDS
+        self._left = {workflow_id: at for workflow_id, at in list(self._left.items()) if at > since}
+        return set(self._left)
+
     async def execute(self, job: Job) -> None:
         """Work on a job until its row is final or it is given up.
 
-        Where neither can be told, as the database does not take the word, the row still waits: the reconciler hands the
-        job in anew.
+        Where neither can be told, as the database does not take the word, the row still waits: the job is handed in
+        anew, by the reconciler or in its turn.
         """
         self._calls[job] += 1
         try:
             await self._execute(job)
         except Exception as error:  # noqa: BLE001 - told to the engine, it would have to be written where nothing can be
-            logger.error("%s was left to the reconciler: %s", job.workflow_id, one_line(error))
+            self._left[job.workflow_id] = time.monotonic()
+            logger.error("%s was left to be handed in anew: %s", job.workflow_id, one_line(error))
         finally:
             self._calls[job] -= 1
             self._calls += Counter()  # forget what is at zero

@@ -11,7 +11,7 @@ for kind in KINDS.values():
     resolve_name(kind.work)
 
 
-def do(job: Job, settings: Settings, device: str) -> Sequence[Job]:
-    """Do a job in this process and return the jobs that follow; what came of it is in its row."""
-    following: Sequence[Job] = resolve_name(job.kind.work)(job.row_id, settings, device)
+def do(work: str, row_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Do the work of a kind of job in this process; return the jobs that follow. What came of it is in the row."""
+    following: Sequence[Job] = resolve_name(work)(row_id, settings, device)
     return following

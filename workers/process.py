@@ -52,7 +52,9 @@ class JobProcesses:
 
         Cancelling this ends the process and whatever it started.
         """
-        process = self._context.Process(target=_work, args=(job, self._settings, self._device), name=job.workflow_id)
+        # Words alone: a record refers to columns of tables, which cannot be sent to a process.
+        words = (job.workflow_id, job.kind.work, job.row_id)
+        process = self._context.Process(target=_work, args=(*words, self._settings, self._device), name=words[0])
         # In a thread: it waits for the fork server, which may still be importing.
         await asyncio.to_thread(process.start)
         self._running[process] = (job, utcnow())
@@ -123,7 +125,7 @@ def _signal(process: ForkServerProcess, number: signal.Signals) -> None:
         process.kill()
 
 
-def _work(job: Job, settings: Settings, device: str) -> None:
+def _work(workflow_id: str, work: str, row_id: str, settings: Settings, device: str) -> None:
     """The job's process: do it, and hand in what follows from it."""
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -135,13 +137,13 @@ def _work(job: Job, settings: Settings, device: str) -> None:
     from workers.jobs import do  # noqa: PLC0415 - imported by the fork server already
 
     try:
-        following = do(job, settings, device)
+        following = do(work, row_id, settings, device)
     except Exception as error:
         if disk_full(error):
-            logger.warning("%s had no room on the disk: %s", job.workflow_id, one_line(error))
+            logger.warning("%s had no room on the disk: %s", workflow_id, one_line(error))
             sys.exit(DISK_FULL)
         if isinstance(error, DATABASE_ERRORS):
-            logger.warning("%s could not reach the database: %s", job.workflow_id, one_line(error))
+            logger.warning("%s could not reach the database: %s", workflow_id, one_line(error))
             sys.exit(DATABASE_AWAY)
         raise
     if at_once := [one for one in following if not one.kind.in_turn]:

@@ -6,6 +6,7 @@ its row.
 """
 
 import logging
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from threading import Event, Thread
 
@@ -27,11 +28,14 @@ SECONDS_AFTER_AN_ERROR = 5.0
 class Turns:
     """Hands in what is next for this worker, again and again while the context is open."""
 
-    def __init__(self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks) -> None:
+    def __init__(
+        self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, left: Callable[[], set[str]]
+    ) -> None:
         self._sessions = sessions
         self._queue = queue
         self._slot = slot
         self._locks = locks
+        self._left = left
         self._stop = Event()
         self._thread = Thread(target=self._hand_in_until_stopped, name="turns", daemon=True)
 
@@ -47,23 +51,26 @@ class Turns:
         while not self._stop.wait(seconds):
             seconds = EVERY_SECONDS
             try:
-                hand_in_next(self._sessions, self._queue, self._slot, self._locks)
+                hand_in_next(self._sessions, self._queue, self._slot, self._locks, self._left())
             except Exception as error:
                 seconds = SECONDS_AFTER_AN_ERROR
                 known = isinstance(error, SQLAlchemyError)
                 logger.warning("the next job could not be handed in: %s", one_line(error), exc_info=not known)
 
 
-def hand_in_next(sessions: Sessions, queue: JobQueue, slot: str, locks: Locks) -> None:
+def hand_in_next(
+    sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, left: Collection[str] = frozenset()
+) -> None:
     """Hand in the job whose turn it is, if this worker is free for it and the engine does not have it.
 
+    What this worker has ``left`` of late lets others go first, so that one broken row holds up nothing.
     What else waits in the engine is taken back, as its turn comes later: another worker handed it in and was lost, or
     it was moved since. Where a worker takes it at this very moment, it is stopped there and begins again in its turn.
     """
     line = queue.line(Queue.GPU)  # before the rows: a job that ends in between has begun here, and waits for nobody
     if slot in line.begun.values():
         return
-    first = next_in_turn(sessions, Queue.GPU, line.begun)
+    first = next_in_turn(sessions, Queue.GPU, line.begun.keys() | left)
     if first is None or line.waiting == {first.workflow_id}:
         return
     with suppress(ConflictError), locks.held("turns"):  # else another worker is at it

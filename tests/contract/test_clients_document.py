@@ -36,7 +36,7 @@ def measuring(context):
         while not stop.wait(0.2):
             for job in wanted(context.sessions):
                 if job.kind is not job_kinds.FINETUNE:
-                    do(job, context.settings, "cpu")
+                    do(job.kind.work, job.row_id, context.settings, "cpu")
 
     thread = Thread(target=work)
     thread.start()

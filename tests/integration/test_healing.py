@@ -82,14 +82,15 @@ def test_a_database_that_cannot_be_written_for_a_while_is_waited_for(context, jo
     assert get(context, job).attempts == 1
 
 
-def test_after_minutes_in_vain_a_job_is_left_to_the_reconciler_and_the_next_one_is_taken(
-    context, job, monkeypatch, caplog
-):
+def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_taken(context, job, monkeypatch, caplog):
     monkeypatch.setattr("workers.execution.PATIENCE_SECONDS", 0.05)
     executor = execute(context, job, processes := Processes(), failures=10**9)
     assert processes.started == 0
     assert executor.has() == set()
-    assert f"{job.workflow_id} was left to the reconciler: database or disk is full" in caplog.text
+    assert f"{job.workflow_id} was left to be handed in anew: database or disk is full" in caplog.text
+    assert executor.left() == {job.workflow_id}
+    monkeypatch.setattr("workers.execution.REST_SECONDS", 0.0)
+    assert executor.left() == set()
     execute(context, job, processes)
     assert processes.started == 1
 

@@ -59,8 +59,8 @@ def jobs(*ids):
     return {f"finetune-{run_id}" for run_id in ids}
 
 
-def hand_in(context, slot="here/cpu"):
-    hand_in_next(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"))
+def hand_in(context, slot="here/cpu", left=()):
+    hand_in_next(context.sessions, context.queue, slot, FileLocks(context.settings.root / "locks"), set(left))
 
 
 def taken(context, n):
@@ -154,6 +154,12 @@ def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_no
         assert context.queue.active() == jobs(ids[0])
         hand_in(context, "other/cpu")
         assert context.queue.line(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, jobs(ids[1]))
+
+
+def test_a_job_that_was_left_without_a_word_lets_others_go_first(context, add):
+    _, ids = add()
+    hand_in(context, left=jobs(*ids[:2]))
+    assert context.queue.active() == jobs(ids[2])
 
 
 def test_while_another_worker_hands_in_none_does(context, add):

@@ -26,6 +26,16 @@ def test_a_job_may_be_called_for_again_before_its_first_process_is_at_its_end(se
     processes.kill_all()
 
 
+def test_a_process_does_a_job_of_every_kind(settings, sessions):
+    migrate(settings.queue)
+    processes = JobProcesses(settings, "cpu")
+
+    async def run_all() -> list[int]:
+        return [await processes.run(Job(kind, "no such row")) for kind in job_kinds.KINDS.values()]
+
+    assert asyncio.run(run_all()) == [0] * len(job_kinds.KINDS)
+
+
 @pytest.mark.parametrize("cancels", [1, 2])
 def test_a_cancelled_job_leaves_no_process_and_no_task(settings, cancels):
     """As the engine does at its end: it cancels a step and the workflow around it, which cancels the step again."""
