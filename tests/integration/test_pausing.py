@@ -18,6 +18,7 @@ from app.db.models import (
 from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import Job, JobKind, working
+from tests.run_rows import PLAIN, SHARED
 from tests.waiting import wait_for
 from workers.finetune.progress import Progress, RunStoppedError
 from workers.reconcile import reconcile
@@ -29,7 +30,7 @@ def add(context):
 
     def add(*states, origin=ExperimentOrigin.LAUNCHED):
         runs = [
-            Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, status=status)
+            Run(position=i, config=PLAIN, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, status=status)
             for i, status in enumerate(map(RunStatus, states))
         ]
         dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
@@ -38,7 +39,7 @@ def add(context):
             session.flush()
             session.add(
                 experiment := Experiment(
-                    name="e", dataset_id=dataset.id, config={}, runs=runs, origin=ExperimentOrigin(origin)
+                    name="e", dataset_id=dataset.id, config=SHARED, runs=runs, origin=ExperimentOrigin(origin)
                 )
             )
         context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id) for run in runs if not run.status.final])

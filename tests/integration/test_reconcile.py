@@ -7,6 +7,7 @@ from app.db.regularizer_options import Regularizer
 from app.queue import Job, JobKind, working
 from app.slot import FileLocks
 from app.wanted import wanted
+from tests.run_rows import PLAIN, SHARED
 from tests.waiting import wait_for
 from workers.reconcile import reconcile, take_over_the_dead
 
@@ -14,12 +15,14 @@ from workers.reconcile import reconcile, take_over_the_dead
 @pytest.fixture
 def run_ids(context):
     """Three queued runs that the engine has never heard of."""
-    runs = [Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=float(i), zeta=0.2, seed=0) for i in range(3)]
+    runs = [
+        Run(position=i, config=PLAIN, regularizer=Regularizer.ISTAR, lam=float(i), zeta=0.2, seed=0) for i in range(3)
+    ]
     dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
     with context.sessions.begin() as session:
         session.add(dataset)
         session.flush()
-        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
+        session.add(Experiment(name="e", dataset_id=dataset.id, config=SHARED, runs=runs))
     return [run.id for run in runs]
 
 

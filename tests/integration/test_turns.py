@@ -11,6 +11,7 @@ from app.main import create_context
 from app.queue import Job, JobKind, working
 from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
 from app.wanted import wanted
+from tests.run_rows import PLAIN, SHARED
 from tests.waiting import wait_for
 from workers.reconcile import reconcile
 
@@ -21,14 +22,14 @@ def add(context):
 
     def add(n=3, **columns):
         runs = [
-            Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, **columns)
+            Run(position=i, config=PLAIN, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, **columns)
             for i in range(n)
         ]
         dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
         with context.sessions.begin() as session:
             session.add(dataset)
             session.flush()
-            session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
+            session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config=SHARED, runs=runs))
         context.queue.enqueue_all([Job(JobKind.FINETUNE, run.id, run.priority) for run in runs])
         return experiment.id, [run.id for run in runs]
 

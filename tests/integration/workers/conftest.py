@@ -13,6 +13,7 @@ from app.db.session import Sessions, create_sessions
 from app.settings import Settings
 from app.storage import open_storage
 from isoscope.files.detect import detect
+from tests.run_rows import SHARED
 from tests.tiny import make_table
 
 
@@ -80,7 +81,7 @@ def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
         }
         config = RunConfig.model_validate(values)
         with sessions.begin() as session:
-            experiment = Experiment(name="sweep", dataset_id=dataset_id, config={})
+            experiment = Experiment(name="sweep", dataset_id=dataset_id, config=SHARED)
             run = Run(
                 position=0,
                 config=config.model_dump(mode="json"),

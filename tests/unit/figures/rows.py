@@ -4,6 +4,7 @@ from app.db.config import RunConfig
 from app.db.models import Experiment, Run, RunStatus, Step
 from app.db.regularizer_options import Regularizer
 from app.results.sweep import Sweep
+from tests.run_rows import SHARED
 
 OPTIONS = {"model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"]}
 
@@ -36,7 +37,7 @@ def run(
         performance_reason=performance_reason,
         isoscore_star=isoscore_star,
         steps=list(steps),
-        experiment=Experiment(name="sweep", config={}, grid={}, study=study),
+        experiment=Experiment(name="sweep", config=SHARED, grid={}, study=study),
     )
 
 

@@ -13,6 +13,7 @@ from app.db.models import Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, front_of, trials_of
+from tests.run_rows import PLAIN
 from workers.search.asking import study_of
 from workers.search.pruning import LEAST_RUNS, median_says_stop
 
@@ -22,7 +23,7 @@ VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
 def run(position, lam, *, seed=0, performance=None, isotropy=None, status=RunStatus.FINISHED, zeta=0.2):
     regularizer = Regularizer.ISTAR if lam else Regularizer.NONE
     return Run(
-        position=position, config={}, regularizer=regularizer, lam=lam, zeta=zeta, seed=seed, status=status,
+        position=position, config=PLAIN, regularizer=regularizer, lam=lam, zeta=zeta, seed=seed, status=status,
         performance=performance, isoscore_star=isotropy,
     )  # fmt: skip
 
