@@ -26,12 +26,22 @@ from app.db.models import (
     StoredFile,
 )
 from app.db.regularizer_options import Regularizer
+from app.db.reported_config import ReportedRunConfig
 from app.db.types import new_id
 
 OPTIONS: dict[str, Any] = {
     "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"],
 }  # fmt: skip
 """What a configuration must say."""
+SHARED = TrainingConfig(**OPTIONS)
+PLAIN = RunConfig(**OPTIONS, regularizer=Regularizer.NONE, lam=0, seed=0)
+"""Configurations of rows of which only other columns matter."""
+
+
+def reported(run: Run, **settings: Any) -> ReportedRunConfig:
+    """The configuration that a script would have reported of a run."""
+    known = {name: getattr(run.config, name) for name in ("model", "task", "metric", "regularizer", "lam", "seed")}
+    return ReportedRunConfig(logged=True, **known, **settings)
 
 
 def run_row(
@@ -47,9 +57,7 @@ def run_row(
     chosen = regularizer if lam else Regularizer.NONE
     settings = RunConfig(**OPTIONS | dict(config or {}), regularizer=chosen, lam=lam, zeta=zeta, seed=seed)
     plain = {"status": RunStatus.FINISHED, "performance": 0.5, "isoscore_star": 0.25}
-    return Run(
-        config=settings.model_dump(mode="json"), regularizer=chosen, lam=lam, zeta=zeta, seed=seed, **plain | columns
-    )
+    return Run(config=settings, regularizer=chosen, lam=lam, zeta=zeta, seed=seed, **plain | columns)
 
 
 def dataset_row(name: str = "Tiny", **columns: Any) -> Dataset:
@@ -69,7 +77,7 @@ def experiment_row(
     """An experiment with these runs in this order, on a data set of its own if none is given."""
     for position, run in enumerate(runs):
         run.position = position
-    settings = TrainingConfig(**OPTIONS | dict(config or {})).model_dump(mode="json")
+    settings = TrainingConfig(**OPTIONS | dict(config or {}))
     rows = dataset or dataset_row()
     return Experiment(name=name, dataset=rows, config=settings, grid=dict(grid or {}), runs=list(runs), **columns)
 

@@ -127,7 +127,7 @@ def advance_searches(sessions: Sessions) -> None:
     """
     with sessions() as session:
         found = session.execute(select(Experiment.id, Experiment.study).where(Experiment.study.is_not(None))).all()
-    going_on = [experiment_id for experiment_id, study in found if not study.get("over", False)]
+    going_on = [experiment_id for experiment_id, study in found if study is not None and not study.over]
     if going_on:
         from workers.search.asking import advance  # noqa: PLC0415 - it brings Optuna, which most workers never need
 

@@ -1,53 +1,25 @@
 """What an exported experiment holds of runs that a user's own script logged: no default stands for what it left out."""
 
-from typing import Any, Literal, Self
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from app.archive.records import ExperimentRecord, Name, RunRecord
-from app.db.options.regularization import Zeta
-from app.db.regularizer_options import Regularizer
+from app.archive.records import ExperimentRecord, RunRecord
+from app.db.reported_config import MAX_SETTINGS, ReportedConfig, ReportedRunConfig, Scalar, Word
 from app.db.run_results import LayerValues, Learning, Measure, RunResults
-from app.numbers import Count, Number
-from app.services.script_config import MAX_FIELDS, MAX_SETTINGS, Scalar, Settings, Word
-from isoscope.core.task import Metric, TaskKind
+from app.numbers import Count
+from app.services.script_config import MAX_FIELDS
 
 SAID = {*Learning.model_fields, "metrics", "metric_reasons", "n_validation", "by_layer", "by_layer_n", "further"}
 """Of results, what a script says, or what is found out of what it logged."""
-SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
-
-
-class LoggedConfig(BaseModel):
-    """What a user's script said of all runs of an experiment; its own settings stand beside what is named here."""
-
-    model_config = ConfigDict(extra="allow")
-
-    logged: Literal[True]
-    model: Name
-    task: TaskKind
-    metric: Metric
-
-    @model_validator(mode="after")
-    def _with_settings(self) -> Self:
-        SETTINGS.validate_python(self.model_extra)
-        return self
 
 
 class LoggedExperimentRecord(ExperimentRecord):
     """What the runs of an experiment share that a user's script logged."""
 
-    config: LoggedConfig  # type: ignore[assignment]
+    config: ReportedConfig  # type: ignore[assignment]
     grid: dict[Word, list[Scalar | list[Scalar]]] = Field(max_length=MAX_FIELDS)
     study: None
-
-
-class LoggedRunConfig(LoggedConfig):
-    """What a user's script said of one run."""
-
-    regularizer: Regularizer
-    lam: Number
-    zeta: Zeta | None = None
-    seed: Count
 
 
 class LoggedResults(RunResults):
@@ -71,5 +43,5 @@ class LoggedRunRecord(RunRecord):
 
     NEEDED = ("metric_reasons", "by_layer", "by_layer_n", "further")
 
-    config: LoggedRunConfig  # type: ignore[assignment]
+    config: ReportedRunConfig  # type: ignore[assignment]
     results: LoggedResults | None

@@ -258,8 +258,7 @@ def _check_grid(experiment: ExperimentRecord, run: RunRecord) -> None:
         raise InvalidError(
             f"{EXPERIMENT} and a run in {RUNS} disagree whether it was logged by a script or launched. {ADVICE}"
         )
-    config = run.config.model_dump(mode="json", exclude_unset=isinstance(run, LoggedRunRecord))
-    row = Run(config=config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
+    row = Run(config=run.config, regularizer=run.regularizer, lam=run.lam, zeta=run.zeta)
     of_run = setting_of(row, list(experiment.grid)).values
     for (field, values), value in zip(experiment.grid.items(), of_run, strict=True):
         if value is not None and value not in [cell(one) for one in values]:

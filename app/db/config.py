@@ -1,7 +1,7 @@
 """The configuration of a fine-tune: all that is needed to repeat a run, stored whole in its row."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import Field, FiniteFloat, ModelWrapValidatorHandler, PrivateAttr, model_validator
 from pydantic.fields import FieldInfo
@@ -71,6 +71,9 @@ class TrainingOptions(MeasuringOptions):
 class TrainingConfig(TrainingOptions):
     """What all runs of an experiment share, with what was read from its data set."""
 
+    logged: ClassVar[bool] = False
+    """Whether a script reported it: see ``app.db.reported_config``."""
+
     label_names: Annotated[
         list[str],
         Option("Classes", "The classes, in order; empty where the task is not classification.", DATA, in_grid=False),
@@ -81,6 +84,18 @@ class TrainingConfig(TrainingOptions):
         if (self.task is TaskKind.CLASSIFICATION) != (len(self.label_names) >= 2):
             raise ValueError(f"expected two classes or more for classification and none else; got {self.label_names}")
         return self
+
+    def says(self, name: str) -> bool:
+        """Whether it has this option."""
+        return name in self.__dict__
+
+    def value(self, name: str, otherwise: Any = None) -> Any:
+        """Return an option by its name, and something else for what is none."""
+        return self.__dict__.get(name, otherwise)
+
+    def told(self) -> dict[str, Any]:
+        """Return it as archives and the API hold it."""
+        return self.model_dump(mode="json")
 
 
 class RunConfig(TrainingConfig):

@@ -3,17 +3,20 @@
 import math
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from app.db.config import Seed, words_for_booleans
-from app.db.models import Run, RunStatus
+from app.db.models.states import RunStatus
 from app.db.options import sources
 from app.db.options.option import Group, Option, Options
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
 from app.db.regularizer_options import Regularizer
 from isotropy.catalog import REGULARIZERS
+
+if TYPE_CHECKING:
+    from app.db.models.runs import Run
 
 ZETA_DIGITS = 4
 
@@ -177,7 +180,7 @@ class Trial(NamedTuple):
     """The runs of one lambda and zeta, one for each seed; number 0 is the baseline."""
 
     number: int
-    runs: Sequence[Run]
+    runs: Sequence["Run"]
 
     @property
     def unended(self) -> bool:
@@ -206,7 +209,7 @@ class Trial(NamedTuple):
         return _mean([run.isoscore_star for run in self.runs])
 
 
-def trials_of(runs: Sequence[Run]) -> list[Trial]:
+def trials_of(runs: Sequence["Run"]) -> list[Trial]:
     """The trials of a search from its runs in their order; each has as many runs as the first, the baseline."""
     seeds = next((place for place, run in enumerate(runs) if run.regularizer is not Regularizer.NONE), len(runs))
     return [

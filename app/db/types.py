@@ -1,11 +1,15 @@
 """Column types that mean the same on SQLite and PostgreSQL."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Generic, TypeVar
+from functools import cache
+from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, GetCoreSchemaHandler, TypeAdapter
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, Enum, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
@@ -59,19 +63,21 @@ def stored_by_value(enum: type[StrEnum]) -> Enum:
 
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
-class Typed(TypeDecorator[M], Generic[M]):
-    """A pydantic model in a JSON column: checked as it is written, and as it is read from rows of any version.
+class Typed(TypeDecorator[T], Generic[T]):
+    """A record in a JSON column, or several: checked as it is written, and as it is read from rows of any version.
 
-    What a query takes out of the column, such as ``Run.results["metrics"]``, is plain JSON.
+    Attributes of rows take also what JSON holds. What a query takes out of the column, such as
+    ``Run.results["metrics"]``, is plain JSON.
     """
 
     impl = JSON
     cache_ok = True
 
     class Comparator(TypeDecorator.Comparator[Any], JSON.Comparator[Any]):
-        """Paths into the column, without its model."""
+        """Paths into the column, without its type."""
 
         def _setup_getitem(self, index: Any) -> Any:
             operator, place, _ = super()._setup_getitem(index)  # type: ignore[no-untyped-call]
@@ -79,21 +85,71 @@ class Typed(TypeDecorator[M], Generic[M]):
 
     comparator_factory = Comparator
 
-    def __init__(self, model: type[M]) -> None:
+    def __init__(self, kind: Any) -> None:
         super().__init__(none_as_null=True)
-        self.model = model
+        self.kind = kind
+        self._adapter: TypeAdapter[T] = TypeAdapter(kind)
 
     def coerce_compared_value(self, op: Any, value: Any) -> TypeEngine[Any]:
         """Compare with what is compared, as a JSON column does."""
         return self.impl_instance.coerce_compared_value(op, value)
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        """Store a model as JSON; raises ValidationError if a value is invalid."""
-        if value is None:
-            return None
-        found = value if isinstance(value, self.model) else self.model.model_validate(value)
-        return found.model_dump(mode="json")
+    def check(self, value: Any) -> T:
+        """Return what is to be stored; raises ValidationError if it is invalid."""
+        return self._adapter.validate_python(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> M | None:
-        """Read the model."""
-        return None if value is None else self.model.model_validate(value)
+    def read(self, value: Any) -> T:
+        """Read JSON that was parsed already."""
+        return self._adapter.validate_python(value)
+
+    def read_text(self, text: str) -> T:
+        """Read JSON as text: quicker than to parse it first."""
+        return self._adapter.validate_json(text)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Store a record as JSON; raises ValidationError if a value is invalid."""
+        return None if value is None else to_jsonable_python(self.check(value))
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> T | None:
+        """Read a record."""
+        return None if value is None else self.read(value)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        """Read the text where the database gives that; PostgreSQL's driver parses it."""
+        if dialect.name != "sqlite":
+            return super().result_processor(dialect, coltype)
+        return lambda text: None if text in (None, "null") else self.read_text(text)
+
+
+class _AsStored:
+    """A model whose fields are read by their types alone, as its own checks were made when the row was written.
+
+    A tenth of the time of full validation. Fields that a row of an earlier version lacks take their defaults.
+    """
+
+    def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> CoreSchema:
+        def of(field: FieldInfo) -> core_schema.ModelField:
+            schema = handler.generate_schema(field.annotation)
+            if field.is_required():
+                return core_schema.model_field(schema)
+            if field.default_factory is None:
+                return core_schema.model_field(core_schema.with_default_schema(schema, default=field.default))
+            return core_schema.model_field(
+                core_schema.with_default_schema(
+                    schema, default_factory=lambda: field.get_default(call_default_factory=True)
+                )
+            )
+
+        fields = {name: of(field) for name, field in source.model_fields.items()}
+        extra: Literal["allow", "ignore"] = "allow" if source.model_config.get("extra") == "allow" else "ignore"
+        return core_schema.model_schema(
+            source,
+            core_schema.model_fields_schema(fields, extra_behavior=extra),
+            post_init="model_post_init" if source.__private_attributes__ else None,
+        )
+
+
+@cache
+def as_stored(model: type[M]) -> TypeAdapter[M]:
+    """Return a reader of rows that were checked as this model when they were written."""
+    return TypeAdapter(Annotated[model, _AsStored()])  # type: ignore[arg-type]

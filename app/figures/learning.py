@@ -5,7 +5,6 @@ from functools import partial
 import plotly.graph_objects as go
 
 from app.db.models import Run
-from app.db.stated import Stated
 from app.figures import palette
 from app.figures.axes import STEP_AXIS, linear_axis
 from app.figures.figure import Figure, Table, plot
@@ -23,7 +22,7 @@ LOSSES = {
 
 def loss(run: Run) -> Figure:
     """Task loss of one run."""
-    stated = Stated.of(run)
+    stated = run.config
     launched = f"{LOSSES[stated.task]} of the batches as logged, without the penalty"
     return _curve(
         [(step.step, step.task_loss) for step in run.steps],
@@ -41,7 +40,7 @@ def penalty(run: Run) -> Figure:
         [(step.step, step.penalty) for step in run.steps],
         slug="penalty",
         title="Penalty",
-        caption=f"{penalty_words(Stated.of(run))}, as added to the task loss.",
+        caption=f"{penalty_words(run.config)}, as added to the task loss.",
         colour=palette.of_lambda(run.lam),
         ended=run.status.final,
     )

@@ -10,7 +10,7 @@ from isoscope.core.task import TaskKind
 
 def texts(runs: Sequence[Run], n: int | None = None) -> str:
     """What the runs read, and how many of them: validation rows; 1,204 windows of validation rows."""
-    spans = any(run.config.get("task") == TaskKind.SPAN for run in runs)
+    spans = any(run.config.task is TaskKind.SPAN for run in runs)
     noun, nouns = (
         ("window of validation rows", "windows of validation rows") if spans else ("validation row", "validation rows")
     )
@@ -24,7 +24,7 @@ def to_come(runs: Sequence[Run], coming: str, never: str) -> str:
 
 def by_scripts(runs: Sequence[Run], launched: str) -> str:
     """What is said of runs, but for those that a user's own script logged: nobody else knows what theirs is of."""
-    logged = sum(bool(run.config.get("logged")) for run in runs)
+    logged = sum(run.config.logged for run in runs)
     if not logged:
         return launched
     return "as a script logged it" if logged == len(runs) else f"{launched}, or as a script logged it"

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from app.context import Context
 from app.db.models import Pooling, Run
 from app.db.run_results import RunResults
-from app.db.stated import Stated
 from app.figures import learning
 from app.figures.depth import by_depth
 from app.figures.figure import Figure
@@ -74,12 +73,12 @@ class RunFigure(NamedTuple):
 _ALL = (
     RunFigure("loss", "Task loss", "training", lambda context, run, _: learning.loss(run)),
     RunFigure("penalty", "Penalty", "training", lambda context, run, _: learning.penalty(run),
-              applies_to=lambda run: bool(Stated.of(run).weights)),
+              applies_to=lambda run: bool(run.config.weights)),
     RunFigure("layers", "Layers over steps", "watched",
               lambda context, run, measure: probe(run, measure if measure in WATCHED else WATCHED[0]), reads=True),
     RunFigure("twonn", "Intrinsic dimension, TwoNN by layer", "layers", lambda context, run, _: _twonn(run)),
     RunFigure("activation", "Activation by dimension", "layers", lambda context, run, _: _activation(context, run),
-              late=True, applies_to=lambda run: not Stated.of(run).logged),
+              late=True, applies_to=lambda run: not run.config.logged),
 )  # fmt: skip
 RUN_FIGURES = {one.slug: one for one in _ALL}
 """In the order of the page. One more is a record more: the page, its files and the API loop over them."""

@@ -1,7 +1,7 @@
 """Runs of any experiments: what they are called, what they differ in, and what of that tells them apart."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from app.db.config import TrainingOptions
 from app.db.models import Run, RunStatus
 from app.db.regularizer_options import Regularizer
+from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.figures.figure import Cell
 from app.regularizers import NAMES
-from app.results.setting import UNKNOWN, setting_of
+from app.results.setting import setting_of
 from app.results.sweep import Sweep
 
 MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
@@ -38,7 +39,7 @@ class Measured(NamedTuple):
 
 def measured_by(run: Run) -> Measured:
     """What the performance of a run is of."""
-    return Measured(run.experiment.dataset_id, str(run.config["metric"]))
+    return Measured(run.experiment.dataset_id, run.config.metric)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class RunSet:
     @cached_property
     def fields(self) -> list[str]:
         """All that the runs can be grouped by: ``FIELDS``, and before the seed what scripts of users' own said."""
-        said = {name for config in self._configs if config.get("logged") for name in config} - {*FIELDS, "logged"}
+        reported = [config for config in self._configs if isinstance(config, ReportedRunConfig)]
+        said = {name for config in reported for name in config.model_fields_set} - {*FIELDS, "logged"}
         return [*FIELDS[:-1], *sorted(said), SEED]
 
     @cached_property
@@ -149,11 +151,11 @@ class RunSet:
 
     def _alike(self, field: str) -> bool:
         """Whether all configurations say the same of a field, which most do of most: quicker to see than its values."""
-        first = self._configs[0].get(field) if self._configs else None
-        return all(config.get(field) == first for config in self._configs)
+        first = self._configs[0].value(field) if self._configs else None
+        return all(config.value(field) == first for config in self._configs)
 
     @cached_property
-    def _configs(self) -> list[Mapping[str, Any]]:
+    def _configs(self) -> list[AnyRunConfig]:
         return [run.config for run in self.runs]
 
 

@@ -68,14 +68,14 @@ class RunTable:
     @property
     def scale(self) -> MetricRange | None:
         """Name and range of the performance; None where it is not the same of all, or nothing was found."""
-        metric = self.runs[0].config["metric"] if self.runs else None
+        metric = self.runs[0].config.metric if self.runs else None
         return SCALES[metric] if metric and "metric" not in self.columns.varying else None
 
     @property
     def evaluation_zeta(self) -> float | None:
         """ζ of the IsoScore★ of all runs; None where it is not the same of all."""
         known = self.runs and "evaluation_zeta" not in self.columns.varying
-        return float(self.runs[0].config.get("evaluation_zeta", 0)) if known else None
+        return float(self.runs[0].config.evaluation_zeta or 0) if known else None
 
     @property
     def shared(self) -> list[str]:

@@ -1,17 +1,16 @@
 """What runs differ in: a setting is all but the seed, a family all but the seed and λ."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from app.db.config import applies
 from app.db.models import Run
-from app.db.regularizer_options import Points, Regularizer
+from app.db.regularizer_options import Regularizer
+from app.db.reported_config import UNKNOWN
 from app.figures.figure import Cell
 from app.regularizers import added_words
 from isoscope.core.formatting import short
-
-UNKNOWN = "unknown"
-"""What a user's own script did not say of its run."""
 
 
 class Setting(NamedTuple):
@@ -42,18 +41,20 @@ def setting_of(run: Run, fields: Sequence[str]) -> Setting:
     config, lam, regularizer = run.config, run.lam, run.regularizer
     baseline = lam == 0 or regularizer is Regularizer.NONE
     swept = [] if baseline else [regularizer]
-    active = [*swept, *map(Regularizer, config.get("fixed_regularizers") or {})]
-    points = Points(config["points"]) if config.get("points") else None
+    active = [*swept, *config.fixed_regularizers]
+    points = config.points
     return Setting(
         Regularizer.NONE if baseline else regularizer,
         0.0 if baseline else lam,
         run.zeta if applies("zeta", active, points) else None,
-        tuple(cell(config.get(field, UNKNOWN)) if applies(field, active, points) else None for field in fields),
+        tuple(cell(config.value(field, UNKNOWN)) if applies(field, active, points) else None for field in fields),
     )
 
 
 def cell(value: Any) -> Cell:
     """A setting's value as tables hold it."""
+    if isinstance(value, StrEnum):
+        return value.value
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

@@ -48,7 +48,7 @@ def offered_of(gathered: RunSet) -> list[str]:
     """The figures that they can have, besides those of a search for the best λ: see ``sweep_figures.offered``."""
     if not gathered.runs:
         return []
-    classes = any(run.config.get("task") == TaskKind.CLASSIFICATION for run in gathered.runs)
+    classes = any(run.config.task is TaskKind.CLASSIFICATION for run in gathered.runs)
     return with_what_they_need({"classes": classes, "search": False})
 
 

@@ -73,8 +73,8 @@ def create_dataset(
                 n_train=description.n_train,
                 n_validation=description.n_validation,
                 n_test=description.n_test,
-                division=None if division is None else division.model_dump(mode="json"),
-                columns=[column.model_dump(mode="json") for column in description.columns],
+                division=division,
+                columns=description.columns,
                 quoting=dict(description.quoting),
             )
             for split, file in files.items():
@@ -116,7 +116,7 @@ def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset
             n_train=found.n_train,
             n_validation=found.n_validation,
             n_test=found.n_test,
-            columns=[column.model_dump(mode="json") for column in found.columns],
+            columns=found.columns,
             quoting=dict(found.quoting),
         )
     )
@@ -170,7 +170,7 @@ def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = 
             n_train=task.n_train,
             n_validation=task.n_validation,
             n_test=None if test is False else task.n_test,
-            columns=[column.model_dump(mode="json") for column in task.columns()],
+            columns=task.columns(),
         )
         session.add(dataset)
     return dataset

@@ -101,8 +101,7 @@ def _repeat(context: Context, dry_run_id: str) -> None:
 
 def _add(context: Context, plan: SweepPlan, instead_of: DryRun | None) -> None:
     """Ask for a dry run; the one in whose place it comes goes only where there is room for it."""
-    configs = [run.model_dump(mode="json") for run in _kinds(plan.runs)]
-    asked = DryRun(dataset_id=plan.dataset.id, key=_key_of(plan), configs=configs)
+    asked = DryRun(dataset_id=plan.dataset.id, key=_key_of(plan), configs=_kinds(plan.runs))
     newest = select(DryRun.id).order_by(DryRun.created_at.desc(), DryRun.id).limit(KEPT)
     try:
         with context.sessions.begin() as session:

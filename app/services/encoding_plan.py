@@ -34,7 +34,7 @@ def plan_encoding(
         InvalidError: at the field that is wrong.
 
     """
-    _check_columns([Column.model_validate(column) for column in encoding.columns], config)
+    _check_columns(encoding.columns, config)
     model = require_model(context.settings, config.model, ask_hub=ask_hub)
     _check_layers(model, config)
     rows = min(encoding.n_texts, config.max_rows or encoding.n_texts)

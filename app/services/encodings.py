@@ -81,7 +81,7 @@ def launch_encoding(context: Context, encoding_id: str, config: EncodingConfig) 
     context.require_room(plan.size_bytes or 0)
     waiting = update(Encoding).where(Encoding.id == encoding_id, Encoding.status.in_(LAUNCHABLE))
     queued = waiting.values(
-        config=config.model_dump(mode="json"),
+        config=config,
         status=EncodingStatus.QUEUED,
         done=0,
         total=None,
@@ -133,7 +133,7 @@ def _create(context: Context, stored: Stored, filename: str, name: str, quoting:
             filename=filename,
             file_sha256=stored.sha256,
             n_texts=found.n,
-            columns=[column.model_dump(mode="json") for column in found.columns],
+            columns=found.columns,
             quoting=found.quoting,
         )
         session.add(encoding)

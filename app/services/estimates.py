@@ -51,7 +51,7 @@ def estimate(plan: SweepPlan, dry_run: DryRun) -> Estimate | None:
     """What the runs of a plan would take by a dry run of it; None until it has results."""
     if dry_run.results is None:
         return None
-    timed = {kind_of(RunConfig.model_validate(config)): place for place, config in enumerate(dry_run.configs)}
+    timed = {kind_of(config): place for place, config in enumerate(dry_run.configs)}
     kinds = dry_run.results["kinds"]
     dearest = max(range(len(kinds)), key=lambda place: kinds[place]["seconds_per_step"])
     durations: dict[str, list[float]] = {"mean": [], "fastest": [], "slowest": []}

@@ -30,12 +30,12 @@ def create_experiment(context: Context, request: SweepRequest) -> Experiment:
         experiment = Experiment(
             name=clean_name(request.name, f"{_models(plan)} on {plan.dataset.name}"),
             dataset_id=plan.dataset.id,
-            config=plan.config.model_dump(mode="json"),
+            config=plan.config,
             grid=plan.grid,
             runs=[
                 Run(
                     position=position,
-                    config=config.model_dump(mode="json"),
+                    config=config,
                     regularizer=config.regularizer,
                     lam=config.lam,
                     zeta=config.zeta,
@@ -86,8 +86,8 @@ def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
         hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
         experiment = _find(session, experiment_id)
         stopped = mark_cancelled(session, [run.id for run in experiment.runs])
-        if experiment.searching:
-            experiment.study = {**(experiment.study or {}), "over": True, "why": "It was cancelled."}
+        if experiment.study is not None and not experiment.study.over:
+            experiment.study = experiment.study.model_copy(update={"over": True, "why": "It was cancelled."})
     if stopped:
         context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in stopped))
     return get_experiment(context, experiment_id)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
@@ -133,6 +133,4 @@ def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _told(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    return value.isoformat() if hasattr(value, "isoformat") else value
+    return value.isoformat() if hasattr(value, "isoformat") else to_jsonable_python(value)

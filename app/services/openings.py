@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.models import Experiment, Opening, Run, SealedScore, Split
 from app.db.session import hold
-from app.db.stated import Stated
 from app.db.types import utcnow
 from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, runs_of, settings_of
 from app.results.sweep import Sweep
@@ -86,7 +85,7 @@ def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
         if openings:
             wanted = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
             by_run = {one.run_id: one for one in session.scalars(wanted)}
-            metric = str(Stated.of(experiment).metric)
+            metric = experiment.config.metric
             scores = read_opened(Sweep.of(experiment), by_run, openings, metric)
     return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores)
 

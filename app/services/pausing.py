@@ -110,8 +110,8 @@ def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
     """Have searches ask for no further trial, or again: the next look of a worker finds those that may."""
     hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
     for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
-        if experiment.searching:
-            experiment.study = {**(experiment.study or {}), "paused": paused}
+        if experiment.study is not None and not experiment.study.over:
+            experiment.study = experiment.study.model_copy(update={"paused": paused})
     session.flush()
 
 

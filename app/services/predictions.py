@@ -38,7 +38,7 @@ class RunPredictions(NamedTuple):
         """Yield the rows from place ``start`` up to ``stop``."""
         found, some = self.predictions, slice(start, stop)
         n = len(found.rows[some])
-        names = self.run.config.get("label_names", [])
+        names = self.run.config.label_names
         named = found.kind is TaskKind.CLASSIFICATION and bool(names)
         columns = (
             found.rows[some].tolist(),

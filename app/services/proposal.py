@@ -1,7 +1,6 @@
 """What a data set looks like: the likeliest task, its texts and its label, by the names and contents of the columns."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -49,10 +48,10 @@ class TaskProposal(BaseModel):
         return f"{kind}: {' + '.join(self.text_columns)} → {self.label_column}{classes}"
 
 
-def propose_for(hub_name: str | None, columns: Sequence[Any]) -> TaskProposal | None:
-    """Return what is known of a task of the Hub, or else what the columns of a row of a data set look like."""
+def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal | None:
+    """Return what is known of a task of the Hub, or else what the columns of a data set look like."""
     if hub_name is None:
-        return propose([Column.model_validate(column) for column in columns])
+        return propose(columns)
     known = TASKS[HubName(hub_name)]
     return TaskProposal(
         task=known.task,

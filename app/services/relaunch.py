@@ -1,12 +1,13 @@
 """The request that launches an experiment or a run once more, here or on another Isoscope; as YAML, too."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from app.db.config import TrainingOptions
 from app.db.models import Dataset, Experiment, Run
 from app.db.options.option import options_of
 from app.db.regularizer_options import Regularizer
+from app.db.reported_config import AnyConfig
 from app.services.studies import StudyRequest
 from app.services.sweeps import SweepRequest
 from isoscope.core.errors import ConflictError
@@ -14,7 +15,7 @@ from isoscope.core.formatting import one_line
 from isoscope.files.yaml_document import write_yaml
 
 Request = SweepRequest | StudyRequest
-FOUND_OUT = ("paused", "over", "why")
+FOUND_OUT = {"paused", "over", "why"}
 """What is known of a search only after it was launched."""
 
 _FIRST = (
@@ -47,7 +48,7 @@ def request_of(experiment: Experiment) -> Request:
         "seeds": _each_once(run.seed for run in experiment.runs),
     }
     if experiment.study is not None:
-        search = {name: value for name, value in experiment.study.items() if name not in FOUND_OUT}
+        search = experiment.study.model_dump(exclude=FOUND_OUT)
         return StudyRequest.model_validate(shared | {"search": search})
     zetas = _each_once(run.zeta for run in experiment.runs)
     return SweepRequest.model_validate(shared | _swept(experiment.runs) | {"zetas": zetas, "grid": experiment.grid})
@@ -89,8 +90,8 @@ def _require_settings(experiment: Experiment) -> None:
         )
 
 
-def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name in TrainingOptions.model_fields}
+def _options(config: AnyConfig) -> dict[str, Any]:
+    return {name: value for name, value in config.told().items() if name in TrainingOptions.model_fields}
 
 
 def _swept(runs: Sequence[Run]) -> dict[str, Any]:

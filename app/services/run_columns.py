@@ -8,9 +8,10 @@ from sqlalchemy import ColumnElement, Text, and_, case, cast, func, select
 from sqlalchemy.orm import Session
 
 from app.context import Context
-from app.db.config import TrainingOptions
+from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Dataset, Experiment, Run, RunStatus
-from app.db.regularizer_options import Regularizer
+from app.db.regularizer_options import Points, Regularizer
+from app.db.reported_config import AnyRunConfig, ReportedRunConfig
 from app.results.setting import setting_of, told
 from app.search.kinds import Condition
 from app.services.run_search import wanted_runs
@@ -72,7 +73,7 @@ def _fields(experiments: Sequence[Any]) -> list[str]:
 
     def differ(name: str) -> bool:
         several = any(len(grid.get(name, ())) > 1 for _, grid in experiments)
-        return several or len({json.dumps(config.get(name)) for config, _ in experiments}) > 1
+        return several or len({json.dumps(config.value(name)) for config, _ in experiments}) > 1
 
     return [name for name in TrainingOptions.model_fields if name not in OF_THE_DATA and differ(name)]
 
@@ -89,7 +90,12 @@ def _kinds(session: Session, fields: Collection[str], wanted: Collection[Conditi
     ]
 
 
-def _config(texts: Mapping[str, str | None]) -> dict[str, Any]:
-    """What a configuration says; a script says nothing by null, which is all that SQLite tells of what is not there."""
-    said = {name: None if text is None else json.loads(text) for name, text in texts.items()}
-    return {name: value for name, value in said.items() if value is not None or not said["logged"]}
+def _config(texts: Mapping[str, str | None]) -> AnyRunConfig:
+    """Part of a configuration; a script says nothing by null, which is all that SQLite tells of what is not there."""
+    said: dict[str, Any] = {name: None if text is None else json.loads(text) for name, text in texts.items()}
+    said["fixed_regularizers"] = {Regularizer(name): lam for name, lam in (said["fixed_regularizers"] or {}).items()}
+    said["points"] = Points(said["points"]) if said["points"] else None
+    if not said.pop("logged"):
+        return RunConfig.model_construct(**said)
+    known = {name: value for name, value in said.items() if value not in (None, {})}
+    return ReportedRunConfig.model_construct(logged=True, **known)

@@ -1,7 +1,6 @@
 """Runs: look at one, cancel one."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session, joinedload, selectinload
@@ -11,6 +10,7 @@ from app.db import job_kinds
 from app.db.attempts import end_attempts
 from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
+from app.db.reported_config import AnyRunConfig
 from app.db.types import utcnow
 from app.queue import Job
 from isoscope.core.errors import ConflictError, NotFoundError
@@ -33,7 +33,7 @@ def get_run(context: Context, run_id: str) -> Run:
     return run
 
 
-def find_baseline(context: Context, run: Run) -> dict[str, Any] | None:
+def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
     """The configuration of plain training in the run's experiment, of its seed where there is one."""
     plain = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
     with context.sessions() as session:

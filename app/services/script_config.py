@@ -4,12 +4,24 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.db.config import Seed, TrainingOptions
+from app.db.config import Seed
 from app.db.options.regularization import Weight, Zeta
 from app.db.regularizer_options import Regularizer, reading
-from app.results.setting import UNKNOWN, cell
+from app.db.reported_config import (
+    COORDINATES,
+    MAX_SETTINGS,
+    OWN,
+    UNKNOWN,
+    AnyConfig,
+    Line,
+    ReportedConfig,
+    ReportedRunConfig,
+    Settings,
+    Word,
+)
+from app.results.setting import cell
 from app.services.names import MAX_NAME_CHARACTERS
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.core.formatting import count, one_line
@@ -17,7 +29,6 @@ from isoscope.core.number_limits import bounded
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isotropy.catalog import REGULARIZERS
 
-MAX_SETTINGS = 100
 MAX_FIELDS = MAX_SETTINGS + 1
 """Of a grid: the settings, and the model."""
 MAX_GRID_BYTES = 2 * 2**20
@@ -30,49 +41,11 @@ def _that_can_be_seen(name: str) -> str:
     return name
 
 
-Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 Name = Annotated[
     str,
     Field(min_length=1, max_length=MAX_NAME_CHARACTERS),
     AfterValidator(one_line),
     AfterValidator(_that_can_be_seen),
-]
-Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-# Of the whole union, or a whole number that is too great for one would be taken for a fraction.
-Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
-
-COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
-OWN = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
-# Any: the type of a field as pydantic has it.
-KNOWN: Mapping[str, TypeAdapter[Any]] = {
-    name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
-    for name, field in TrainingOptions.model_fields.items()
-    if name not in OWN
-}
-
-
-def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
-    for name, value in settings.items():
-        if name in OWN:
-            raise ValueError(f"expected {name} beside the settings, not among them")
-        if value == UNKNOWN:
-            raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
-        if name in KNOWN:
-            try:
-                KNOWN[name].validate_python(value)
-            except ValidationError as error:
-                fault = error.errors()[0]["msg"]
-                raise ValueError(
-                    f"{name} is one of Isoscope's settings and has its meaning: {fault}, got {value!r}. Correct it, or "
-                    "give your own setting another name"
-                ) from error
-    return settings
-
-
-Settings = Annotated[
-    dict[Word, Scalar | Annotated[list[Scalar], Field(max_length=1000)]],
-    Field(max_length=MAX_SETTINGS),
-    AfterValidator(_with_their_meanings),
 ]
 
 
@@ -122,10 +95,16 @@ class ScriptRun(BaseModel):
     probe: Probe | None = None
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> ReportedRunConfig:
         """What is stored as the run's configuration: only what was said."""
-        told = self.model_dump(mode="json", include=set(COORDINATES), exclude_none=True)
-        return {"logged": True, **told, **self.settings}
+        told = self.model_dump(include=set(COORDINATES), exclude_none=True)
+        return ReportedRunConfig(logged=True, **told, **self.settings)
+
+    @property
+    def shared_config(self) -> ReportedConfig:
+        """What is stored as its experiment's configuration if it is the first run."""
+        told = self.model_dump(include={"model", "task", "metric"})
+        return ReportedConfig(logged=True, **told, **self.settings)
 
     def check(self) -> None:
         """Raise InvalidError at a field that does not go with another."""
@@ -144,11 +123,12 @@ class ScriptRun(BaseModel):
             raise InvalidError(f"Expected zeta, which {name} shrinks the covariance by; give the script's own.", "zeta")
 
 
-def differ(config: Mapping[str, Any], grid: Mapping[str, list[Any]], new: Mapping[str, Any]) -> dict[str, list[Any]]:
+def differ(first: AnyConfig, grid: Mapping[str, list[Any]], added: AnyConfig) -> dict[str, list[Any]]:
     """Return the grid of an experiment with one more run: every value of what its runs differ in, by name.
 
-    ``config`` is what the first of them said. Coordinates stand in columns of their own, all but the model.
+    ``first`` is what the first of them said. Coordinates stand in columns of their own, all but the model.
     """
+    config, new = first.told(), added.told()
     apart = ({*config, *grid, *new} - OWN) | {"model"}
     grown = {name: list(values) for name, values in grid.items()}
     for name in sorted(apart):

@@ -21,7 +21,7 @@ def judge(session: Session, run: Run) -> dict[str, Any]:
     told: dict[str, Any] = {} if divergence is None else {"divergence": divergence}
     if found is None:
         return told
-    trivial = _trivial(found, Metric(run.config["metric"]))
+    trivial = _trivial(found, run.config.metric)
     return {
         **told,
         "constant_prediction": constant_words(found, []),

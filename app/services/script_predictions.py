@@ -59,7 +59,7 @@ def log_predictions(context: Context, run_id: str, told: LoggedPredictions) -> R
         if run.status is not RunStatus.STREAMING:
             raise ConflictError(f"Nothing can be logged to this run any more: it is {run.status}.", "status")
         stored = read_predictions(session, [run_id], Split.VALIDATION).get(run_id)
-        found = _merged(stored, _read(told, TaskKind(run.config["task"])))
+        found = _merged(stored, _read(told, run.config.task))
         if len(found) > MAX_ROWS:
             raise TooLargeError(
                 f"Expected predictions for at most {count(MAX_ROWS)} rows, got {count(len(found))}. Log a fixed part "

@@ -11,12 +11,13 @@ from sqlalchemy.orm import Session
 from app.context import Context
 from app.db.divergence import diverged
 from app.db.models import Dataset, DatasetOrigin, Experiment, ExperimentOrigin, Run, RunStatus, Step
+from app.db.reported_config import Line, Scalar, Word
 from app.db.run_results import LayerValues, RunResults
 from app.db.session import hold
 from app.db.types import new_id, utcnow
 from app.numbers import Count, Number
 from app.results.metrics import OF_SENTENCES, SCALES, WATCHED, MetricRange
-from app.services.script_config import Line, Scalar, ScriptRun, Word, differ
+from app.services.script_config import ScriptRun, differ
 from app.services.script_outcome import judge
 from isoscope.core.errors import ConflictError, InvalidError, NotFoundError, TooLargeError
 from isoscope.core.formatting import count
@@ -146,7 +147,8 @@ def begin_run(context: Context, told: ScriptRun) -> Run:
                 f"Expected at most {count(MAX_RUNS)} runs in one experiment, got one more. Begin another experiment.",
                 "experiment",
             )
-        experiment.grid = differ(experiment.config, experiment.grid, told.config)
+        config = told.config
+        experiment.grid = differ(experiment.config, experiment.grid, config)
         now = utcnow()
         environment: dict[str, Any] = {**told.environment}
         if told.probe is not None:
@@ -155,7 +157,7 @@ def begin_run(context: Context, told: ScriptRun) -> Run:
             id=told.id or new_id(),
             experiment_id=experiment.id,
             position=position,
-            config=told.config,
+            config=config,
             regularizer=told.regularizer,
             lam=told.lam,
             zeta=told.zeta or 0.0,
@@ -210,7 +212,7 @@ def finish_run(context: Context, run_id: str, told: Ending) -> Run:
             return run
         if run.status is not RunStatus.STREAMING:
             raise ConflictError(f"This run cannot be finished any more: it is {run.status}.", "status")
-        metric = Metric(run.config["metric"])
+        metric = run.config.metric
         run.performance = told.metrics.get(metric)
         if run.performance is None:
             run.performance_reason = told.metric_reasons.get(metric, f"Its script gave no {metric}.")
@@ -258,17 +260,18 @@ def _experiment(session: Session, told: ScriptRun) -> Experiment:
     named = select(Experiment).where(Experiment.name == told.experiment, Experiment.origin == ExperimentOrigin.LOGGED)
     found = session.scalar(named.order_by(Experiment.created_at.desc(), Experiment.id).limit(1).with_for_update())
     if found is None:
-        shared = {
-            name: value for name, value in told.config.items() if name not in ("regularizer", "lam", "zeta", "seed")
-        }
         dataset = _dataset(session, told.dataset)
         found = Experiment(
-            name=told.experiment, dataset_id=dataset.id, config=shared, grid={}, origin=ExperimentOrigin.LOGGED
+            name=told.experiment,
+            dataset_id=dataset.id,
+            config=told.shared_config,
+            grid={},
+            origin=ExperimentOrigin.LOGGED,
         )
         session.add(found)
         session.flush()
         return found
-    there = {"dataset": found.dataset.name, "task": found.config["task"], "metric": found.config["metric"]}
+    there = {"dataset": found.dataset.name, "task": found.config.task, "metric": found.config.metric}
     for name, value in there.items():
         if (given := str(getattr(told, name))) != value:
             raise InvalidError(
@@ -299,7 +302,7 @@ def find_script_run(session: Session, run_id: str) -> Run:
 
 
 def _require_script(run: Run) -> Run:
-    if not run.config.get("logged"):
+    if not run.config.logged:
         raise ConflictError("This run is a worker's: only what a script has begun itself can be written by one.")
     return run
 

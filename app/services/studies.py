@@ -81,15 +81,13 @@ def create_study(context: Context, request: StudyRequest) -> Experiment:
         experiment = Experiment(
             name=clean_name(request.name, f"Search with {plan.config.model} on {plan.dataset.name}"),
             dataset_id=plan.dataset.id,
-            config=plan.config.model_dump(mode="json"),
+            config=plan.config,
             grid={},
-            study=request.search.model_copy(update={"paused": False, "over": False, "why": None}).model_dump(
-                mode="json"
-            ),
+            study=request.search.model_copy(update={"paused": False, "over": False, "why": None}),
             runs=[
                 Run(
                     position=position,
-                    config=config.model_dump(mode="json"),
+                    config=config,
                     regularizer=config.regularizer,
                     lam=config.lam,
                     zeta=config.zeta,

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 from app.context import Context
 from app.db.models import Experiment
-from app.db.stated import Stated
 from app.db.study import Trial, trials_of
 from app.figures.bars import method_bars
 from app.figures.clusters import SILHOUETTE, isotropy_silhouette
@@ -89,7 +88,7 @@ class Asked(NamedTuple):
     @property
     def metric(self) -> str:
         """What performance is measured by."""
-        return str(self.experiment.config["metric"])
+        return self.experiment.config.metric
 
 
 def _logged(asked: Asked, quantity: Quantity) -> Figure:
@@ -235,7 +234,7 @@ def all_figures(context: Context, experiment: Experiment, query: SweepQuery) -> 
 
 def offered(experiment: Experiment) -> list[str]:
     """The figures that it can have: without classes there is nothing to tell apart, and without a search no trials."""
-    classes = Stated.of(experiment).task is TaskKind.CLASSIFICATION
+    classes = experiment.config.task is TaskKind.CLASSIFICATION
     return with_what_they_need({"classes": classes, "search": experiment.study is not None})
 
 

@@ -28,7 +28,6 @@ from app.services.sweep_checks import (
 from app.services.sweep_notes import Asked, notes_of, notes_of_rows
 from app.services.workers import list_workers
 from isoscope.core.errors import InvalidError, check_all
-from isoscope.files.columns import Column
 from isotropy.catalog import REGULARIZERS
 
 MAX_RUNS = 500
@@ -157,7 +156,7 @@ def plan_sweep(context: Context, request: SweepRequest, *, ask_hub: bool = True)
             "its train and validation files as a data set.",
             "dataset_id",
         )
-    columns = [Column.model_validate(column) for column in dataset.columns]
+    columns = dataset.columns
     grid = {name: _each_once(values) for name, values in request.grid.items()}
     fixed = frozenset().union(request.fixed_regularizers, *grid.get("fixed_regularizers", ()))
     factors = _product(request, grid, fixed)

@@ -49,7 +49,7 @@ def outcome_of(experiment: Experiment) -> SearchOutcome | None:
         greatest = max(performance for performance, _ in found)
         best = Best(named([_name(one) for performance, one in found if performance == greatest]), greatest)
     return SearchOutcome(
-        Search.model_validate(experiment.study),
+        experiment.study,
         len(trials) - 1,
         len(found),
         sum(trial.pruned for trial in trials),

@@ -52,7 +52,6 @@ from app.figures import palette
 from app.problems import invalid_request
 from app.regularizers import coordinates
 from app.results.methods import penalty_words
-from app.db.stated import Stated
 from app.routes.pages.option_form import in_folds
 from app.routes.pages.sweep_form import LABELS, active_methods, defaults, parse, sweep_controls
 from app.search.fields import find_field
@@ -96,7 +95,7 @@ assert palette.METHODS[NORM] == "#123456"
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"], "seed": 0}
 config = RunConfig(**training, regularizer="norm", lam=2.0, zeta=0.5, layers=[1], fixed_regularizers={"cosreg": 1})
 assert applies("zeta", config.weights, None) and not applies("token_fraction", [NORM], None)
-assert penalty_words(Stated.model_validate(config.model_dump(mode="json"))).startswith(
+assert penalty_words(config).startswith(
     "λ · mean square of the batches at λ = 2 and ζ = 0.5, and "
 )
 

@@ -6,6 +6,7 @@ from sqlalchemy import update
 from app.db.config import RunConfig
 from app.db.models import Dataset, Encoding, Experiment
 from app.services.datasets import get_dataset
+from tests.factories import SHARED
 from workers.finetune.data import describe_rows, load_columns
 
 HEAD = "sentence\tlabel\n"
@@ -105,7 +106,7 @@ def test_a_data_set_stored_before_quotes_were_detected_is_read_as_then(client, c
 def test_what_an_experiment_has_read_is_not_read_otherwise(client, context):
     found = upload(client).json()
     with context.sessions.begin() as session:
-        session.add(Experiment(name="e", dataset_id=found["id"], config={}))
+        session.add(Experiment(name="e", dataset_id=found["id"], config=SHARED))
     refused = client.put(f"/api/datasets/{found['id']}/quoting", json={"quoting": "text"})
     assert (refused.status_code, refused.json()["field"]) == (409, "quoting")
     assert "used by an experiment" in refused.json()["detail"]

@@ -22,6 +22,7 @@ from app.db.models import (
 )
 from app.db.regularizer_options import Regularizer
 from app.queue import Job, working
+from tests.factories import PLAIN, SHARED
 from tests.waiting import wait_for
 from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
 from workers.heartbeat import Heartbeat
@@ -58,12 +59,12 @@ def job(context):
 
 @pytest.fixture
 def run_job(context):
-    run = Run(position=0, config={}, regularizer=Regularizer.ISTAR, lam=0.0, zeta=0.2, seed=0)
+    run = Run(position=0, config=PLAIN, regularizer=Regularizer.ISTAR, lam=0.0, zeta=0.2, seed=0)
     dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
     with context.sessions.begin() as session:
         session.add(dataset)
         session.flush()
-        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=[run]))
+        session.add(Experiment(name="e", dataset_id=dataset.id, config=SHARED, runs=[run]))
     return Job(job_kinds.FINETUNE, run.id)
 
 

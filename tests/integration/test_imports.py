@@ -10,6 +10,7 @@ from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFig
 from app.queue import Job
 from app.wanted import wanted
 from tests.archives import add_experiment, exported, finish_imports, members
+from tests.factories import SHARED
 from workers.execution import Executor
 from workers.importing import job, tables
 from workers.importing.progress import ImportStoppedError, Progress
@@ -196,7 +197,7 @@ def test_a_data_set_that_came_meanwhile_is_taken(client, context, sent, few_at_o
     with context.sessions.begin() as session:
         hidden = session.scalar(select(Experiment), execution_options={SEEING_ARRIVING: True})
         known = Dataset(name="x", origin="named", columns=[])
-        session.add(Experiment(name="y", dataset=known, config={}, origin="imported", source=hidden.source))
+        session.add(Experiment(name="y", dataset=known, config=SHARED, origin="imported", source=hidden.source))
     assert client.delete(f"/api/datasets/{hidden.dataset_id}").status_code == 404
     finish_imports(context)
     datasets = [one["id"] for one in client.get("/api/datasets").json()]
@@ -231,7 +232,7 @@ def test_the_page_follows_an_import_and_leads_to_its_experiment(client, context,
 def test_an_ended_import_is_forgotten_after_a_month_but_never_one_that_hides_rows(client, context, archive):
     with context.sessions.begin() as session:
         dataset = Dataset(name="x", origin="named", columns=[])
-        left = Experiment(name="y", dataset=dataset, config={})
+        left = Experiment(name="y", dataset=dataset, config=SHARED)
         session.add(left)
         session.flush()
         ended = {"finished_at": left.created_at.replace(year=2025), "filename": "x"}

@@ -20,6 +20,7 @@ from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import Job
 from app.wanted import wanted
+from tests.factories import PLAIN, SHARED
 from tests.taking import taking
 from tests.waiting import wait_for
 from workers.finetune.progress import Progress, RunStoppedError
@@ -34,7 +35,7 @@ def add(context):
 
     def add(*states, origin=ExperimentOrigin.LAUNCHED):
         runs = [
-            Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, status=status)
+            Run(position=i, config=PLAIN, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, status=status)
             for i, status in enumerate(map(RunStatus, states))
         ]
         dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
@@ -43,7 +44,7 @@ def add(context):
             session.flush()
             session.add(
                 experiment := Experiment(
-                    name="e", dataset_id=dataset.id, config={}, runs=runs, origin=ExperimentOrigin(origin)
+                    name="e", dataset_id=dataset.id, config=SHARED, runs=runs, origin=ExperimentOrigin(origin)
                 )
             )
         return experiment.id, [run.id for run in runs]

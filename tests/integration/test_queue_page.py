@@ -11,6 +11,7 @@ from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run
 from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import Job
+from tests.factories import PLAIN, SHARED
 from workers.heartbeat import Heartbeat
 
 pytestmark = pytest.mark.both_databases
@@ -21,13 +22,13 @@ def add(context):
     """Add an experiment with these runs, each told by its columns, and return its id and theirs."""
 
     def add(*runs, name="e"):
-        shared = {"config": {}, "regularizer": Regularizer.ISTAR, "lam": 1, "zeta": 0.2}
+        shared = {"config": PLAIN, "regularizer": Regularizer.ISTAR, "lam": 1, "zeta": 0.2}
         rows = [Run(position=i, seed=i, **shared, **columns) for i, columns in enumerate(runs)]
         dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
         with context.sessions.begin() as session:
             session.add(dataset)
             session.flush()
-            session.add(experiment := Experiment(name=name, dataset_id=dataset.id, config={}, runs=rows))
+            session.add(experiment := Experiment(name=name, dataset_id=dataset.id, config=SHARED, runs=rows))
         return experiment.id, [run.id for run in rows]
 
     return add

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select, update
 
 from app.db.models import Experiment, Run
+from app.db.reported_config import ReportedConfig
 from isoscope.files.yaml_document import read_yaml
 
 ROWS = "sentence\tlabel\n" + "".join(f"text {i}\t{i % 2}\n" for i in range(20))
@@ -64,11 +65,14 @@ def test_the_request_of_an_experiment_means_the_same_runs(client, context, launc
     assert yaml.headers["content-disposition"].startswith("attachment; filename=")
 
 
+REPORTED = ReportedConfig(logged=True, model="m", task="classification", metric="accuracy")
+
+
 def test_where_no_request_means_the_runs_that_is_said(client, context, launch):
     experiment = launch()
     run = client.get(f"/api/experiments/{experiment}").json()["runs"][0]["id"]
     with context.sessions.begin() as session:
-        session.execute(update(Experiment).values(config={"logged": True}))
+        session.execute(update(Experiment).values(config=REPORTED))
     for address in (f"/api/experiments/{experiment}/request", f"/api/runs/{run}/request"):
         refused = client.get(address)
         assert refused.status_code == 409

@@ -49,7 +49,7 @@ def test_what_is_filled_in_is_launched(client, context, page):
         experiment = session.scalars(select(Experiment)).one()
     assert answer.headers["location"] == f"/experiments/{experiment.id}"
     wanted = {"lam_low": -3, "least_size": 0.1, "zeta_low": 0.2, "zeta_high": 0.5, "prune": True, "over": False}
-    assert {name: experiment.study[name] for name in wanted} == wanted
+    assert {name: getattr(experiment.study, name) for name in wanted} == wanted
     told = client.get(answer.headers["location"]).text
     assert "Search for λ and ζ" in told
     assert "by the logarithm of its size, from 0.1 on" in told

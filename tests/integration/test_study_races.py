@@ -17,6 +17,7 @@ from app.services.experiments import cancel_experiment, delete_experiment
 from app.services.pausing import pause_all, pause_experiment
 from app.wanted import wanted
 from isoscope.core.errors import ConflictError
+from tests.factories import PLAIN
 from workers.reconcile import advance_searches
 from workers.search.asking import advance
 
@@ -32,7 +33,7 @@ def add(context):
 
     def add(**search):
         baseline = Run(
-            position=0, config={}, regularizer=Regularizer.NONE, lam=0, zeta=0, seed=0, status=RunStatus.FINISHED,
+            position=0, config=PLAIN, regularizer=Regularizer.NONE, lam=0, zeta=0, seed=0, status=RunStatus.FINISHED,
             performance=0.5,
         )  # fmt: skip
         dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])

@@ -25,6 +25,7 @@ from app.queue import Job, working
 from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
 from app.slot import FileLocks
 from app.wanted import next_in_turn, wanted
+from tests.factories import PLAIN, SHARED
 from tests.taking import taking
 from tests.waiting import wait_for
 from workers.turns import hand_in_next
@@ -38,14 +39,14 @@ def add(context):
 
     def add(n=3, **columns):
         runs = [
-            Run(position=i, config={}, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, **columns)
+            Run(position=i, config=PLAIN, regularizer=Regularizer.ISTAR, lam=1, zeta=0.2, seed=i, **columns)
             for i in range(n)
         ]
         dataset = Dataset(name="d", origin=DatasetOrigin.UPLOAD, columns=[])
         with context.sessions.begin() as session:
             session.add(dataset)
             session.flush()
-            session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config={}, runs=runs))
+            session.add(experiment := Experiment(name="e", dataset_id=dataset.id, config=SHARED, runs=runs))
         return experiment.id, [run.id for run in runs]
 
     return add

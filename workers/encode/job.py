@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import torch
 
-from app.db.encoding import EncodingConfig
 from app.db.models import UNFINISHED_ENCODING, Encoding, EncodingStatus
 from app.db.session import Sessions
 from app.db.types import utcnow
@@ -60,7 +59,8 @@ def _work(encoding: Encoding, progress: Progress, settings: Settings, device: st
     be_quiet()
     choose_device(device)
     at = torch.device(torch.device(device).type)  # the only one of its type that this process sees
-    config = EncodingConfig.model_validate(encoding.config)
+    if (config := encoding.config) is None:
+        raise ValueError(f"expected an encoding that was launched, got the draft {encoding.id}")
     path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
     texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT)
     progress.say(total=len(texts))

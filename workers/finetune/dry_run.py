@@ -37,7 +37,7 @@ def dry_run(dry_run_id: str, settings: Settings, device: str) -> Sequence[Job]:
     be_quiet()
     choose_device(device)
     try:
-        configs = [RunConfig.model_validate(config) for config in asked.configs]
+        configs = asked.configs
         shown = _warm_up(configs[0], dataset, settings, device)
         there = _time(configs, dataset, settings, device)
         back = _time(configs[::-1], dataset, settings, device)[::-1]

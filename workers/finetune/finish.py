@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from app.db.config import RunConfig
 from app.db.divergence import divergence_words, find_divergence
 from app.db.models import Run, RunFigure, RunStatus, Split
 from app.db.predictions import write_predictions
@@ -52,7 +51,7 @@ def _write(
 ) -> None:
     run = session.get_one(Run, progress.run_id)
     silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
-    penalised = bool(RunConfig.model_validate(run.config).weights)
+    penalised = bool(run.config.weights)
     divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
     told = [
         silent if penalised else None,

@@ -27,7 +27,7 @@ class Order(NamedTuple):
 def order_of(run: Run) -> Order:
     """Read a run's row."""
     environment = run.environment or {}
-    asked = RunConfig.model_validate(run.config)
+    asked = run.launched_config
     used = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}
     config = asked.model_copy(update={name: value for name, value in used.items() if value is not None})
     revision = environment.get("model", {}).get("revision")

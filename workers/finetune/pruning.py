@@ -11,7 +11,6 @@ from app.db.models import Experiment, Run, RunStatus
 from app.db.regularizer_options import Regularizer
 from app.db.run_results import RunResults, Selected
 from app.db.session import Sessions
-from app.db.study import Search
 from app.db.types import utcnow
 from workers.finetune.progress import Progress, RunStoppedError
 
@@ -80,7 +79,7 @@ def _others(sessions: Sessions, run_id: str) -> list[History] | None:
         experiment = None if run is None else session.get(Experiment, run.experiment_id)
         if run is None or experiment is None or experiment.study is None or run.regularizer is Regularizer.NONE:
             return None
-        if not Search.model_validate(experiment.study).prune:
+        if not experiment.study.prune:
             return None
         history = Run.results[("selection", "history")]
         finished = select(history).where(Run.experiment_id == experiment.id, Run.status == RunStatus.FINISHED)

@@ -15,7 +15,6 @@ from app.db.types import utcnow
 from isoscope.core.errors import ConflictError
 from isoscope.files.division import SPLITS
 from isoscope.files.quoting import Quoting
-from workers.importing.tables import stated
 
 
 def refuse_a_second(session: Session, found: Found, import_id: str) -> None:
@@ -38,7 +37,7 @@ def write_experiment(session: Session, found: Found) -> tuple[Experiment, bool]:
     experiment = Experiment(
         name=told.name,
         dataset=known or _named(told.dataset),
-        config=stated(told.config),
+        config=told.config,
         grid=told.model_dump(mode="json")["grid"],
         origin=ExperimentOrigin.IMPORTED,
         study=_ended(told.study),
@@ -105,13 +104,12 @@ def _named(told: DatasetRecord) -> Dataset:
         validation_filename=told.validation_filename,
         n_train=told.n_train,
         n_validation=told.n_validation,
-        columns=[column.model_dump(mode="json") for column in told.columns],
+        columns=told.columns,
     )
 
 
-def _ended(search: Search | None) -> dict[str, Any] | None:
+def _ended(search: Search | None) -> Search | None:
     """A search that was not over when it was exported is over here: its trials are made elsewhere."""
     if search is None:
         return None
-    ended = search if search.over else search.model_copy(update={"over": True, "why": "It goes on where it came from."})
-    return ended.model_dump(mode="json")
+    return search if search.over else search.model_copy(update={"over": True, "why": "It goes on where it came from."})

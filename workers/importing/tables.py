@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from app.archive.logged_records import LoggedConfig
 from app.archive.members import OPENINGS, PREDICTIONS, RUN_FIGURES, RUNS, SEALED_PREDICTIONS, SEALED_SCORES, STEPS
 from app.archive.reading import Archive
 from app.archive.records import AttemptRecord, RunRecord
@@ -75,7 +74,6 @@ def run_columns(run: RunRecord, target: Target) -> dict[str, Any]:
     """Return the columns of a run; one that had not ended is cancelled here, and says so."""
     columns = {name: getattr(run, name) for name in RunRecord.model_fields if name != "timeline"}
     columns |= {"id": target.run_id(run.id), "experiment_id": target.experiment_id}
-    columns["config"] = stated(run.config)
     columns["model"] = run.config.model
     columns["learning"] = run.results.learning if run.results else None
     if not run.status.final:
@@ -88,11 +86,6 @@ def columns_of_run(record: BaseModel, target: Target) -> dict[str, Any]:
     """Return the columns of what belongs to a run."""
     columns = record.model_dump()
     return {"run_id": target.run_id(columns.pop("run")), **columns}
-
-
-def stated(config: BaseModel) -> dict[str, Any]:
-    """Return a configuration as its row has it: of a script's only what was given."""
-    return config.model_dump(mode="json", exclude_unset=isinstance(config, LoggedConfig))
 
 
 def attempts_of(archive: Archive) -> Iterator[tuple[str, AttemptRecord]]:

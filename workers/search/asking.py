@@ -31,16 +31,16 @@ def advance(sessions: Sessions, experiment_id: str) -> list[Job]:
     with sessions.begin() as session:
         hold(session.connection(), f"study {experiment_id}")
         experiment = session.get(Experiment, experiment_id)
-        if experiment is None or not experiment.searching:
+        search = experiment.study if experiment is not None else None
+        if experiment is None or search is None or search.over:
             return []
-        search = Search.model_validate(experiment.study)
         runs = _runs(session, experiment_id)
         if search.paused or any(run.status is RunStatus.PAUSED for run in runs):
             return []
         trials = trials_of(runs)
         over = _why_over(search, trials)
         if over is not None:
-            experiment.study = search.model_copy(update={"over": True, "why": over or None}).model_dump(mode="json")
+            experiment.study = search.model_copy(update={"over": True, "why": over or None})
             return []
         new = []
         room = min(search.at_once - sum(trial.unended for trial in trials), search.trials + 1 - len(trials))
@@ -71,12 +71,12 @@ def _next_runs(search: Search, experiment: Experiment, trials: Sequence[Trial]) 
     runs = []
     for place, baseline in enumerate(first):
         coordinates = {"regularizer": search.regularizer, "lam": lam, "zeta": zeta, "seed": baseline.seed}
-        config = RunConfig.model_validate(experiment.config | coordinates)
+        config = RunConfig.model_validate(experiment.config.told() | coordinates)
         runs.append(
             Run(
                 experiment_id=experiment.id,
                 position=len(trials) * len(first) + place,
-                config=config.model_dump(mode="json"),
+                config=config,
                 regularizer=config.regularizer,
                 lam=config.lam,
                 zeta=config.zeta,

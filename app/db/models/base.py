@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, MetaData
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy import JSON, MetaData, event
+from sqlalchemy.orm import DeclarativeBase, QueryableAttribute
 from sqlalchemy.types import TypeEngine
 
 from app.db.models.states import (
@@ -26,7 +26,7 @@ from app.db.models.states import (
     Split,
 )
 from app.db.regularizer_options import Regularizer
-from app.db.types import UtcDateTime, stored_by_value
+from app.db.types import Typed, UtcDateTime, stored_by_value
 from isoscope.files.quoting import Quoting
 
 
@@ -67,3 +67,15 @@ class Base(DeclarativeBase):
         Regularizer: stored_by_value(Regularizer),
         Split: stored_by_value(Split),
     }
+
+
+@event.listens_for(Base, "attribute_instrument")
+def _take_what_json_holds(_: type[Base], name: str, attribute: QueryableAttribute[Any]) -> None:
+    """Check what is assigned to a column of records, and make records of it."""
+    columns = getattr(attribute.property, "columns", ())
+    if columns and isinstance(kind := columns[0].type, Typed):
+
+        def check(row: Base, value: Any, before: Any, initiator: Any) -> Any:
+            return None if value is None else kind.check(value)
+
+        event.listen(attribute, "set", check, retval=True)

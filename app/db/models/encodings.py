@@ -6,10 +6,12 @@ from typing import Any
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.db.encoding import EncodingConfig
 from app.db.models.base import Base
 from app.db.models.embeddings import Embedding
 from app.db.models.states import EncodingStatus
-from app.db.types import new_id, utcnow
+from app.db.types import Typed, new_id, utcnow
+from isoscope.files.columns import Column
 from isoscope.files.quoting import Quoting
 
 
@@ -24,12 +26,12 @@ class Encoding(Base):
     file_sha256: Mapped[str] = mapped_column(ForeignKey("files.sha256"), index=True)
     n_texts: Mapped[int]
     """Texts in the file."""
-    columns: Mapped[list[Any]]
-    """One ``isoscope.files.columns.Column`` as a dict for each column of the file."""
+    columns: Mapped[list[Column]] = mapped_column(Typed(list[Column]))
+    """Those of the file."""
     quoting: Mapped[Quoting | None]
     """How the quotes of a .tsv file are read; null where there are none, or of what was stored before, as text."""
-    config: Mapped[dict[str, Any] | None]
-    """``app.db.encoding.EncodingConfig``, null for a draft."""
+    config: Mapped[EncodingConfig | None] = mapped_column(Typed(EncodingConfig))
+    """Null for a draft."""
     status: Mapped[EncodingStatus] = mapped_column(default=EncodingStatus.DRAFT, index=True)
     done: Mapped[int] = mapped_column(default=0)
     total: Mapped[int | None]

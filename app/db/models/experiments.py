@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.db.config import RunConfig, TrainingConfig
 from app.db.models.base import Base
 from app.db.models.states import DatasetOrigin, ExperimentOrigin, ResultStatus, RunStatus
-from app.db.types import new_id, utcnow
+from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
+from app.db.study import Search
+from app.db.types import Typed, new_id, utcnow
+from isoscope.files.columns import Column
+from isoscope.files.division import Division
 from isoscope.files.quoting import Quoting
 
 if TYPE_CHECKING:
     from app.db.models.runs import Run
+
+
+CONFIG = ConfigColumn(TrainingConfig, ReportedConfig)
 
 
 class Dataset(Base):
@@ -36,12 +44,12 @@ class Dataset(Base):
     n_validation: Mapped[int | None]
     n_test: Mapped[int | None]
     """Null without a test split; else every run scores these rows, and the scores are sealed."""
-    division: Mapped[dict[str, Any] | None]
-    """How the rows of an uploaded file were divided among the splits: ``isoscope.files.division.Division``."""
-    columns: Mapped[list[Any]]
-    """One ``isoscope.files.columns.Column`` as a dict for each column that all files have."""
-    quoting: Mapped[dict[str, Any] | None]
-    """How the quotes of .tsv files are read, by split: ``isoscope.files.quoting.Quoting`` of each file that holds any.
+    division: Mapped[Division | None] = mapped_column(Typed(Division))
+    """How the rows of an uploaded file were divided among the splits."""
+    columns: Mapped[list[Column]] = mapped_column(Typed(list[Column]))
+    """Those that all files have."""
+    quoting: Mapped[dict[str, Quoting] | None] = mapped_column(Typed(dict[str, Quoting]))
+    """How the quotes of .tsv files are read, by split, of each file that holds any.
 
     Null in data sets stored before quotes were detected.
     """
@@ -49,7 +57,7 @@ class Dataset(Base):
 
     def quoting_of(self, split: str) -> Quoting:
         """Return how the quotes of a split are read; where nothing is known as before they were detected, as text."""
-        return Quoting((self.quoting or {}).get(split, Quoting.TEXT))
+        return (self.quoting or {}).get(split, Quoting.TEXT)
 
 
 class Experiment(Base):
@@ -60,15 +68,15 @@ class Experiment(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     name: Mapped[str] = mapped_column(String(200))
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
-    config: Mapped[dict[str, Any]]
-    """``app.db.config.TrainingConfig``; of a field of the grid, its first value."""
+    config: Mapped[AnyConfig] = mapped_column(CONFIG)
+    """Of a field of the grid, its first value."""
     grid: Mapped[dict[str, list[Any]]] = mapped_column(default=dict)
     """The values of every further field that the runs differ in, by its name."""
     origin: Mapped[ExperimentOrigin] = mapped_column(default=ExperimentOrigin.LAUNCHED)
     source: Mapped[dict[str, Any] | None]
     """Of an imported one: what its export says of where and when it was made."""
-    study: Mapped[dict[str, Any] | None]
-    """Of a search for the best lambda and zeta, ``app.db.study.Search``; its runs are made one after another."""
+    study: Mapped[Search | None] = mapped_column(Typed(Search))
+    """Of a search for the best lambda and zeta; its runs are made one after another."""
     created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
     removed_at: Mapped[datetime | None]
     """When it was deleted: hidden from then on (``app.db.arriving``), until all of its rows are removed."""
@@ -84,17 +92,17 @@ class Experiment(Base):
     @property
     def logged(self) -> bool:
         """Whether a user's script wrote its runs, here or where it was imported from: nothing else of them is known."""
-        return bool(self.config.get("logged"))
+        return self.config.logged
 
     @property
     def searching(self) -> bool:
         """Whether more runs may follow those that there are: its search is not over."""
-        return self.study is not None and not self.study.get("over", False)
+        return self.study is not None and not self.study.over
 
     @property
     def search_paused(self) -> bool:
         """Whether its search waits to be resumed, whatever its runs do."""
-        return self.searching and bool((self.study or {}).get("paused"))
+        return self.study is not None and self.searching and self.study.paused
 
     @property
     def ended(self) -> bool:
@@ -132,8 +140,8 @@ class DryRun(Base):
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id", ondelete="CASCADE"), index=True)
     key: Mapped[str] = mapped_column(String(64), unique=True)
     """A hash of ``configs``: the same question is answered once."""
-    configs: Mapped[list[Any]]
-    """``app.db.config.RunConfig`` of one run for each kind of step whose time is asked for."""
+    configs: Mapped[list[RunConfig]] = mapped_column(Typed(list[RunConfig]))
+    """Of one run for each kind of step whose time is asked for."""
     status: Mapped[ResultStatus] = mapped_column(default=ResultStatus.QUEUED, index=True)
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)

@@ -6,21 +6,24 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text
 from sqlalchemy.engine.default import DefaultExecutionContext
-from sqlalchemy.orm import Mapped, mapped_column, relationship, validates
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.db.config import RunConfig
 from app.db.models.attempts import Attempt
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
 from app.db.models.states import FailureCause, Phase, RunStatus, Split
 from app.db.regularizer_options import Regularizer
+from app.db.reported_config import AnyRunConfig, ConfigColumn, ReportedRunConfig
 from app.db.run_results import Learning, RunResults
 from app.db.types import Typed, new_id, utcnow
 
 DEFAULT_PRIORITY = 100
+CONFIG = ConfigColumn(RunConfig, ReportedRunConfig)
 
 
 def _model(context: DefaultExecutionContext) -> str:
-    return str(context.get_current_parameters()["config"].get("model", ""))  # type: ignore[no-untyped-call]
+    return str(context.get_current_parameters()["config"].model)  # type: ignore[no-untyped-call]
 
 
 class Run(Base):
@@ -37,8 +40,8 @@ class Run(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
     experiment_id: Mapped[str] = mapped_column(ForeignKey("experiments.id", ondelete="CASCADE"))
     position: Mapped[int]
-    config: Mapped[dict[str, Any]]
-    """``app.db.config.RunConfig``; the next five columns repeat what is searched and plotted."""
+    config: Mapped[AnyRunConfig] = mapped_column(CONFIG)
+    """The next five columns repeat what is searched and plotted."""
     model: Mapped[str] = mapped_column(String(200), default=_model, index=True)
     regularizer: Mapped[Regularizer]
     lam: Mapped[float]
@@ -94,10 +97,12 @@ class Run(Base):
     )
     """Its attempts, the first one first."""
 
-    @validates("results", "learning")
-    def _as_typed(self, column: str, told: Any) -> RunResults | Learning | None:
-        """Take also what JSON holds."""
-        return None if told is None else (RunResults if column == "results" else Learning).model_validate(told)
+    @property
+    def launched_config(self) -> RunConfig:
+        """The configuration of a run that a worker trains; raises TypeError for one that a script reported."""
+        if not isinstance(self.config, RunConfig):
+            raise TypeError(f"expected a run that was launched, got {self.id}, which its script reported")
+        return self.config
 
     @property
     def experiment_name(self) -> str:
@@ -122,7 +127,8 @@ class Run(Base):
     @property
     def setting(self) -> dict[str, Any]:
         """Its value of every field of the experiment's grid, also of those that make no difference to it."""
-        return {field: self.config.get(field) for field in self.experiment.grid}
+        told = self.config.told()
+        return {field: told.get(field) for field in self.experiment.grid}
 
 
 class Step(Base):

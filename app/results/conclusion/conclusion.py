@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from app.db.models import Run, RunStatus
-from app.db.options.measuring import Checkpoint, Selection
+from app.db.options.measuring import Selection
 from app.results.conclusion import verdict_words, words
 from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.points import finished, given_up, named, unscored
@@ -102,6 +102,4 @@ def left_out(sweep: Sweep, found: Evidence) -> list[str]:
 
 
 def _chose_on_validation(run: Run) -> bool:
-    config = run.config
-    chose = config.get("checkpoint") == Checkpoint.BEST or config.get("patience") is not None
-    return chose and config.get("selection") == Selection.VALIDATION
+    return run.config.selects and run.config.selection is Selection.VALIDATION

@@ -61,7 +61,7 @@ def row_values(run: Run, predictions: Predictions, rows: bytes) -> RowValues | s
 
 
 def _of_metric(run: Run, predictions: Predictions) -> Values | None:
-    metric, given = run.config.get("metric"), predictions.predicted
+    metric, given = run.config.metric, predictions.predicted
     if isinstance(given, tuple):
         return predictions.exact_match if metric == Metric.EXACT_MATCH else predictions.f1
     if len(predictions) < 2 or predictions.reference is None:
@@ -71,5 +71,5 @@ def _of_metric(run: Run, predictions: Predictions) -> Values | None:
         return of_numbers(predictions.reference.astype(float), given.astype(float))
     right, answered = predictions.reference.astype(np.int64), given.astype(np.int64)
     if metric == Metric.F1:
-        return f1_values(right, answered, 1 if len(run.config.get("label_names") or ()) == 2 else None)
+        return f1_values(right, answered, 1 if len(run.config.label_names) == 2 else None)
     return (matthews_values if metric == Metric.MATTHEWS else accuracy_values)(right, answered)

@@ -60,9 +60,9 @@ def place_of(run: Run) -> Place:
     """Return what a run can be compared within."""
     return Place(
         run.experiment.dataset_id,
-        str(run.config.get("metric")),
-        str(run.config.get("model")),
-        run.config.get("evaluation_zeta"),
+        run.config.metric,
+        run.config.model,
+        run.config.evaluation_zeta,
     )
 
 

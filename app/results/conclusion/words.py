@@ -65,7 +65,7 @@ def relation_method(found: Relation, sweep: Sweep) -> str:
     how = f"All {count(found.permutations)}" if found.exact else f"{count(found.permutations)} random"
     begin = (
         "We assume that runs of a script with the same seed start from the same weights."
-        if any(run.config.get("logged") for run in sweep.runs)
+        if any(run.config.logged for run in sweep.runs)
         else "Runs of one seed start from the same weights and read rows in the same order."
     )
     return (

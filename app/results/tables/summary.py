@@ -154,9 +154,9 @@ def _values(gathered: RunSet, run: Run, shown: Shown, metrics: Metrics) -> Itera
         for name, value in metrics.get(run.id, {}).items():
             yield Column(dataset, _title(name)), value
     if shown in (Shown.PERFORMANCE, Shown.BOTH):
-        yield Column(dataset, _title(str(run.config["metric"]))), run.performance
+        yield Column(dataset, _title(run.config.metric)), run.performance
     if shown in (Shown.ISOTROPY, Shown.BOTH):
-        at = f" at ζ = {short(run.config.get('evaluation_zeta'))}" if "evaluation_zeta" in gathered.differing else ""
+        at = f" at ζ = {short(run.config.evaluation_zeta)}" if "evaluation_zeta" in gathered.differing else ""
         yield Column(dataset, f"{ISOTROPY}{at}", greater_is_better=False), run.isoscore_star
 
 

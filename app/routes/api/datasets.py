@@ -17,6 +17,8 @@ from app.services.estimates import Estimate, estimate
 from app.services.proposal import TaskProposal, propose_for
 from app.services.splits import read_division
 from app.services.sweeps import SweepRequest, plan_sweep
+from isoscope.files.columns import Column
+from isoscope.files.division import Division
 from isoscope.files.quoting import Quoting
 from isoscope.files.upload_formats import listed_rows
 
@@ -34,8 +36,8 @@ class DatasetOut(Row):
     n_train: int | None
     n_validation: int | None
     n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
-    division: dict[str, Any] | None = Field(description="How the rows of one file were divided; null where not.")
-    columns: list[Any]
+    division: Division | None = Field(description="How the rows of one file were divided; null where not.")
+    columns: list[Column]
     quoting: dict[str, Quoting] | None = Field(
         description="How quotes are read in the .tsv files that have any, by split. Null for data sets uploaded before "
         "Isoscope detected quotes: they are read as text."

@@ -18,6 +18,7 @@ from app.services import encoding_plan, encodings, layers
 from app.services.encoding_plan import EncodingPlan
 from app.services.encodings import Split
 from isoscope.core.errors import InvalidError
+from isoscope.files.columns import Column
 from isoscope.files.quoting import Quoting
 from isoscope.files.upload_formats import Role, listed
 
@@ -29,7 +30,7 @@ class EncodingOut(Row):
     name: str
     filename: str
     n_texts: int
-    columns: list[Any]
+    columns: list[Column]
     quoting: Annotated[Quoting | None, Field(description="How quotes are read in a .tsv file. Null if it has none.")]
     config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
     status: EncodingStatus

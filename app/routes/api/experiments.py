@@ -7,6 +7,8 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from app.db.models import Experiment, ExperimentOrigin, RunStatus
+from app.db.reported_config import AnyConfig
+from app.db.study import Search
 from app.dependencies import ContextDep
 from app.results.sweep import Sweep
 from app.routes.api.common import TOTAL, Limit, Offset, Row
@@ -44,10 +46,10 @@ class ExperimentHead(Row):
     id: str
     name: str
     dataset_id: str
-    config: dict[str, Any]
+    config: AnyConfig
     grid: dict[str, list[Any]]
     origin: ExperimentOrigin
-    study: dict[str, Any] | None = Field(description="Parameters and status of a search.")
+    study: Search | None = Field(description="Parameters and status of a search.")
     created_at: datetime
     status: RunStatus
 

@@ -100,7 +100,7 @@ class TestSplitOut(BaseModel):
         state: Literal["none", "sealed", "opened"] = "sealed" if split.exists else "none"
         return cls(
             state="opened" if scores else state,
-            metric=split.experiment.config["metric"],
+            metric=split.experiment.config.metric,
             n=split.n,
             rows_sha256=split.rows_sha256,
             scored_runs=split.scored,

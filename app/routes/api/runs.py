@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validato
 
 from app.db.divergence import diverged
 from app.db.models import AttemptOutcome, FailureCause, Run, RunStatus, Split
+from app.db.reported_config import AnyRunConfig
 from app.db.run_results import RunResults
 from app.db.trivial import learned_nothing
 from app.dependencies import ContextDep
@@ -88,7 +89,7 @@ class RunOut(RunOfExperiment):
     """A run with all that is needed to repeat it and all that was logged."""
 
     experiment_id: str
-    config: dict[str, Any]
+    config: AnyRunConfig
     results: RunResults | None
     notes: list[str]
     log: str | None
@@ -182,7 +183,7 @@ def answer(found: Page, response: Response) -> list[RunFound]:
             dataset_id=run.experiment.dataset_id,
             dataset=run.experiment.dataset.name,
             model=run.model,
-            metric=run.config["metric"],
+            metric=run.config.metric,
         )
         for run in found.runs
     ]

@@ -24,10 +24,10 @@ LABELS = {name: option.label for name, option in options_of(EncodingConfig).item
 def defaults(encoding: Encoding, model: str) -> Values:
     """Return what the form starts with: what was launched before, or the usual settings and the likeliest columns."""
     if encoding.config is not None:
-        return _texts(encoding.config)
+        return _texts(encoding.config.model_dump(mode="json"))
     usual = _texts({name: field.get_default() for name, field in FIELDS.items() if not field.is_required()})
-    names = [column["name"] for column in encoding.columns]
-    by_kind = {kind: [c["name"] for c in encoding.columns if c["kind"] == kind] for kind in ("label", "text")}
+    names = [column.name for column in encoding.columns]
+    by_kind = {kind: [c.name for c in encoding.columns if c.kind == kind] for kind in ("label", "text")}
     text = (by_kind["text"] or names)[:1]
     label = next((name for name in by_kind["label"] if name not in text), "")
     return usual | {"model": model, "text_columns": text, "label_column": label}

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.context import Context
 from app.db.regularizer_options import reading
-from app.db.stated import Stated
 from app.dependencies import ContextDep
 from app.figures.colouring import Colouring, choices
 from app.figures.logged import WINDOWS
@@ -87,12 +86,11 @@ def show_experiment(
 ) -> Response:
     """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
     experiment = get_experiment(context, experiment_id)
-    config = Stated.of(experiment)
+    config = experiment.config
     sweep = Sweep.of(experiment)
     colouring = Colouring(sweep, query.look.colour)
     shown = {
         "experiment": experiment,
-        "stated": config,
         "sweep": sweep,
         "varied": {
             field: ", ".join(words(cell(one)) for one in values)

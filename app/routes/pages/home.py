@@ -22,7 +22,7 @@ NEWEST = 5
 def show_home(request: Request, context: ContextDep) -> Response:
     """The newest experiment with its scatter, and the newest embeddings."""
     experiment = newest_experiment(context)
-    scatter = isotropy_performance(Sweep.of(experiment), experiment.config["metric"]) if experiment else None
+    scatter = isotropy_performance(Sweep.of(experiment), experiment.config.metric) if experiment else None
     shown = {
         "experiment": experiment,
         "scatter": scatter,

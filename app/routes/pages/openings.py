@@ -68,7 +68,7 @@ def _page(
     shown = {
         "experiment": split.experiment,
         "split": split,
-        "scale": SCALES[split.experiment.config["metric"]],
+        "scale": SCALES[split.experiment.config.metric],
         "user": name_of_user(context.settings),
         "problem": problem,
         "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},

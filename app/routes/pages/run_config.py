@@ -1,11 +1,10 @@
 """A run's configuration in words: its options in groups, with their units, and what its baseline has instead."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from app.db.config import OPTIONS, applies
-from app.db.regularizer_options import Points
-from app.db.stated import Stated
+from app.db.reported_config import AnyRunConfig
 from app.regularizers import added_words
 from app.routes.pages.option_form import text_of
 from isoscope.core.formatting import count, plural, short
@@ -22,19 +21,19 @@ class Fact(NamedTuple):
     baseline: str | None
 
 
-def configuration(config: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> dict[str, list[Fact]]:
+def configuration(config: AnyRunConfig, baseline: AnyRunConfig | None) -> dict[str, list[Fact]]:
     """All that the run depends on, by section; of a script's run all that it said, its own settings last."""
     groups: dict[str, list[Fact]] = {}
-    for name in (*OPTIONS, *(name for name in config if name not in OPTIONS and name != "logged")):
+    for name in (*OPTIONS, *(name for name in config.told() if name not in OPTIONS and name != "logged")):
         if fact := _fact(name, config, baseline):
             section = OPTIONS[name].group.section if name in OPTIONS else OF_ITS_SCRIPT
             groups.setdefault(section, []).append(fact)
     return groups
 
 
-def _fact(name: str, config: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> Fact | None:
-    value = config.get(name)
-    other = value if baseline is None or not _matters(name, baseline) else baseline.get(name)
+def _fact(name: str, config: AnyRunConfig, baseline: AnyRunConfig | None) -> Fact | None:
+    value = config.value(name)
+    other = value if baseline is None or not _matters(name, baseline) else baseline.value(name)
     option = OPTIONS.get(name)
     unused = value is None and other is None and not (option and option.none_means)
     if unused or not _matters(name, config):
@@ -43,17 +42,16 @@ def _fact(name: str, config: Mapping[str, Any], baseline: Mapping[str, Any] | No
     return Fact(label, in_words(name, value), None if other == value else in_words(name, other))
 
 
-def _matters(name: str, config: Mapping[str, Any]) -> bool:
+def _matters(name: str, config: AnyRunConfig) -> bool:
     """Whether anything in a run depends on an option; of a script's run whether it was said."""
-    if config.get("logged") or name not in OPTIONS:
-        return name in config
+    if config.logged or name not in OPTIONS:
+        return config.says(name)
     option = OPTIONS[name]
-    if config["task"] not in option.tasks or (option.needs and not option.needs(config)):
+    if config.task not in option.tasks or (option.needs and not option.needs(config.told())):
         return False
-    if name == "shrinkage_points" and config.get("evaluation_zeta"):
+    if name == "shrinkage_points" and config.evaluation_zeta:
         return True
-    points = config.get("points")
-    return applies(name, Stated.model_validate(config).weights, Points(points) if points else None)
+    return applies(name, config.weights, config.points)
 
 
 def in_words(name: str, value: Any) -> str:

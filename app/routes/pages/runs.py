@@ -3,7 +3,6 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
-from app.db.stated import Stated
 from app.db.trivial import trivial_score
 from app.dependencies import ContextDep
 from app.results.methods import weights
@@ -36,12 +35,11 @@ router = APIRouter(prefix="/runs/{run_id}")
 def show_run(request: Request, context: ContextDep, run_id: str, measure: MeasureQuery = WATCHED[0]) -> Response:
     """The run and its curves; the page updates itself until the run has ended."""
     run = get_run(context, run_id)
-    config = Stated.of(run)
+    config = run.config
     measure = measure if measure in WATCHED else WATCHED[0]
     shown = {
         "run": run,
         "name": whole_name(run),
-        "stated": config,
         "scale": SCALES[config.metric],
         "scales": SCALES,
         "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},

@@ -81,7 +81,7 @@ def starting_values(request: Request, context: Context, before: Values | None = 
     preset = preset_of(given)
     filled = texts_of(preset, gpu=has_gpu(list_workers(context))) if preset else {}
     values = defaults(chosen, list_models(context.settings)[0].name) | filled | given
-    there = {column["name"] for column in chosen.columns} if chosen else set()
+    there = {column.name for column in chosen.columns} if chosen else set()
     if not {values["label_column"], *values["text_columns"]} <= there:
         values |= task_of(chosen)
     return fitting(values)

@@ -136,7 +136,7 @@ def test_only_the_newest_are_kept_and_a_data_set_takes_its_own_along(client, con
         ask(client, sweep | {"batch_size": size, "regularizers": []})
         make_ready()
     with context.sessions() as session:
-        assert [one.configs[0]["batch_size"] for one in session.query(DryRun)] == [4]
+        assert [one.configs[0].batch_size for one in session.query(DryRun)] == [4]
     client.delete(f"/api/datasets/{sweep['dataset_id']}")
     with context.sessions() as session:
         assert session.query(DryRun).all() == []

@@ -22,6 +22,7 @@ from app.services.script_runs import (
 )
 from app.wanted import wanted
 from isoscope.core.errors import ConflictError, NotFoundError
+from tests.factories import PLAIN, SHARED
 from tests.script_runs import log
 
 
@@ -174,11 +175,11 @@ def test_a_cancelled_run_takes_nothing_more_and_can_be_deleted_with_its_experime
 
 def test_a_worker_s_run_is_not_a_script_s_to_write(client, context):
     dataset = Dataset(name="d", origin="upload", columns=[])
-    row = Run(position=0, config={}, regularizer="none", lam=0, zeta=0, seed=0)
+    row = Run(position=0, config=PLAIN, regularizer="none", lam=0, zeta=0, seed=0)
     with context.sessions.begin() as session:
         session.add(dataset)
         session.flush()
-        session.add(Experiment(name="e", dataset_id=dataset.id, config={}, runs=[row]))
+        session.add(Experiment(name="e", dataset_id=dataset.id, config=SHARED, runs=[row]))
     for path, body in (("steps", {"steps": []}), ("finish", {})):
         answer = client.post(f"/api/runs/{row.id}/{path}", json=body)
         assert answer.status_code == 409

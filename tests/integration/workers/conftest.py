@@ -13,7 +13,7 @@ from app.db.session import Sessions, create_sessions
 from app.settings import Settings
 from app.storage import open_storage
 from isoscope.files.detect import detect
-from tests.factories import OPTIONS, dataset_row
+from tests.factories import OPTIONS, SHARED, dataset_row
 from tests.tiny import make_table
 
 
@@ -71,7 +71,7 @@ def make_run(sessions: Sessions, dataset_id: str) -> Callable[..., str]:
             {**OPTIONS, "regularizer": "istar", "lam": 1.0, "seed": 0, **small, **changes}
         )
         with sessions.begin() as session:
-            experiment = Experiment(name="sweep", dataset_id=dataset_id, config={})
+            experiment = Experiment(name="sweep", dataset_id=dataset_id, config=SHARED)
             run = Run(
                 position=0,
                 config=config.model_dump(mode="json"),

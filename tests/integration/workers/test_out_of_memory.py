@@ -43,7 +43,7 @@ def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(settings, make_run, g
         "another value."
     ]
     assert run.environment["batches"] == {"batch_size": 8, "accumulation": 2, "processes": 1, "rows_per_step": 16}
-    assert run.config["batch_size"] == 16
+    assert run.config.batch_size == 16
     assert seen == [16, *[8] * 7, 4]
     assert [step.step for step in run.steps] == [0, 1, 2, 3, 4]
     assert "Traceback" in run.log

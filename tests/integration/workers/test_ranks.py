@@ -17,6 +17,7 @@ from app.db.study import Search
 from app.run_files import MARKER
 from app.storage import open_storage
 from isoscope.core.errors import InvalidError
+from tests.factories import PLAIN
 from tests.rounding import apart
 from tests.unit.workers.test_memory import config
 from tests.waiting import wait_for
@@ -163,7 +164,7 @@ def test_a_run_of_a_search_that_is_given_up_ends_in_all_its_processes(settings, 
         experiment.study = Search(prune=True, trials=LEAST_RUNS + 1).model_dump(mode="json")
         for position in range(LEAST_RUNS + 1):
             regularizer = Regularizer.ISTAR if position else Regularizer.NONE
-            row = Run(position=position, config={}, regularizer=regularizer, results=history, **better)
+            row = Run(position=position, config=PLAIN, regularizer=regularizer, results=history, **better)
             experiment.runs.append(row)
         session.get_one(Run, run_id).position = LEAST_RUNS + 1
     assert fine_tune(run_id, settings, "cpu") == []

@@ -3,7 +3,7 @@
 from app.db.models import Experiment, RunStatus, Step
 from app.db.regularizer_options import Regularizer
 from app.results.sweep import Sweep
-from tests.factories import run_row
+from tests.factories import SHARED, run_row
 
 
 def run(
@@ -31,7 +31,7 @@ def run(
         performance_reason=performance_reason,
         isoscore_star=isoscore_star,
         steps=list(steps),
-        experiment=Experiment(name="sweep", config={}, grid={}, study=study),
+        experiment=Experiment(name="sweep", config=SHARED, grid={}, study=study),
     )
     row.id = "-".join(map(str, (row.regularizer, lam, zeta, seed, *options.values())))
     return row

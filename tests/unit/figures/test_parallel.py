@@ -5,6 +5,7 @@ from app.db.regularizer_options import Regularizer
 from app.figures.palette import of_lambda
 from app.figures.parallel import parallel
 from app.results.column_labels import inside
+from tests.factories import reported
 from tests.unit.figures.rows import run, sweep
 
 RUNS = [
@@ -73,7 +74,7 @@ def test_what_no_search_can_say_has_an_axis_without_a_name_for_it(values):
 def test_a_setting_of_a_script_s_own_has_an_axis_that_writes_no_search(field):
     told = [run(1.0, seed) for seed in (0, 1)]
     for one, value in zip(told, (128, 256), strict=True):
-        one.config[field] = value
+        one.config = reported(one, **{field: value})
     axis = next(
         axis for axis in drawn(sweep(*told, **{field: [128, 256]}))[0].dimensions if axis.label == inside(field)
     )
@@ -82,7 +83,7 @@ def test_a_setting_of_a_script_s_own_has_an_axis_that_writes_no_search(field):
 
 def test_what_a_script_did_not_say_is_unknown_and_what_means_nothing_has_no_value():
     told = [run(0.0), run(1.0, zeta=0.2, batch_size=16), run(1.0, 1, zeta=0.5, batch_size=8)]
-    del told[0].config["batch_size"]
+    told[0].config = reported(told[0])
     trace, axes = drawn(sweep(*told, batch_size=["unknown", 16, 8]))
     table = parallel(sweep(*told, batch_size=["unknown", 16, 8]), "accuracy").table
     assert [row[:3] for row in table.rows] == [[0.0, None, "unknown"], [1.0, 0.2, 16], [1.0, 0.5, 8]]

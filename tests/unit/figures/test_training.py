@@ -3,6 +3,7 @@ import pytest
 from app.db.models import RunStatus
 from app.figures.training import late_anisotropy, while_training
 from app.results.metrics import SHARES
+from tests.factories import reported
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = sweep(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1)))
@@ -55,7 +56,7 @@ def test_measurements_are_promised_only_while_a_run_goes_on(figure, coming):
 
 def test_nothing_is_claimed_of_what_a_script_measured():
     one = run(1.0)
-    one.config["logged"] = True
+    one.config = reported(one)
     caption = while_training(sweep(one), {one.id: looks(0.5)}, "mean_cosine").caption
     assert caption.startswith("The last layer, as a script logged it.")
     assert "validation" not in caption

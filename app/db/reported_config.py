@@ -1,0 +1,164 @@
+"""What a user's own script said of its runs: checked where Isoscope has a meaning for it, kept as it is elsewhere."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError, model_validator
+
+from app.db.config import RunConfig, TrainingConfig, TrainingOptions
+from app.db.options.measuring import Checkpoint, Selection, selects
+from app.db.options.regularization import Zeta
+from app.db.regularizer_options import Bars, Points, Regularizer, added
+from app.db.run_results import Part
+from app.db.types import Typed, as_stored
+from app.numbers import Count, Number
+from isoscope.core.formatting import one_line
+from isoscope.core.number_limits import bounded
+from isoscope.core.task import Metric, TaskKind
+
+UNKNOWN = "unknown"
+"""What a user's own script did not say of its run."""
+MAX_SETTINGS = 100
+
+Line = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
+Word = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+# Of the whole union, or a whole number that is too great for one would be taken for a fraction.
+Scalar = Annotated[bool | int | FiniteFloat | Line, AfterValidator(bounded)]
+
+COORDINATES = ("model", "task", "metric", "regularizer", "lam", "zeta", "seed")
+OWN = frozenset({*COORDINATES, "experiment", "dataset", "logged"})
+# Any: the type of a field as pydantic has it.
+KNOWN: Mapping[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(Annotated[field.annotation, name, *field.metadata])  # type: ignore[arg-type]
+    for name, field in TrainingOptions.model_fields.items()
+    if name not in OWN
+}
+
+
+def _with_their_meanings(settings: dict[str, Any]) -> dict[str, Any]:
+    for name, value in settings.items():
+        if name in OWN:
+            raise ValueError(f"expected {name} beside the settings, not among them")
+        if value == UNKNOWN:
+            raise ValueError(f"expected a {name} other than {UNKNOWN!r}, as what is not said is shown: leave it out")
+        if name in KNOWN:
+            try:
+                KNOWN[name].validate_python(value)
+            except ValidationError as error:
+                fault = error.errors()[0]["msg"]
+                raise ValueError(
+                    f"{name} is one of Isoscope's settings and has its meaning: {fault}, got {value!r}. Correct it, or "
+                    "give your own setting another name"
+                ) from error
+    return settings
+
+
+Settings = Annotated[
+    dict[Word, Scalar | Annotated[list[Scalar], Field(max_length=1000)]],
+    Field(max_length=MAX_SETTINGS),
+    AfterValidator(_with_their_meanings),
+]
+_SETTINGS: TypeAdapter[dict[str, Any]] = TypeAdapter(Settings)
+
+
+class ReportedConfig(Part):
+    """What a script said of all runs of an experiment. What is not said is None, and no default stands in for it.
+
+    Its own settings stand beside what is named here.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    logged: Literal[True]
+    model: Annotated[str, Field(min_length=1, max_length=200)]
+    task: TaskKind
+    metric: Metric
+    points: Points | None = None
+    entropy_bars: Bars | None = None
+    entropy_cluster_weight: float | None = None
+    checkpoint: Checkpoint | None = None
+    selection: Selection | None = None
+    patience: int | None = None
+    evaluation_zeta: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_settings(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            _SETTINGS.validate_python({name: value for name, value in given.items() if name not in OWN})
+        return given
+
+    @property
+    def fixed_regularizers(self) -> Mapping[Regularizer, float]:
+        """A script has one regularizer at most."""
+        return {}
+
+    @property
+    def label_names(self) -> list[str]:
+        """The classes, if the script names them among its settings."""
+        names = self.value("label_names")
+        return list(map(str, names)) if isinstance(names, list) else []
+
+    @property
+    def selects(self) -> bool:
+        """Whether it is evaluated while it trains, to choose its weights or to stop it early."""
+        return selects({"checkpoint": self.checkpoint, "patience": self.patience})
+
+    def says(self, name: str) -> bool:
+        """Whether the script said it."""
+        return name in self.model_fields_set
+
+    def value(self, name: str, otherwise: Any = None) -> Any:
+        """Return a setting by its name, and something else for what the script did not say."""
+        if name not in self.model_fields_set:
+            return otherwise
+        return self.__dict__[name] if name in self.__dict__ else (self.model_extra or {})[name]
+
+
+class ReportedRunConfig(ReportedConfig):
+    """What a script said of one run."""
+
+    regularizer: Regularizer
+    lam: Number
+    zeta: Zeta | None = None
+    seed: Count
+
+    @property
+    def weights(self) -> dict[Regularizer, float]:
+        """Lambda of the regularizer that it adds to its loss; empty for plain training."""
+        return added(self.regularizer, self.lam, {})
+
+
+AnyConfig = TrainingConfig | ReportedConfig
+"""What all runs of an experiment share, whoever trains them."""
+AnyRunConfig = RunConfig | ReportedRunConfig
+"""The configuration of a run, whoever trains it."""
+
+
+class ConfigColumn(Typed[AnyConfig]):
+    """A column of configurations: launched ones, and those that scripts reported, which say so of themselves."""
+
+    cache_ok = True
+
+    def __init__(self, launched: type[TrainingConfig], reported: type[ReportedConfig]) -> None:
+        super().__init__(launched)
+        self.launched = launched
+        self.reported = reported
+
+    def check(self, value: Any) -> AnyConfig:
+        """Return a configuration that is to be stored; raises ValidationError if it is invalid."""
+        return value if isinstance(value, self.launched | self.reported) else self._kind(value).model_validate(value)
+
+    def read(self, value: Any) -> AnyConfig:
+        """Read a configuration that was checked when it was stored."""
+        found: AnyConfig = as_stored(self._kind(value)).validate_python(value)
+        return found
+
+    def read_text(self, text: str) -> AnyConfig:
+        """Read it without parsing it first. Inside a text the quotes of the key would have backslashes before them."""
+        kind = self.reported if '"logged":' in text else self.launched
+        found: AnyConfig = as_stored(kind).validate_json(text)
+        return found
+
+    def _kind(self, value: Any) -> type[TrainingConfig] | type[ReportedConfig]:
+        return self.reported if isinstance(value, Mapping) and "logged" in value else self.launched

@@ -1,0 +1,108 @@
+"""Configurations as columns hold them: launched and reported, written and read, of this version and of earlier ones."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from app.db.config import RunConfig, TrainingOptions
+from app.db.models import Experiment, Run
+from app.db.models.runs import CONFIG
+from app.db.regularizer_options import Points, Regularizer
+from app.db.reported_config import KNOWN, OWN, UNKNOWN, ReportedConfig, ReportedRunConfig
+from app.db.types import as_stored
+from tests.factories import OPTIONS
+
+LAUNCHED = RunConfig(
+    **OPTIONS | {"label_names": ['"logged": true', "1"]},
+    regularizer="istar",
+    lam=0.5,
+    seed=3,
+    layers=[2, 1],
+    points="mean",
+    fixed_regularizers={"cosreg": 0.1},
+)
+REPORTED = ReportedRunConfig(
+    logged=True,
+    model="m",
+    task="classification",
+    metric="accuracy",
+    regularizer="none",
+    lam=0,
+    seed=1,
+    learning_rate=1e-3,
+    points="mean",
+    says="a setting of its own",
+    label_names=["no", "yes"],
+)
+
+
+@pytest.mark.parametrize("config", [LAUNCHED, REPORTED], ids=["launched", "reported"])
+def test_what_is_stored_is_read_as_it_was_by_either_way(config):
+    told = config.told()
+    for read in (CONFIG.read(told), CONFIG.read_text(json.dumps(told)), CONFIG.check(told)):
+        assert read == config
+        assert read.told() == told
+        assert [type(value) for value in dict(read).values()] == [type(value) for value in dict(config).values()]
+
+
+def test_a_row_of_an_earlier_version_has_the_defaults_of_what_it_lacks():
+    told = LAUNCHED.told()
+    for name in ("export", "fixed_regularizers", "evaluation_zeta"):
+        del told[name]
+    read = CONFIG.read_text(json.dumps(told))
+    assert (read.export, read.fixed_regularizers, read.evaluation_zeta) == (False, {}, 0.0)
+    assert read.fixed_regularizers is not CONFIG.read_text(json.dumps(told)).fixed_regularizers
+
+
+def test_a_row_whose_bounds_were_wider_is_read_and_never_written():
+    told = LAUNCHED.told() | {"batch_size": 100_000, "of_a_newer_version": 1}
+    assert as_stored(RunConfig).validate_python(told).batch_size == 100_000
+    with pytest.raises(ValidationError, match="batch_size"):
+        CONFIG.check(told)
+
+
+def test_of_a_script_nothing_stands_for_what_it_did_not_say():
+    assert REPORTED.told() == {
+        "logged": True, "model": "m", "task": "classification", "metric": "accuracy", "points": "mean",
+        "regularizer": "none", "lam": 0, "seed": 1, "learning_rate": 1e-3, "says": "a setting of its own",
+        "label_names": ["no", "yes"],
+    }  # fmt: skip
+    assert not REPORTED.says("batch_size")
+    assert REPORTED.value("batch_size", UNKNOWN) == UNKNOWN
+    assert REPORTED.value("says") == "a setting of its own"
+    assert (REPORTED.points, REPORTED.label_names, REPORTED.weights) == (Points.MEAN, ["no", "yes"], {})
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"learning_rate": -1}, "learning_rate is one of Isoscope's settings"),
+        ({"points": "words"}, "points is one of Isoscope's settings"),
+        ({"own": UNKNOWN}, "expected a own other than 'unknown'"),
+        ({"own": {"a": 1}}, "own"),
+        ({"Own": 1}, "Own"),
+    ],
+)
+def test_a_setting_that_a_script_cannot_mean_is_refused_by_name(settings, told):
+    with pytest.raises(ValidationError, match=told):
+        ReportedConfig(logged=True, model="m", task="classification", metric="accuracy", **settings)
+
+
+def test_what_pages_read_of_a_script_s_settings_has_the_type_of_the_option():
+    named = set(ReportedRunConfig.model_fields) - OWN
+    assert named <= set(KNOWN)
+    for name in named:
+        assert ReportedRunConfig.model_fields[name].annotation in (
+            TrainingOptions.model_fields[name].annotation,
+            TrainingOptions.model_fields[name].annotation | None,
+        )
+
+
+def test_rows_take_what_json_holds_and_a_worker_trains_none_of_a_script_s():
+    run = Run(id="r", config=LAUNCHED.told())
+    assert run.launched_config == LAUNCHED
+    assert run.config.weights == {Regularizer.ISTAR: 0.5, Regularizer.COSREG: 0.1}
+    assert Experiment(config=REPORTED.told()).logged
+    with pytest.raises(TypeError, match="its script reported"):
+        _ = Run(id="s", config=REPORTED).launched_config
