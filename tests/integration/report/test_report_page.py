@@ -212,20 +212,18 @@ DEGENERATE = {
 
 
 @pytest.mark.parametrize("points", DEGENERATE.values(), ids=DEGENERATE)
-def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, work, cloud, points):
-    ids = []
-    for x in (points, cloud):
-        np.save(npy := io.BytesIO(), x)
-        ids.append(client.post("/api/embeddings?commit=auto", files={"file": ("x.npy", npy.getvalue())}).json()["id"])
+def test_of_points_that_have_no_geometry_page_file_and_figures_say_so(client, work, measured, points):
+    np.save(npy := io.BytesIO(), points)
+    made = client.post("/api/embeddings?commit=auto", files={"file": ("x.npy", npy.getvalue())}).json()["id"]
     work()
-    base = f"/embeddings/{ids[0]}"
+    base = f"/embeddings/{made}"
     assert client.get(f"/api{base}").json()["status"] == "ready"
     whole = client.get(f"{base}/report.html")
     assert (client.get(base).status_code, whole.status_code) == (200, 200)
     slugs = re.findall(r'id="figure-([a-z_]+)"', whole.text)
     assert {"projection", "sample_size", "zeta"} <= set(slugs)
     asked = [f"{base}/figures/{slug}" for slug in slugs]
-    asked += [f"/compare/figures/{slug}?id={ids[1]}&id={ids[0]}" for slug in slugs if slug != "zeta"]
+    asked += [f"/compare/figures/{slug}?id={measured}&id={made}" for slug in slugs if slug != "zeta"]
     for one in asked:
         path, _, query = one.partition("?")
         for kind in ("json", "csv"):
