@@ -68,7 +68,7 @@ assert find_field("momentum") is not None
 assert "| `momentum` | Momentum | `0.9` |" in document()
 
 training = {"model": "m", "text_columns": ["a"], "label_column": "b", "label_names": ["x", "y"]}
-run = RunConfig(**training, regularizer="none", lam=0, seed=0, momentum=0.5).model_dump(mode="json")
+run = RunConfig(**training, regularizer="none", lam=0, seed=0, momentum=0.5)
 assert ("Momentum", "0.5", None) in configuration(run, None)["Training"]
 """
 

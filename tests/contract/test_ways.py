@@ -150,7 +150,7 @@ def test_a_sweep_is_the_same_by_page_api_command_line_python_and_yaml(context, i
     first, *others = made(context)
     name, config, grid, runs = first
     assert (name, grid) == (NAME, {"learning_rate": [1e-5, 3e-5], "layers": [[1, 2], "last", None]})
-    assert (config["fixed_regularizers"], config["max_steps"], config["epochs"]) == ({"spectrum": 0.5}, 7, None)
+    assert (config.fixed_regularizers, config.max_steps, config.epochs) == ({"spectrum": 0.5}, 7, None)
     # For each of 2 rates and 2 seeds: the baseline; I-STAR at 2 λ × 2 ζ × 3 layers, CosReg at 2 λ × 3 layers.
     assert len(runs) == 2 * 2 * (1 + 12 + 6)
     assert others == [first] * 7
@@ -170,9 +170,9 @@ def test_a_search_is_the_same_by_page_and_by_each_command(context, page, form, s
     shell(f"'{sys.executable}' search.py")
     with context.sessions() as session:
         studies = [one.study for one in session.scalars(select(Experiment))]
-    assert [studies[0][name] for name in ("lam_low", "least_size", "zeta_high", "trials")] == [-2, 0.1, 0.4, 5]
+    assert [getattr(studies[0], name) for name in ("lam_low", "least_size", "zeta_high", "trials")] == [-2, 0.1, 0.4, 5]
     assert studies == [studies[0]] * 4
-    assert [one["prune"] for one in studies] == [True] * 4
+    assert [one.prune for one in studies] == [True] * 4
     del form["search_prune"]
     assert "prune" not in ways_of(page, "/experiments/search", **form)["YAML"], "an unticked box sends nothing"
     first, *others = made(context)

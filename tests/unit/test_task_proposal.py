@@ -108,7 +108,7 @@ def test_whatever_is_proposed_can_be_trained_on(described, columns):
 def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(name):
     task = TASKS[name]
     columns = task.columns()
-    proposal = propose_for(name.value, [each.model_dump() for each in columns])
+    proposal = propose_for(name.value, columns)
     names = check_columns(columns, proposal.task, proposal.text_columns, proposal.label_column)
     assert names == list(task.labels)
     assert (proposal.task, proposal.metric) == (task.task, task.metric)
@@ -117,7 +117,7 @@ def test_a_task_of_the_hub_is_proposed_as_it_is_published_and_can_be_trained_on(
 
 
 def test_an_uploaded_data_set_is_proposed_by_its_columns(described):
-    columns = [each.model_dump(mode="json") for each in described({"sentence": "texts", "score": "scores"})]
+    columns = described({"sentence": "texts", "score": "scores"})
     proposal = propose_for(None, columns)
     assert proposal.model_dump() == {
         "task": TaskKind.REGRESSION,

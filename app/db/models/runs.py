@@ -23,7 +23,7 @@ CONFIG = ConfigColumn(RunConfig, ReportedRunConfig)
 
 
 def _model(context: DefaultExecutionContext) -> str:
-    return str(context.get_current_parameters()["config"].model)  # type: ignore[no-untyped-call]
+    return CONFIG.check(context.get_current_parameters()["config"]).model  # type: ignore[no-untyped-call]
 
 
 class Run(Base):

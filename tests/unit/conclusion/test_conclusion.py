@@ -3,6 +3,7 @@ import pytest
 from app.db.models import RunStatus
 from app.db.regularizer_options import Regularizer
 from app.results.statistics.verdict import Verdict
+from tests.run_rows import reported
 from tests.unit.conclusion.concluding import LAMBDAS, concluded, trend
 from tests.unit.figures.rows import run
 
@@ -111,7 +112,7 @@ def test_what_a_relation_takes_for_granted_stands_with_the_method():
         assert told in method
     logged = trend()
     for one in logged:
-        one.config = one.config | {"logged": True}
+        one.config = reported(one)
     assert "We assume that runs of a script with the same seed" in concluded(*logged).methods[0]
 
 
