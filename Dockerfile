@@ -41,7 +41,8 @@ ENV PATH=/venv/bin:$PATH \
     ISOSCOPE_MODELS_DIR=/models
 VOLUME /data
 
-# The environment before the code: a change of code makes one small layer, and no copy of the environment.
+# The environment before the code: a change of code makes one small layer, and no copy of the environment. Both come
+# last, since a storage driver without overlays copies everything below at each later step.
 FROM base AS web
 # For isoscope backup and restore. Debian 13 has PostgreSQL 17, the version of docker-compose.yml.
 # hadolint ignore=DL3008
@@ -49,20 +50,20 @@ RUN apt-get update \
  && apt-get install --yes --no-install-recommends postgresql-client \
  && apt-get clean \
  && rm -rf /var/lib/apt/lists/*
-COPY --from=build /venv /venv
-COPY --from=code /srv/isoscope /srv/isoscope
 USER 10001:10001
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30s \
   CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/api/health', timeout=8)"]
 CMD ["python", "-m", "app"]
+COPY --from=build /venv /venv
+COPY --from=code /srv/isoscope /srv/isoscope
 
 FROM base AS worker
-COPY --from=build-worker /venv /venv
-COPY --from=code /srv/isoscope /srv/isoscope
 USER 10001:10001
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 HEALTHCHECK --interval=60s --timeout=30s --start-period=120s --retries=2 \
   CMD ["python", "-m", "isoscope", "doctor", "--worker"]
 CMD ["python", "-m", "workers"]
+COPY --from=build-worker /venv /venv
+COPY --from=code /srv/isoscope /srv/isoscope

@@ -9,7 +9,7 @@ from isotropy.catalog import MEASURES
 
 WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
 PARTS = (
-    (re.compile(r"_?ci95_half_width$"), " ± (95 % CI)"),
+    (re.compile(r"_?ci95_half_width$"), " ± (95% CI)"),
     (re.compile(r"\b(raw|centred)_(\d)"), r"\1, k = \2"),
     (re.compile(r"^_(\d)\b"), r", k = \1"),
     (re.compile(r"_"), " "),
@@ -31,7 +31,7 @@ def inside(field: str) -> str:
 
 
 def heading(column: str) -> str:
-    """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95 % CI)."""
+    """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
     if column in WHOLE:
         return WHOLE[column]
     measure, rest = (found[1], column[found.end() :]) if (found := MEASURE.match(column)) else ("", column)
