@@ -35,7 +35,8 @@ def reported(task, *variants):
 
 
 def soft_zca(setting: Setting) -> Variant:
-    return max((one for one in listed(setting) if one.method == "soft_zca"), key=lambda one: -one.parameters[0][1])
+    """The one whose eps is the mean variance of a dimension."""
+    return [one for one in listed(setting) if one.method == "soft_zca"][1]
 
 
 def test_the_last_layer_loses_by_whitening_and_by_bits_that_rescoring_gives_back(task):
@@ -52,6 +53,6 @@ def test_the_last_layer_loses_by_whitening_and_by_bits_that_rescoring_gives_back
 def test_layer_4_gains_by_soft_whitening_and_by_one_direction_less(task):
     layer = task(MIDDLE)
     base, soft, removal = reported(layer, soft_zca(layer.setting), REMOVAL)
-    assert soft.report.difference_low > 0.05
-    assert removal.report.difference_low > 0.02
-    assert abs(removal.isoscore - base.isoscore) < 0.1
+    assert soft.report.difference_low > 0.1
+    assert removal.report.difference_low > 0.03
+    assert abs(removal.isoscore - base.isoscore) < 0.02
