@@ -46,6 +46,7 @@ COMMANDS = {
     "export": Command("write an experiment as a zip file", "runs", "export"),
     "import": Command("import an experiment from a zip file", "runs", "import_experiment"),
     "score": Command("measure the vectors of files, without a server", "score", "score", asks=False),
+    "check": Command("say what is wrong with the vectors of files, without a server", "score", "check", asks=False),
 }
 
 
