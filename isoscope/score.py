@@ -8,26 +8,24 @@ from typing import Any
 
 from tqdm import tqdm
 
+from isoscope.check import lines_of
 from isoscope.cli.printing import EXPLAINED, NAMES, WIDTH, by_group, cell, independent_rows, write
 from isoscope.core.errors import InvalidError
-from isoscope.files.contents import MAX_DISTINCT, Contents
-from isoscope.files.matrix import Matrix, select
-from isoscope.files.selection import Selection, doubtful, excluded, propose
-from isoscope.files.upload import NamedFile, Upload, open_upload
+from isoscope.files.contents import MAX_DISTINCT
+from isoscope.files.matrix import Matrix
+from isoscope.files.selection import doubtful, excluded
 from isoscope.files.wording import listed
-from isoscope.rows import require_measurable, values_of
+from isoscope.opened import names_in, open_files
+from isoscope.rows import values_of
 from isotropy import findings
 from isotropy.catalog import MEASURES
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import Finding, measure
 
-LISTED = 10
-"""Rows of a finding that are named."""
-
 
 def print_score(given: Namespace) -> int:
     """Print the measures of the files that were named, as a table or as JSON."""
-    matrix = _open(given)
+    matrix = open_files(given.files, given, given.annotations)
     with tqdm(total=matrix.n, desc="reading", unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
         cloud = read_cloud(matrix, given.seed, progress=rows.update)
     if cloud.n == 0:
@@ -37,37 +35,9 @@ def print_score(given: Namespace) -> int:
         for slug in slugs:
             slugs.set_description(f"{NAMES[slug]:{WIDTH}}")
             found |= measure(cloud, [slug])
-    names = partial(values_of, matrix, _names(matrix))
-    return write((_json if given.json else _table)(matrix, cloud, found, findings.findings_of(cloud, names)))
-
-
-def _open(given: Namespace) -> Matrix:
-    """Open the files as the page would propose to, but for what was named; labels and groups only if asked for."""
-    for path in (*given.files, *([given.annotations] if given.annotations else [])):
-        if not path.is_file():
-            what = f"{path} is a folder" if path.is_dir() else f"There is no file {path}"
-            raise InvalidError(f"{what}: name a file that holds vectors.")
-    annotations = NamedFile(given.annotations, given.annotations.name) if given.annotations else None
-    _, contents = open_upload(Upload(tuple(NamedFile(path, path.name) for path in given.files), annotations))
-    selection = Selection(
-        vectors=_vectors(given, contents), labels=given.labels, groups=given.groups, transpose=given.transpose
-    )
-    matrix = select(contents, selection)
-    require_measurable(matrix)
-    return matrix
-
-
-def _names(matrix: Matrix) -> str | None:
-    """Return the column or array that likely names the rows; None where none does."""
-    return matrix.selection.names or propose(matrix.contents).names
-
-
-def _vectors(given: Namespace, contents: Contents) -> str | list[str]:
-    """Return what was named, or else the likeliest."""
-    named: list[str] | None = given.vectors
-    if named is None:
-        return propose(contents).vectors
-    return ",".join(named) if contents.parts else named
+    names = partial(values_of, matrix, names_in(matrix))
+    wrong = findings.findings_of(cloud, names, matrix.dimension_names)
+    return write((_json if given.json else _table)(matrix, cloud, found, wrong))
 
 
 def _json(_: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Sequence[findings.Finding]) -> Iterator[str]:
@@ -98,7 +68,7 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Seque
     if (independent := independent_rows(cloud.dealing.by, cloud.dealing.groups)) is not None:
         yield independent
     for finding in wrong:
-        yield from _lines(finding)
+        yield from lines_of(finding)
     yield f"labels: {matrix.selection.labels or _offered(matrix)}"
     yield EXPLAINED
     yield from by_group(
@@ -112,25 +82,3 @@ def _table(matrix: Matrix, cloud: Cloud, found: dict[str, Finding], wrong: Seque
 def _offered(matrix: Matrix) -> str:
     names = [each.name for each in matrix.contents.annotations if each.n_distinct <= MAX_DISTINCT]
     return f"none; for silhouettes choose a column by --labels: {listed(names)}" if names else "none"
-
-
-def _lines(finding: findings.Finding) -> Iterator[str]:
-    """Yield what was found, the rows, what a measure would be without them, and the advice."""
-    yield f"{finding.severity.value}: {finding.title}: {_rows(finding)}."
-    effect = finding.effect
-    name = MEASURES[effect.measure].name
-    yield f"  Without: {name} is {_told(effect.after.value, effect.after.se)}, now {_told(effect.before.value, None)}."
-    yield f"  {finding.evidence} {finding.advice}"
-
-
-def _rows(finding: findings.Finding) -> str:
-    names = finding.names or [""] * len(finding.rows)
-    each = [f"{row} ({name})" if name else f"{row}" for row, name in zip(finding.rows, names, strict=True)][:LISTED]
-    more = finding.row_count - len(each)
-    return f"{'row' if finding.row_count == 1 else 'rows'} {', '.join(each)}" + (f" and {more:,} more" if more else "")
-
-
-def _told(value: float | None, se: float | None) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:.3g}" + ("" if se is None else f" ± {se:.2g}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from isotropy.isoscore import isoscore_from_covariance, participation_ratio
 from isotropy.jackknife import BLOCKS, Jackknife, blocks_within
 from isotropy.neighbours import Neighbours, distinct_rows
 from isotropy.partition import PartitionFunction
-from isotropy.rows import Points, kept_rows
+from isotropy.rows import OfDimensions, Points, kept_rows
 from isotropy.sample import Sample
 from isotropy.score import Score
 from isotropy.spectrum import Moments, scaled_identity, shrink
@@ -125,8 +125,8 @@ class Cloud:
         left_out = (scores_across(products, block) for block in range(len(products)))
         return self.blocks.with_errors(scores_across(products), left_out, self.dealing.groups)
 
-    def moments_without(self, places: NDArray[np.int64]) -> Cloud:
-        """Return the cloud with the moments of all rows but some; whatever is no moment stays that of all rows.
+    def without_rows(self, places: NDArray[np.int64]) -> Cloud:
+        """Return the cloud without some rows: its moments and its sample; cosines and points stay those of all rows.
 
         The other rows are summed again: one huge row subtracted would leave its rounding.
 
@@ -138,7 +138,20 @@ class Cloud:
         for kept, own, _ in kept_rows(self.points):
             left = ~np.isin(own, places)
             blocks.update(kept[torch.from_numpy(left)], self.dealing.of(own[left], blocks.blocks))
-        return replace(self, blocks=blocks)
+        left = ~np.isin(self.rows.numpy(), places)
+        return replace(self, blocks=blocks, sample=self.sample[left], rows=self.rows[left])
+
+    def without_dimensions(self, dimensions: Iterable[int]) -> Cloud:
+        """Return the cloud without some dimensions; cosines stay those of all. No product of rows is summed again."""
+        dropped = torch.zeros(self.d, dtype=torch.bool)
+        dropped[list(dimensions)] = True
+        points = OfDimensions(self.points, (~dropped).nonzero().squeeze(1).numpy())
+        blocks = self.blocks.map(lambda part: part.of_dimensions(~dropped))
+        for kept, own, _ in kept_rows(points):
+            dealt = self.dealing.of(own, blocks.blocks)
+            for block, part in enumerate(blocks.all_parts):
+                part.add_distances(kept[torch.from_numpy(dealt == block)])
+        return replace(self, points=points, blocks=blocks, sample=self.sample[:, ~dropped])
 
     @cached_property
     def spectrum_scores(self) -> dict[str, Score]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -82,6 +83,19 @@ class Jackknife(Generic[P]):
     def parts(self) -> list[P]:
         """Those that have points, to be read."""
         return [part for part in self._parts if part.n > 0]
+
+    @property
+    def all_parts(self) -> list[P]:
+        """One for each block, by its number."""
+        return self._parts
+
+    def map(self, make: Callable[[P], P]) -> Jackknife[P]:
+        """Return a jackknife of the same blocks, each part made of the one that is there."""
+        made = copy(self)
+        made._parts = [make(part) for part in self._parts]
+        whole = make(self._empty())
+        made._empty = lambda: deepcopy(whole)
+        return made
 
     def update(self, x: Tensor, blocks: NDArray[np.int64] | None = None) -> None:
         """Deal points [n, d]; the blocks are the same however the stream is cut into chunks.

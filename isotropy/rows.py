@@ -100,6 +100,44 @@ class Rows:
         return self.in_groups
 
 
+@dataclass(frozen=True)
+class OfDimensions:
+    """Points with some of their dimensions."""
+
+    points: Points
+    dimensions: NDArray[np.int64]
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.points.n
+
+    @property
+    def d(self) -> int:
+        """Number of dimensions that are left."""
+        return len(self.dimensions)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the points."""
+        return self.points.dtype
+
+    def chunks(self) -> Iterator[NDArray[Any]]:
+        """Yield the rows in order; a row that is not finite in another dimension is NaN here too."""
+        for chunk in self.points.chunks():
+            rows = chunk[:, self.dimensions]
+            rows[~np.isfinite(chunk).all(1)] = np.nan
+            yield rows
+
+    def labels(self) -> Iterable[str] | None:
+        """Those of the points."""
+        return self.points.labels()
+
+    def groups(self) -> Iterable[str] | None:
+        """Those of the points."""
+        return self.points.groups()
+
+
 class Kept(NamedTuple):
     """The rows of a chunk that have neither NaN nor infinity."""
 

@@ -67,10 +67,7 @@ class FourthMoments(Moments):
         for start in range(0, len(x), CHUNK_ROWS):
             chunk = self._stored(x[start : start + CHUNK_ROWS].detach())
             super().update(chunk)
-            y = chunk - self.mean
-            squares = y.square().sum(1)
-            self._third += squares @ y
-            self._fourth += squares.square().sum()
+            self.add_distances(chunk)
 
     def merge(self, other: Self) -> None:
         """Add the points that ``other`` has seen.
@@ -83,6 +80,23 @@ class FourthMoments(Moments):
         third, fourth = other._about(self.mean)
         self._third += third
         self._fourth += fourth
+
+    def of_dimensions(self, kept: Tensor) -> Self:
+        """Return the moments in some dimensions, by a flag for each, [d].
+
+        ``fourth`` is that of no points until all of them have been given to ``add_distances``.
+        """
+        moments = type(self)(int(kept.sum()), self.mean.device)
+        moments.n, moments.mean, moments._scatter = self.n, self.mean[kept], self._scatter[kept][:, kept]
+        return moments
+
+    def add_distances(self, x: Tensor) -> None:
+        """Add the distances to the mean of points [n, d] that are counted already."""
+        for start in range(0, len(x), CHUNK_ROWS):
+            y = self._stored(x[start : start + CHUNK_ROWS].detach()) - self.mean
+            squares = y.square().sum(1)
+            self._third += squares @ y
+            self._fourth += squares.square().sum()
 
     def rescale(self, factor: float) -> None:
         """Turn the moments into those of the points times a factor."""

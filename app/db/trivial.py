@@ -97,7 +97,8 @@ def learned_nothing(run: Run) -> str | None:
     if score is None or run.performance is None or run.performance > score + ROUNDING:
         return None
     predictor = trivial_predictor(run)
-    return f"Its performance, {number(run.performance)}, is not above the trivial predictor’s {number(score)} ({predictor})."
+    reached = number(run.performance)
+    return f"Its performance, {reached}, is not above the trivial predictor’s {number(score)} ({predictor})."
 
 
 def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:

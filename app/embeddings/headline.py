@@ -50,7 +50,9 @@ def headline_of(embedding: Embedding) -> Headline:
     found = {one.measure: one for one in embedding.measurements}
     n, d = embedding.n_measured, embedding.d or 0
     independent = (embedding.independent or {}).get("groups", n)
-    outliers = [_outliers(one) for one in embedding.findings if one["severity"] != "note"]
+    outliers = [
+        _outliers(one) for one in embedding.findings if one["slug"] == "outlier_rows" and one["severity"] != "note"
+    ]
     sentences = (
         _title(found, n, d, bool(outliers)),
         _few_rows(found, n, independent, d),

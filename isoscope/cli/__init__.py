@@ -47,6 +47,7 @@ COMMANDS = {
     "import": Command("import an experiment from a zip file", "runs", "import_experiment"),
     "score": Command("measure the vectors of files, without a server", "score", "score", asks=False),
     "decide": Command("choose post-processing, dimensions and storage by your task", "decide", "decide", asks=False),
+    "check": Command("say what is wrong with the vectors of files, without a server", "score", "check", asks=False),
 }
 
 

@@ -1,15 +1,61 @@
 """Measure files at the command line, without a server."""
 
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from isoscope.core.errors import UnavailableError
+from isoscope.core.errors import IsoscopeError, UnavailableError
 from isoscope.threads import wait_briefly
 from isotropy.catalog import MEASURES
 
 
 def score_arguments(command: ArgumentParser) -> None:
     """Add the arguments of ``isoscope score``."""
+    add_file_arguments(command)
+    command.add_argument("--measures", type=_measures, metavar="SLUGS", help="only these, with commas")
+
+
+def score(given: Namespace) -> int:
+    """Print the measures of the files that were named."""
+    wait_briefly()
+    # Here, not above: it brings torch, which the other commands do without.
+    try:
+        from isoscope.score import print_score  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return print_score(given)
+
+
+def check_arguments(command: ArgumentParser) -> None:
+    """Add the arguments of ``isoscope check``."""
+    add_file_arguments(command)
+    command.add_argument("--baseline", type=Path, metavar="FILE", help="an earlier embedding, to look for drift")
+    command.add_argument(
+        "--same-rows",
+        action="store_true",
+        help="row i of the baseline is row i of the file; else rows are told by name",
+    )
+    command.add_argument(
+        "--fail-on", choices=("note", "warning", "error"), default="error", help="exit 1 on such a finding or worse"
+    )
+
+
+def check(given: Namespace) -> int:
+    """Say what is wrong with the vectors of a file: exit 1 on a finding of --fail-on, 2 if they cannot be read."""
+    wait_briefly()
+    try:
+        try:
+            from isoscope.check import print_check  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise _missing(error) from error
+        return print_check(given)
+    except IsoscopeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def add_file_arguments(command: ArgumentParser) -> None:
+    """Add the arguments that say which vectors of which files are meant."""
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="vectors, in the order of their rows")
     command.add_argument(
         "--vectors", type=_names, metavar="NAME", help="the array, or columns with commas, if not the likeliest"
@@ -20,24 +66,17 @@ def score_arguments(command: ArgumentParser) -> None:
         "--annotations", type=Path, metavar="FILE", help="a file of labels or groups, a row for each vector"
     )
     command.add_argument("--transpose", action="store_true", help="take the columns as samples")
-    command.add_argument("--measures", type=_measures, metavar="SLUGS", help="only these, with commas")
     command.add_argument("--seed", type=_seed, default=0, help="of the sample that pairs are taken from")
     command.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def score(given: Namespace) -> int:
-    """Print the measures of the files that were named."""
-    wait_briefly()
-    # Here, not above: it brings torch, which the other commands do without.
-    try:
-        from isoscope.score import print_score  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] in ("isoscope", "isotropy"):
-            raise
-        raise UnavailableError(
-            f"Measuring needs {error.name}, which is not installed: pip install 'isoscope[files,torch]'"
-        ) from error
-    return print_score(given)
+def _missing(error: ModuleNotFoundError) -> Exception:
+    """Return what to install, or the error itself where a module of ours is missing."""
+    if str(error.name).partition(".")[0] in ("isoscope", "isotropy"):
+        return error
+    return UnavailableError(
+        f"Measuring needs {error.name}, which is not installed: pip install 'isoscope[files,torch]'"
+    )
 
 
 def _seed(text: str) -> int:

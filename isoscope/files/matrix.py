@@ -43,6 +43,12 @@ class Matrix:
         """Return the label of each row, n of them; None where none were chosen."""
         return self._values(self.selection.labels)
 
+    @property
+    def dimension_names(self) -> list[str] | None:
+        """The columns that the dimensions come from; None where they have no names."""
+        vectors = self.selection.vectors
+        return None if isinstance(vectors, str) or self.selection.transpose else vectors
+
     def groups(self) -> Iterator[str] | None:
         """Return the group of each row, n of them; None where none were chosen."""
         return None if self.selection.groups is None else self.contents.values(self.selection.groups)

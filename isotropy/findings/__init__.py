@@ -1,24 +1,92 @@
-"""What is wrong with a cloud: each finding with its rows, and what mending it would change."""
+"""What is wrong with a cloud: each finding with its rows or dimensions, and what mending it would change."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from isotropy.catalog.findings import FINDINGS
 from isotropy.cloud import Cloud
-from isotropy.findings.finding import Effect, Finding, Severity
+from isotropy.findings.dimensions import constant_dimensions, metadata_as_coordinates, rogue_dimensions
+from isotropy.findings.examined import Defect, Examined
+from isotropy.findings.finding import MAX_LISTED, Effect, Finding, Severity
+from isotropy.findings.hubs import hubs
+from isotropy.findings.mixed_clouds import mixed_clouds
+from isotropy.findings.norms import unequal_norms
 from isotropy.findings.outlier_rows import outlier_rows
+from isotropy.findings.spread import collapsed, common_mean, too_few_rows
+from isotropy.findings.suspect_rows import duplicate_rows, not_finite
 from isotropy.projection import NamesOf
 
-__all__ = ["Effect", "Finding", "Severity", "findings_of"]
+__all__ = ["CHECKS", "Effect", "Finding", "Severity", "findings_of", "ranked", "told"]
 
-CHECKS = (outlier_rows,)
+CHECKS: tuple[Callable[[Examined], Defect | None], ...] = (
+    not_finite,
+    constant_dimensions,
+    metadata_as_coordinates,
+    outlier_rows,
+    duplicate_rows,
+    rogue_dimensions,
+    mixed_clouds,
+    unequal_norms,
+    hubs,
+    collapsed,
+    common_mean,
+    too_few_rows,
+)
+"""Causes before what they cause: a later check looks at what is left without the rows and dimensions found before."""
 
 
-def findings_of(cloud: Cloud, names_of: NamesOf = lambda _: None) -> list[Finding]:
-    """Return the findings of a cloud, warnings before notes; none of a healthy one.
+def findings_of(
+    cloud: Cloud, names_of: NamesOf = lambda _: None, dimension_names: Sequence[str] | None = None
+) -> list[Finding]:
+    """Return the findings of a cloud: errors, warnings by their effect, notes; none of a healthy one.
 
     Args:
         cloud: the points.
         names_of: gives the names of rows by their places among all, int64, or None.
+        dimension_names: of all dimensions, where they have any.
 
     """
-    found = [one for check in CHECKS if (one := check(cloud, names_of)) is not None]
-    return sorted(found, key=lambda one: one.severity.rank)
+    found = []
+    examined = Examined.of(cloud)
+    for check in CHECKS:
+        defect = check(examined)
+        if defect is None:
+            continue
+        found.append(told(defect, names_of, dimension_names))
+        examined = examined if defect.rest is None else defect.rest
+        if defect.severity is not Severity.NOTE:
+            examined = replace(examined, blamed=examined.blamed | {defect.slug})
+    return ranked(found)
+
+
+def ranked(found: Sequence[Finding]) -> list[Finding]:
+    """Return findings in the order in which they are told; notes of rows or dimensions before those of all rows."""
+
+    def place(one: Finding) -> tuple[int, bool, float]:
+        of_all = one.severity is Severity.NOTE and not one.rows and not one.dimensions
+        return one.severity.rank, of_all, -one.effect.change
+
+    return sorted(found, key=place)
+
+
+def told(defect: Defect, names_of: NamesOf, dimension_names: Sequence[str] | None) -> Finding:
+    """Return a defect with the names of its rows and dimensions, and what to do about it."""
+    rows, dimensions = defect.rows[:MAX_LISTED], defect.dimensions[:MAX_LISTED].tolist()
+    return Finding(
+        slug=defect.slug,
+        severity=defect.severity,
+        title=defect.title,
+        evidence=defect.evidence,
+        rows=rows.tolist(),
+        row_count=len(defect.rows),
+        names=names_of(torch.from_numpy(rows)) if len(rows) else None,
+        dimensions=dimensions,
+        dimension_count=len(defect.dimensions),
+        dimension_names=None if dimension_names is None else [dimension_names[one] for one in dimensions],
+        effect=defect.effect,
+        advice=FINDINGS[defect.slug].advice,
+    )

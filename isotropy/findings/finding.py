@@ -1,14 +1,28 @@
-"""The record of one finding."""
+"""The record of one finding, and how its effect is judged."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from isotropy.cloud import Cloud
 from isotropy.score import Score
 
-MAX_ROWS = 100
-"""Rows that a finding lists; it counts all."""
+MAX_LISTED = 100
+"""Rows, and dimensions, that a finding lists; it counts all."""
+
+MATERIAL = 0.05
+"""Change of a score, or share of the top-10 neighbors that change, that is worth a warning."""
+
+LEAST_DIMENSIONS = 0.5
+"""Standard error of the participation ratio below which a score of about 0 is still determined."""
+
+SCORES = ("isoscore_unbiased", "isoscore")
+"""Scores whose change counts; the first that changes is told. One huge row moves the second alone."""
+
+KEPT = "top10_kept"
+"""Share of the 10 nearest neighbors that stay when the finding is mended."""
 
 
 class Severity(StrEnum):
@@ -31,6 +45,20 @@ class Effect(NamedTuple):
     before: Score
     after: Score
 
+    @property
+    def change(self) -> float:
+        """By how much it changes; 1 where it is defined only once it is mended."""
+        if self.after.value is None:
+            return 0.0
+        return 1.0 if self.before.value is None else abs(self.after.value - self.before.value)
+
+    def is_material(self, d: int) -> bool:
+        """Whether a measure of d dimensions changes by more than ``MATERIAL`` and its error, or becomes determined."""
+        if self.after.value is None:
+            return False
+        changed = self.change > max(MATERIAL, self.after.se or 0.0)
+        return changed or (_is_undetermined(self.before, d) and not _is_undetermined(self.after, d))
+
     def document(self) -> dict[str, Any]:
         """Return the effect as JSON takes it."""
         return {
@@ -50,13 +78,47 @@ class Finding(NamedTuple):
     title: str
     evidence: str
     rows: list[int]
-    """Places in the file, from 0, in order; the first ``MAX_ROWS``."""
+    """Places in the file, from 0, in order; the first ``MAX_LISTED``."""
     row_count: int
     names: list[str] | None
     """Of these rows, if rows have names."""
+    dimensions: list[int]
+    """From 0, in order; the first ``MAX_LISTED``."""
+    dimension_count: int
+    dimension_names: list[str] | None
+    """Of these dimensions, if they have names."""
     effect: Effect
     advice: str
 
     def document(self) -> dict[str, Any]:
         """Return the finding as JSON takes it."""
         return {**self._asdict(), "severity": self.severity.value, "effect": self.effect.document()}
+
+
+def score_effects(before: Cloud, after: Cloud) -> list[Effect]:
+    """Return what the scores are of a cloud, and of what is left of it."""
+    return [Effect(slug, before.moment_scores[slug], after.moment_scores[slug]) for slug in SCORES]
+
+
+def judge(effects: Sequence[Effect], d: int) -> tuple[Effect, Severity]:
+    """Return the first material effect and a warning; where none is, the first and a note."""
+    material = next((one for one in effects if one.is_material(d)), None)
+    return (effects[0], Severity.NOTE) if material is None else (material, Severity.WARNING)
+
+
+def share_kept(kept: float, se: float = 0.0) -> Effect:
+    """Return the effect of a change that keeps so much of the 10 nearest neighbors."""
+    return Effect(KEPT, Score(1.0), Score(kept, se=se))
+
+
+def percent(share: float) -> str:
+    """Return a share in words: never 0% or 100% of what is less."""
+    if 0.995 < share < 1:
+        return "nearly all"
+    return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
+
+
+def _is_undetermined(score: Score, d: int) -> bool:
+    """Whether the error is greater than the value, and more than rounding."""
+    value, se = score.value or 0.0, score.se or 0.0
+    return se > max(abs(value), LEAST_DIMENSIONS / max(d - 1, 1))

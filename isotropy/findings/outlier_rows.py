@@ -16,17 +16,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import fdtrc, fdtri
 from torch import Tensor
 
 from isotropy.cloud import Cloud
-from isotropy.findings.finding import MAX_ROWS, Effect, Finding, Severity
+from isotropy.findings.examined import Defect, Examined
+from isotropy.findings.finding import judge, percent, score_effects
 from isotropy.isoscore import participation_ratio
-from isotropy.projection import NamesOf
 from isotropy.rows import kept_rows
-from isotropy.score import FEWEST_FOR_SE, Score
+from isotropy.score import FEWEST_FOR_SE
 
 LIMIT = 9.0
 """Above the maximum of the excess that t5 clouds exceed once in a thousand: see docs/statistics.md, Outlier rows."""
@@ -49,15 +48,6 @@ BULK_ROWS = 4096
 ROUNDS = 4
 """Looks at most, each with the spread of the rows that the one before left."""
 
-MATERIAL = 0.05
-"""Change of IsoScore, bias-corrected or plain, that is worth a warning."""
-
-LEAST_DIMENSIONS = 0.5
-"""Standard error of the participation ratio below which a score of about 0 is still determined."""
-
-TOLD = ("isoscore_unbiased", "isoscore")
-"""Measures whose change counts; the first that changes is told. One huge row moves the second alone."""
-
 
 class _Distances(NamedTuple):
     """The squared distance of each finite row from the centre."""
@@ -76,32 +66,35 @@ class _Scan(NamedTuple):
     expected: float
 
 
-def outlier_rows(cloud: Cloud, names_of: NamesOf) -> Finding | None:
+def outlier_rows(examined: Examined) -> Defect | None:
     """Return the rows that lie too far out for a heavy-tailed cloud, and the score without them; None without such.
 
-    A warning where the bias-corrected or the plain IsoScore without them differs by more than ``MATERIAL`` and its
-    error, or is determined only without them; else a note.
+    A warning where the bias-corrected or the plain IsoScore without them differs materially, or is determined only
+    without them; else a note.
     """
+    cloud = examined.cloud
     if cloud.n < FEWEST_FOR_SE or cloud.d < 2 or not cloud.moments.scatter.isfinite().all():
         return None
-    distances = _distances(cloud)
+    distances = _distances(examined)
     scan = _scan(cloud, distances, distances.bulk)
     for _ in range(ROUNDS):
         if scan is None:
             return None
-        rest, before = cloud.moments_without(scan.places), scan
-        scan = _scan(cloud, distances, rest.moment_scores["participation_ratio"].value or 1.0)
+        rest, before = examined.without_rows(scan.places), scan
+        scan = _scan(cloud, distances, rest.cloud.moment_scores["participation_ratio"].value or 1.0)
         if scan is not None and np.array_equal(scan.places, before.places):
-            return _finding(cloud, rest, scan, names_of)
+            return _defect(cloud, rest, scan)
     return None
 
 
-def _distances(cloud: Cloud) -> _Distances:
+def _distances(examined: Examined) -> _Distances:
+    cloud = examined.cloud
     centre, bulk = centre_and_bulk(cloud.sample[:BULK_ROWS].double())
     squares, places = [], []
     for kept, at, _ in kept_rows(cloud.points):
-        squares.append((kept.double() - centre).square().sum(1).numpy())
-        places.append(at)
+        left = ~np.isin(at, examined.gone)
+        squares.append((kept.double() - centre).square().sum(1).numpy()[left])
+        places.append(at[left])
     return _Distances(np.concatenate(squares), np.concatenate(places), bulk)
 
 
@@ -162,44 +155,23 @@ def _by_group(cloud: Cloud, distances: _Distances) -> NDArray[np.float64]:
     return farthest
 
 
-def _finding(cloud: Cloud, rest: Cloud, scan: _Scan, names_of: NamesOf) -> Finding:
-    effects = [Effect(slug, cloud.moment_scores[slug], rest.moment_scores[slug]) for slug in TOLD]
-    material = [one for one in effects if _material(one, cloud.d)]
-    listed = scan.places[:MAX_ROWS]
+def _defect(cloud: Cloud, rest: Examined, scan: _Scan) -> Defect:
+    effect, severity = judge(score_effects(cloud, rest.cloud), cloud.d)
     count = len(scan.places)
     rows, each = ("1 row holds", "It is") if count == 1 else (f"{count:,} rows hold", "Each is at least")
-    them = "this row" if count == 1 else "these rows"
-    return Finding(
+    return Defect(
         slug="outlier_rows",
-        severity=Severity.WARNING if material else Severity.NOTE,
-        title=f"{rows} {_percent(_share(cloud, rest))} of the variance",
+        severity=severity,
+        title=f"{rows} {percent(_share(cloud, rest.cloud))} of the variance",
         evidence=(
             f"{each} {scan.least:,.3g} times as far from the center as the median row, by squared distance. "
             f"A healthy cloud with heavy tails (Student's t, {TAIL} degrees of freedom) would have about "
             f"{scan.expected:.1g} such rows."
         ),
-        rows=listed.tolist(),
-        row_count=count,
-        names=names_of(torch.from_numpy(listed)),
-        effect=(material or effects)[0],
-        advice=f"Look at {them}. If {'it is an error' if count == 1 else 'they are errors'}, remove and measure again.",
+        effect=effect,
+        rows=scan.places,
+        rest=rest,
     )
-
-
-def _material(effect: Effect, d: int) -> bool:
-    before, after = effect.before, effect.after
-    if after.value is None:
-        return False
-    if before.value is None:
-        return True
-    changed = abs(after.value - before.value) > max(MATERIAL, after.se or 0.0)
-    return changed or (_undetermined(before, d) and not _undetermined(after, d))
-
-
-def _undetermined(score: Score, d: int) -> bool:
-    """Whether the error is greater than the value, and more than rounding."""
-    value, se = score.value or 0.0, score.se or 0.0
-    return se > max(abs(value), LEAST_DIMENSIONS / (d - 1))
 
 
 def _share(cloud: Cloud, rest: Cloud) -> float:
@@ -207,9 +179,3 @@ def _share(cloud: Cloud, rest: Cloud) -> float:
     moved: Tensor = (rest.moments.mean - cloud.moments.mean).square().sum()
     left = rest.moments.scatter.trace() + rest.n * moved
     return float(1 - left / cloud.moments.scatter.trace())
-
-
-def _percent(share: float) -> str:
-    if share > 0.995:
-        return "nearly all"
-    return f"{100 * share:.1f}%" if share < 0.1 else f"{100 * share:.0f}%"

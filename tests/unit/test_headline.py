@@ -123,7 +123,7 @@ def test_outlier_rows_are_named_and_never_told_as_few_rows():
     x[rows] = 20 * gaussian(5, 64)[:, ::-1] * np.arange(1, 65) ** -0.5
     x[rows, 0] += 60
     embedding = embedding_of(x)
-    (finding,) = embedding.findings
+    (finding,) = (one for one in embedding.findings if one["slug"] == "outlier_rows")
     effect = finding["effect"]
     title, sentences = plain(headline_of(embedding))
     assert title.startswith(f"{finding['title']}: rows 3, 17, 400, 801, 1100. Without them ")
@@ -133,7 +133,8 @@ def test_outlier_rows_are_named_and_never_told_as_few_rows():
 
 def test_one_outlier_with_a_name_is_told_by_it_and_more_than_five_are_counted():
     effect = {"measure": "isoscore_unbiased", "before": None, "before_se": None, "after": 0.5, "after_se": 0.01}
-    finding = {"severity": "warning", "title": "1 row holds 60% of the variance", "row_count": 1, "effect": effect}
+    finding = {"slug": "outlier_rows", "severity": "warning", "row_count": 1, "effect": effect}
+    finding |= {"title": "1 row holds 60% of the variance"}
     embedding = embedding_of(gaussian(100, 4))
     embedding.found.data = {"findings": [finding | {"rows": [7], "names": ["the"]}]}
     assert plain(headline_of(embedding))[0] == (

@@ -3,7 +3,7 @@ import pytest
 from app.db.models import RunStatus
 from app.db.regularizer_options import Regularizer
 from app.results.statistics.verdict import Verdict
-from tests.run_rows import reported
+from tests.factories import reported
 from tests.unit.conclusion.concluding import LAMBDAS, concluded, trend
 from tests.unit.figures.rows import run
 

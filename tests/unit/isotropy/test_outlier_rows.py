@@ -18,7 +18,11 @@ def gaussian(n, d, seed=0):
 
 
 def found_in(x, **rows):
-    return findings_of(read_cloud(Rows(x, **rows)))
+    return outliers_in(read_cloud(Rows(x, **rows)))
+
+
+def outliers_in(cloud, *names):
+    return [one for one in findings_of(cloud, *names) if one.slug == "outlier_rows"]
 
 
 def decaying(seed=0):
@@ -65,7 +69,7 @@ def test_rows_keep_the_places_and_names_that_they_have_in_the_file():
     x[FIVE] *= 20
     x[[0, 50]] = np.nan
     cloud = read_cloud(Rows(x))
-    (finding,) = findings_of(cloud, lambda rows: [f"word {row}" for row in rows.tolist()])
+    (finding,) = outliers_in(cloud, lambda rows: [f"word {row}" for row in rows.tolist()])
     assert finding.rows == FIVE
     assert finding.names == [f"word {row}" for row in FIVE]
     document = json.loads(json.dumps(finding.document(), allow_nan=False))
@@ -80,7 +84,7 @@ def test_rows_are_listed_up_to_a_hundred_and_all_counted():
 
 
 def test_what_changes_no_score_by_enough_is_a_note(monkeypatch):
-    monkeypatch.setattr(import_module("isotropy.findings.outlier_rows"), "MATERIAL", 2)
+    monkeypatch.setattr(import_module("isotropy.findings.finding"), "MATERIAL", 2)
     x = decaying()
     x[FIVE] *= 20
     (finding,) = found_in(x)
@@ -119,7 +123,7 @@ def healthy_clouds(n, d, rng):
 
 
 @pytest.mark.parametrize(("n", "d", "seed"), [(300, 16, 0), (300, 16, 1), (300, 128, 2), (2000, 64, 3), (20_000, 8, 4)])
-def test_a_healthy_cloud_has_no_findings(n, d, seed):
+def test_a_healthy_cloud_has_no_outlier_rows(n, d, seed):
     for name, x in healthy_clouds(n, d, np.random.default_rng((n, d, seed))):
         assert found_in(x.astype(np.float32)) == [], name
 
@@ -127,5 +131,5 @@ def test_a_healthy_cloud_has_no_findings(n, d, seed):
 @pytest.mark.parametrize(
     "x", [np.ones((50, 4)), np.eye(3), gaussian(40, 1), np.zeros((0, 3)), np.full((30, 2), np.nan)]
 )
-def test_clouds_of_which_nothing_can_be_told_have_no_findings(x):
+def test_clouds_of_which_nothing_can_be_told_have_no_outlier_rows(x):
     assert found_in(x) == []

@@ -1,0 +1,139 @@
+"""What healthy clouds reach of the statistics behind findings: the table ``isotropy/findings/limits.json``.
+
+Run: OMP_NUM_THREADS=1 python -m benchmarks.finding_limits [--simulations N] > isotropy/findings/limits.json
+
+Clouds are Gaussian, multivariate t with 5 degrees of freedom, and t5 in each coordinate, with equal variances and with
+variances 1/i. What depends on the effective dimension rather than on d has the spectra that have it.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks._calibration import SEED
+from benchmarks.outlier_limit import LEVEL
+from isotropy.findings.dimensions import most_rogue
+from isotropy.findings.gaps import greatest_gap
+from isotropy.findings.nearest import QUERIES, Similarity, nearest
+from isotropy.findings.norms import norm_spread
+from isotropy.findings.outlier_rows import TAIL
+from isotropy.findings.splits import best_split, leading_directions
+from isotropy.findings.spread import most_directions
+
+ROWS = (100, 300, 1000)
+"""Limits fall with the rows: that of the last stands for all beyond."""
+DIMENSIONS = (4, 16, 64, 256, 768)
+SIMULATIONS = 100
+FEWEST = 16
+NUMBERS = 1.2e7
+"""Of a cell's clouds of one kind in all: large clouds vary less, and take longer."""
+FITTED = 0.1
+"""Share of the values, the greatest, to which an exponential tail is fitted for the 99.9% point."""
+KINDS = ("gaussian", "t5", "t5 coordinates")
+DECAYS = (0.0, 1.0)
+MOST_DIMENSIONS = 1024
+"""Of a decaying spectrum with a given participation ratio."""
+
+Points = NDArray[np.float32]
+
+
+def cloud(random: np.random.Generator, kind: str, n: int, variances: NDArray[np.float64]) -> Points:
+    """Draw a healthy cloud with the mean 0."""
+    d = len(variances)
+    x = random.standard_t(TAIL, (n, d)) if kind == "t5 coordinates" else random.standard_normal((n, d))
+    if kind == "t5":
+        x /= np.sqrt(random.chisquare(TAIL, (n, 1)) / TAIL)
+    drawn: Points = (x * np.sqrt(variances)).astype(np.float32)
+    return drawn
+
+
+def of_dimensions(x: Points, random: np.random.Generator) -> Iterator[tuple[str, float]]:
+    """Yield the statistics that depend on d."""
+    n, d = x.shape
+    points = torch.from_numpy(x).double()
+    y = points - points.mean(0)
+    yield "variance_gap", greatest_gap(y.square().mean(0), most_rogue(d)).excess
+    mean = torch.from_numpy(random.standard_normal(d) * x.std())
+    yield "energy_gap", greatest_gap((points + mean).square().mean(0), most_rogue(d)).excess
+    products = y @ y.T if n < d else y.T @ y
+    yield "direction_gap", greatest_gap(torch.linalg.eigvalsh(products).clamp(min=0), most_directions(n, d)).excess
+    centre, directions = leading_directions(points)
+    split = best_split((points - centre) @ directions)
+    yield "separation", 0.0 if split is None else split.separation
+
+
+def of_spread(kind: str, x: Points) -> Iterator[tuple[str, float]]:
+    """Yield the statistics that depend on the effective dimension."""
+    points = torch.from_numpy(x)
+    places = torch.arange(len(x))
+    similarities: dict[str, Similarity] = {"hub_cosine": "cosine"}
+    if kind == "gaussian":
+        # In the null of t5 the rows at the center are neighbors of nearly all others.
+        similarities["hub_euclidean"] = "euclidean"
+    for name, similarity in similarities.items():
+        yield name, float(nearest(points[:QUERIES], places[:QUERIES], [(points, places)], similarity).shares()[1].max())
+    yield "norm_spread_t5", norm_spread(points)
+
+
+def variances_with(ratio: float, decay: float) -> NDArray[np.float64]:
+    """Return variances i^-decay of as many dimensions as give a participation ratio, or as come nearest to it."""
+    sizes = np.arange(1.0, MOST_DIMENSIONS + 1) ** -decay
+    ratios = sizes.cumsum() ** 2 / (sizes**2).cumsum()
+    return sizes[: int(np.abs(ratios - ratio).argmin()) + 1]
+
+
+def point(values: NDArray[np.float64]) -> float:
+    """Return what one in a thousand exceeds: an exponential tail fitted to the greatest of them."""
+    base = float(np.quantile(values, 1 - FITTED))
+    beyond = values[values > base]
+    share = len(beyond) / len(values)
+    return base if share <= LEVEL else base + float((beyond - base).mean()) * float(np.log(share / LEVEL))
+
+
+def cell(n: int, d: int, simulations: int) -> dict[str, float]:
+    """Return the greatest 99.9% point of each statistic over all kinds and spectra."""
+    points: dict[str, float] = defaultdict(lambda: -np.inf)
+    for kind, decay in product(KINDS, DECAYS):
+        random = np.random.default_rng([SEED, crc32(f"{kind}, {decay}, {n} x {d}".encode())])
+        reached = defaultdict(list)
+        full = np.arange(1.0, d + 1) ** -decay
+        spread = variances_with(d, decay)
+        for _ in range(simulations):
+            x = cloud(random, kind, n, full)
+            found = [*of_dimensions(x, random)]
+            if kind != "t5 coordinates" and (decay == 0 or len(spread) < MOST_DIMENSIONS):
+                found += of_spread(kind, x if len(spread) == d else cloud(random, kind, n, spread))
+            for name, value in found:
+                reached[name].append(value)
+        for name, values in reached.items():
+            points[name] = max(points[name], point(np.array(values)))
+    return dict(points)
+
+
+def main() -> None:
+    """Print the table as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--simulations", type=int, default=SIMULATIONS, help="clouds of each kind in each cell, fewer of large ones"
+    )
+    simulations = parser.parse_args().simulations
+    statistics: dict[str, list[list[float]]] = defaultdict(lambda: [[0.0] * len(DIMENSIONS) for _ in ROWS])
+    for (i, n), (j, d) in product(enumerate(ROWS), enumerate(DIMENSIONS)):
+        for name, value in cell(n, d, max(min(simulations, int(NUMBERS / (n * d))), FEWEST)).items():
+            statistics[name][i][j] = float(f"{value:.4g}")
+        sys.stderr.write(f"{n} x {d}: { ({name: values[i][j] for name, values in statistics.items()}) }\n")
+    table: dict[str, Any] = {"rows": ROWS, "dimensions": DIMENSIONS, "simulations": simulations}
+    sys.stdout.write(json.dumps(table | {"statistics": dict(sorted(statistics.items()))}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

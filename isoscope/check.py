@@ -1,0 +1,144 @@
+"""``isoscope check``: what is wrong with the vectors of a file, without a server."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from isoscope.cli.printing import write
+from isoscope.core.errors import InvalidError
+from isoscope.files.matrix import Matrix
+from isoscope.opened import names_in, open_files
+from isoscope.rows import values_of
+from isotropy.catalog import MEASURES
+from isotropy.catalog.findings import effect_name
+from isotropy.cloud import Cloud, read_cloud
+from isotropy.findings import Finding, Severity, findings_of, ranked, told
+from isotropy.findings.drift import SHARED_ROWS, Shared, drift
+from isotropy.rows import kept_rows
+
+LISTED = 10
+"""Rows and dimensions of a finding that are printed."""
+
+
+def print_check(given: Namespace) -> int:
+    """Print the findings of a file; 1 where one is as severe as ``--fail-on``, else 0."""
+    matrix = open_files(given.files, given, given.annotations)
+    cloud = _read(matrix, given.seed, "reading")
+    names_of = partial(values_of, matrix, names_in(matrix))
+    found = findings_of(cloud, names_of, matrix.dimension_names)
+    if given.baseline is not None:
+        earlier = open_files([given.baseline], given)
+        baseline = _read(earlier, given.seed, "reading the baseline")
+        shared = _shared(matrix, earlier, given.seed, same_rows=given.same_rows)
+        if shared is None and cloud.d != baseline.d:
+            raise InvalidError(
+                f"The baseline has {baseline.d:,} dimensions and the file {cloud.d:,}, and no rows are known to be in "
+                "both: name the rows in both files, or add --same-rows if they are in one order."
+            )
+        if (moved := drift(cloud, baseline, shared)) is not None:
+            found = ranked([*found, told(moved, names_of, matrix.dimension_names)])
+    failed = write(_json(found) if given.json else _table(matrix, cloud, found))
+    limit = Severity(given.fail_on).rank
+    return failed or int(any(one.severity.rank <= limit for one in found))
+
+
+def _read(matrix: Matrix, seed: int, doing: str) -> Cloud:
+    with tqdm(total=matrix.n, desc=doing, unit=" rows", unit_scale=True, disable=None, leave=False) as rows:
+        return read_cloud(matrix, seed, progress=rows.update)
+
+
+def _shared(matrix: Matrix, earlier: Matrix, seed: int, *, same_rows: bool) -> Shared | None:
+    """Return a sample of the rows that both files have, by their names or in order; None where none are known."""
+    if same_rows:
+        if matrix.n != earlier.n:
+            raise InvalidError(
+                f"--same-rows needs as many rows in both files: there are {matrix.n:,} and {earlier.n:,}. "
+                "Leave it out, and name the rows instead."
+            )
+        pairs = {row: row for row in range(matrix.n)}
+    else:
+        now, before = _places(matrix), _places(earlier)
+        pairs = {now[name]: before[name] for name in now.keys() & before.keys()}
+    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed))[:SHARED_ROWS].tolist()
+    in_order = sorted(pairs)
+    sides = [in_order[one] for one in order]
+    ours, theirs = _rows(matrix, sides), _rows(earlier, [pairs[one] for one in sides])
+    both = ours.isfinite().all(1) & theirs.isfinite().all(1)
+    return Shared(ours[both], theirs[both]) if both.any() else None
+
+
+def _places(matrix: Matrix) -> dict[str, int]:
+    """Return where each name stands that one row alone has; nothing where rows have no names."""
+    names = names_in(matrix)
+    if names is None:
+        return {}
+    places: dict[str, int] = {}
+    twice = set()
+    for row, name in enumerate(matrix.contents.values(names)):
+        if name in places:
+            twice.add(name)
+        places[name] = row
+    return {name: row for name, row in places.items() if name and name not in twice}
+
+
+def _rows(matrix: Matrix, places: Sequence[int]) -> torch.Tensor:
+    """Return some rows, [as many, d], NaN where they are not finite."""
+    wanted = {place: number for number, place in enumerate(places)}
+    found = torch.full((len(places), matrix.d), torch.nan, dtype=torch.float64)
+    for rows, own, _ in kept_rows(matrix):
+        for number, place in enumerate(own.tolist()):
+            if place in wanted:
+                found[wanted[place]] = rows[number].double()
+    return found
+
+
+def _json(found: Sequence[Finding]) -> Iterator[str]:
+    documents: list[dict[str, Any]] = [one.document() for one in found]
+    yield json.dumps({"findings": documents}, allow_nan=False)
+
+
+def _table(matrix: Matrix, cloud: Cloud, found: Sequence[Finding]) -> Iterator[str]:
+    yield f"points n = {cloud.n:,}, dimensions d = {matrix.d:,}"
+    if not found:
+        yield "Nothing found."
+    for finding in found:
+        yield from lines_of(finding)
+
+
+def lines_of(finding: Finding) -> Iterator[str]:
+    """Yield what was found and where, what a measure would be if it were mended, the evidence and the advice."""
+    where = [one for one in (_listed(finding, "row"), _listed(finding, "dimension")) if one]
+    yield f"{finding.severity.value}: {finding.title}" + (f": {'; '.join(where)}." if where else ".")
+    effect = finding.effect
+    name = effect_name(effect.measure) or MEASURES[effect.measure].name
+    before, after = ("in the baseline", "now") if finding.slug == "drift" else ("now", "when fixed")
+    told_after = _told(effect.after.value, effect.after.se)
+    yield f"  {name}: {_told(effect.before.value, None)} {before}, {told_after} {after}."
+    yield f"  {finding.evidence} {finding.advice}"
+
+
+def _listed(finding: Finding, what: str) -> str:
+    """Return the rows or dimensions with their names; nothing where there are none."""
+    rows = what == "row"
+    numbers, names, count = (
+        (finding.rows, finding.names, finding.row_count)
+        if rows
+        else (finding.dimensions, finding.dimension_names, finding.dimension_count)
+    )
+    if not numbers:
+        return ""
+    named = zip(numbers, names or [""] * len(numbers), strict=True)
+    each = [f"{number} ({name})" if name else f"{number}" for number, name in named][:LISTED]
+    more = count - len(each)
+    return f"{what}{'' if count == 1 else 's'} {', '.join(each)}" + (f" and {more:,} more" if more else "")
+
+
+def _told(value: float | None, se: float | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.3g}" + ("" if se is None else f" ± {se:.2g}")

@@ -1,0 +1,185 @@
+"""What each finding says of a cloud, how it is decided, and what to do about it. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isotropy.catalog.sources import ETHAYARAJH_2019, MU_2018, RADOVANOVIC_2010, RUDMAN_2022, TIMKEY_2021
+
+HEALTHY = "The 99.9% point of Gaussian clouds and of clouds with heavy tails (t5)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingEntry:
+    """A finding, described in plain text."""
+
+    slug: str
+    name: str
+    meaning: str
+    statistic: str
+    limit: str
+    """Beyond what it is found."""
+    effect: str
+    """What is measured again, and how it is mended for that."""
+    advice: str
+    pitfall: str
+    citation: str = "This project."
+
+
+EFFECTS = {"top10_kept": "Top-10 neighbors kept", "energy_distance": "Energy distance (0 to 1)"}
+"""Names of what effects are told in beside the measures of the catalogue."""
+
+_ENTRIES = (
+    FindingEntry(
+        slug="not_finite",
+        name="Values that are not finite",
+        meaning="Some rows have NaN or infinity.",
+        statistic="The number of such rows.",
+        limit="One row. An error where no other row is left.",
+        effect="IsoScore, undefined with these rows.",
+        advice="Find where the values come from: overflow in float16 and empty texts are common. Then encode again.",
+        pitfall="Every measure leaves these rows out, so the other numbers describe the rest.",
+    ),
+    FindingEntry(
+        slug="constant_dimensions",
+        name="Constant dimensions",
+        meaning="Some dimensions have the same value in every row.",
+        statistic="The variance of each dimension.",
+        limit="At most 1e-12 of the squared mean of the dimension or of the median variance: rounding.",
+        effect="IsoScore without these dimensions.",
+        advice="Drop these dimensions. They cost space and lower IsoScore, and tell no two rows apart.",
+        pitfall="With few rows a rare feature can look constant.",
+    ),
+    FindingEntry(
+        slug="metadata_as_coordinates",
+        name="Metadata among the coordinates",
+        meaning="Some columns hold ids, labels, counts, prices or times rather than coordinates.",
+        statistic="Whether all values of a dimension are whole numbers or have two decimals, or count the rows.",
+        limit="All rows of a dimension, and at most a quarter of the dimensions: else all values are so written.",
+        effect="IsoScore and the top-10 neighbors without these dimensions.",
+        advice="Leave these columns out of the vectors. Use them as names, labels or groups instead.",
+        pitfall="Metadata with arbitrary fractions, such as logarithms of counts, are not recognized.",
+    ),
+    FindingEntry(
+        slug="duplicate_rows",
+        name="Duplicate rows",
+        meaning="Some rows repeat an earlier row exactly. The first of each is not listed.",
+        statistic="The places among the 10 nearest neighbors that copies take.",
+        limit="One copy: continuous clouds have none.",
+        effect="The top-10 neighbors without copies; IsoScore without copies where they are more than 1% of the rows.",
+        advice="Remove the copies before you index or measure, unless a text is meant to count that often.",
+        pitfall="Near copies, such as the same text in other letters, are not found.",
+    ),
+    FindingEntry(
+        slug="outlier_rows",
+        name="Outlier rows",
+        meaning="A few rows lie so far out that they hold the scores.",
+        statistic="How surprising the squared distances of the farthest rows from the median are (Berk & Jones 1979).",
+        limit="The 99.9% point of clouds with heavy tails (t5): docs/statistics.md, Outlier rows.",
+        effect="IsoScore without these rows, bias-corrected first.",
+        advice="Look at these rows. If they are errors, remove them and measure again.",
+        pitfall="More than a tenth of the rows are not outliers but a part of the cloud.",
+    ),
+    FindingEntry(
+        slug="rogue_dimensions",
+        name="Rogue dimensions",
+        meaning="A few dimensions hold far more variance, or a far larger mean, than the others.",
+        statistic="The gap below the k largest of the dimensions' variances, less the decay after it. The same for "
+        "their energies, which include the mean.",
+        limit=f"{HEALTHY} with as many rows and dimensions, and twice the next dimension.",
+        effect="IsoScore and the top-10 neighbors without these dimensions.",
+        advice="Standardize these dimensions or drop them before you compare rows by cosine, and check your task.",
+        pitfall="Trained models can keep information in rogue dimensions: judge by your task.",
+        citation=TIMKEY_2021,
+    ),
+    FindingEntry(
+        slug="mixed_clouds",
+        name="Several clouds in one",
+        meaning="The rows fall into two to four separate parts, such as the outputs of two models.",
+        statistic="The distance of two parts along Fisher's discriminant, in standard deviations (Ashman's D).",
+        limit=f"{HEALTHY} with as many rows and dimensions, and at least 5.",
+        effect="IsoScore of the largest part alone.",
+        advice="Check that all rows come from one model, layer and preprocessing. If so, measure each part alone.",
+        pitfall="More than four parts are clusters, which topics make, and are no finding.",
+        citation="Ashman, Bird & Zepf (1994). Detecting Bimodality in Astronomical Datasets. AJ 108, 2348–2361.",
+    ),
+    FindingEntry(
+        slug="unequal_norms",
+        name="Unequal norms",
+        meaning="The lengths of rows differ so much that dot products and cosines have different neighbors.",
+        statistic="The logarithm of the 90% over the 10% point of the norms.",
+        limit="The 99.9% point of clouds with heavy tails (t5) with as many rows and effective dimensions.",
+        effect="Top-10 neighbors by cosine that are also neighbors by dot product.",
+        advice="Normalize the rows, or use cosine similarity. Check whether some rows were normalized and others not.",
+        pitfall="Norms can carry meaning, such as word frequency or confidence.",
+    ),
+    FindingEntry(
+        slug="hubs",
+        name="Hubs",
+        meaning="A few rows are among the nearest neighbors of far too many others.",
+        statistic="The share of 1,000 rows that a row is a top-10 neighbor of, by angle about the mean or by distance.",
+        limit="The 99.9% point of Gaussian clouds with as many rows and effective dimensions, by angle twice. By "
+        "distance a hub is "
+        "also far nearer to the center than other rows.",
+        effect="Top-10 neighbors that stay when the hubs are removed.",
+        advice="Look at these rows: empty, generic or averaged texts are common. Remove them from the index.",
+        pitfall="High-dimensional clouds have some hubs by nature; the limit contains them.",
+        citation=RADOVANOVIC_2010,
+    ),
+    FindingEntry(
+        slug="collapsed",
+        name="Collapsed",
+        meaning="The rows are all nearly equal, or use a few directions only.",
+        statistic="The spread over the length of the mean; the gap in the spectrum less the decay after it.",
+        limit=f"A spread below 1% of the mean. {HEALTHY} with as many rows and dimensions, where at most half of the "
+        "directions hold 90% of the variance and the next holds a tenth or less. An error where all rows are equal.",
+        effect="Top-10 neighbors after centering; IsoScore in these directions, or without the one.",
+        advice="Check the training: a collapsed loss or a constant input is common. If it is meant so, keep only these "
+        "directions.",
+        pitfall="A spectrum that decays smoothly, however fast, is not called collapsed: read IsoScore.",
+        citation=RUDMAN_2022,
+    ),
+    FindingEntry(
+        slug="common_mean",
+        name="Common mean",
+        meaning="All rows share a mean that makes every two rows similar.",
+        statistic="The share of the mean in the energy.",
+        limit="What chance makes of the mean of as many centered rows. A warning only beyond half of the energy: most "
+        "real embeddings have less.",
+        effect="Top-10 neighbors by cosine that stay when the mean is subtracted.",
+        advice="Subtract the mean before you compare rows by cosine, and check your task.",
+        pitfall="IsoScore does not see the mean. Distances do not either.",
+        citation=f"{ETHAYARAJH_2019} {MU_2018}",
+    ),
+    FindingEntry(
+        slug="too_few_rows",
+        name="Too few rows",
+        meaning="Plain IsoScore is lower than that of the population, for want of rows.",
+        statistic="The bias of plain IsoScore by the number of independent rows and the participation ratio.",
+        limit="A bias of 0.05. A warning only below as many rows as dimensions.",
+        effect="Plain IsoScore, and the bias-corrected one.",
+        advice="Measure more rows, or read the bias-corrected score with its error.",
+        pitfall="Rows of one group, and exact copies, count as one.",
+        citation=RUDMAN_2022,
+    ),
+    FindingEntry(
+        slug="drift",
+        name="Drift from the baseline",
+        meaning="The embedding differs from an earlier one beyond chance.",
+        statistic="Energy distance of at most 2,000 rows of each, over twice the mean distance between them; shared "
+        "rows also by their top-10 neighbors.",
+        limit="None of 999 permutations of rows, or of groups of rows, reaches the distance.",
+        effect="Energy distance from 0 to 1, or the top-10 neighbors of shared rows that stayed.",
+        advice="Compare model, preprocessing and texts of the two. Encode an index again before you mix them.",
+        pitfall="With many rows any difference is beyond chance: read the size of the effect.",
+        citation="Székely & Rizzo (2013). Energy statistics. J. Stat. Plan. Inference 143(8), 1249–1272.",
+    ),
+)
+
+FINDINGS = {one.slug: one for one in _ENTRIES}
+"""Every finding by its slug."""
+
+
+def effect_name(measure: str) -> str | None:
+    """Return the name of what an effect is told in; None where it is a measure of the catalogue."""
+    return EFFECTS.get(measure)

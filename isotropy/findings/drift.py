@@ -1,0 +1,156 @@
+"""Drift: whether a cloud differs from an earlier one, and by how much.
+
+The energy distance of two samples is 2 E|x - y| - E|x - x'| - E|y - y'|, over 2 E|x - y|: 0 for equal distributions,
+1 at most (Székely & Rizzo 2013). Rows that both have are also compared by their 10 nearest neighbors, which no rotation
+changes. At many rows any difference is beyond chance, so that the size of the effect decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.catalog import MEASURES
+from isotropy.cloud import Cloud
+from isotropy.findings.examined import Defect
+from isotropy.findings.finding import MATERIAL, Effect, Severity, percent, share_kept
+from isotropy.findings.nearest import overlap
+from isotropy.score import FEWEST_FOR_SE, Score
+
+ROWS = 2000
+"""Rows of each cloud between which distances are measured."""
+
+PERMUTATIONS = 999
+
+SEED = 0
+
+SHARED_ROWS = 4000
+"""Rows that both clouds have, among which neighbors are compared."""
+
+QUERIES = 1000
+
+MOVED = ("isoscore_unbiased", "mean_share")
+"""Measures that are told where they moved by more than twice the error of their difference."""
+
+
+class Shared(NamedTuple):
+    """The same items in two clouds, in one order."""
+
+    now: Tensor
+    """[m, d]."""
+    before: Tensor
+    """[m, any]."""
+
+
+class Energy(NamedTuple):
+    """The energy distance over twice the mean distance between the clouds, and how often chance reaches it."""
+
+    distance: float
+    p: float
+
+
+def drift(cloud: Cloud, baseline: Cloud, shared: Shared | None = None, seed: int = SEED) -> Defect | None:
+    """Return how a cloud differs from a baseline; None where it does not.
+
+    A warning where the energy distance or the share of neighbors that changed is above 0.05 and beyond chance.
+
+    Args:
+        cloud: the points.
+        baseline: earlier points; of another number of dimensions they are compared by ``shared`` alone.
+        shared: the rows that both have, if they are known.
+        seed: of the permutations.
+
+    """
+    energy = energy_of(cloud, baseline, seed) if cloud.d == baseline.d else None
+    kept = None
+    if shared is not None and len(shared.now) >= FEWEST_FOR_SE:
+        now, before = (x[:SHARED_ROWS].double() for x in shared)
+        kept = share_kept(*overlap(before, now, QUERIES))
+    far = Effect("energy_distance", Score(0.0), Score(energy.distance)) if energy is not None else None
+    beyond = energy is not None and energy.p <= 1 / (PERMUTATIONS + 1)
+    found = [one for one, counts in ((kept, True), (far, beyond)) if one is not None and counts]
+    material = [one for one in found if one.is_material(cloud.d)]
+    if not material and not beyond:
+        return None
+    effect = max(material or found, key=lambda one: one.change)
+    return Defect(
+        slug="drift",
+        severity=Severity.WARNING if material else Severity.NOTE,
+        title=_title(effect),
+        evidence=" ".join(_evidence(cloud, baseline, energy, kept)),
+        effect=effect,
+    )
+
+
+def energy_of(cloud: Cloud, baseline: Cloud, seed: int = SEED) -> Energy | None:
+    """Return the energy distance of two clouds of one number of dimensions; None where one has no rows.
+
+    Rows of one group are permuted together.
+    """
+    x, y = (one.sample[:ROWS].double() * one.unit for one in (cloud, baseline))
+    if min(len(x), len(y)) < 2:
+        return None
+    pooled = torch.cat([x, y])
+    pooled = pooled - pooled.mean(0)
+    size = float(pooled.abs().max())
+    # In float32 after centering: distances of rows far from the origin keep their digits.
+    D = torch.cdist((pooled / size if size else pooled).float(), (pooled / size if size else pooled).float())
+    groups = np.concatenate([_groups(cloud, 0), _groups(baseline, cloud.points.n)])
+    own = torch.zeros(len(pooled), 1 + PERMUTATIONS)
+    own[: len(x), 0] = 1
+    own[:, 1:] = _permuted(groups, len(x), seed)
+    # With w = 1/n on the one and -1/m on the other, the energy distance is -w' D w.
+    between = own / own.sum(0) - (1 - own) / (1 - own).sum(0)
+    energies = -(between * (D @ between)).sum(0)
+    cross = float((own[:, 0] @ D @ (1 - own[:, 0])) / (len(x) * len(y)))
+    if cross == 0:
+        return Energy(0.0, 1.0)
+    reached = int((energies[1:] >= energies[0]).sum())
+    return Energy(max(float(energies[0]), 0.0) / (2 * cross), (reached + 1) / (PERMUTATIONS + 1))
+
+
+def _groups(cloud: Cloud, offset: int) -> NDArray[np.int64]:
+    """Return the group of each row of the sample, apart from those of the other cloud."""
+    places = cloud.rows[:ROWS].numpy()
+    ranks = cloud.dealing.ranks
+    return (places if ranks is None else ranks[places]) + offset
+
+
+def _permuted(groups: NDArray[np.int64], n: int, seed: int) -> Tensor:
+    """Return which rows are taken for the first cloud, [rows, permutations]: about n of them, by whole groups."""
+    _, first, numbers = np.unique(groups, return_index=True, return_inverse=True)
+    of_first = int((first < n).sum())
+    random = np.random.default_rng(seed)
+    taken = np.zeros((len(first), PERMUTATIONS), np.float32)
+    for column in range(PERMUTATIONS):
+        taken[random.permutation(len(first))[:of_first], column] = 1
+    return torch.from_numpy(taken[numbers])
+
+
+def _title(effect: Effect) -> str:
+    after = effect.after.value or 0.0
+    if effect.measure == "energy_distance":
+        return f"The cloud moved: energy distance {after:.2g} of 1"
+    return f"{percent(1 - after)} of the nearest neighbors changed"
+
+
+def _evidence(cloud: Cloud, baseline: Cloud, energy: Energy | None, kept: Effect | None) -> Iterator[str]:
+    if kept is not None:
+        yield f"Rows in both keep {percent(kept.after.value or 0.0)} of their 10 nearest neighbors by cosine."
+    if energy is not None:
+        yield f"The energy distance is {energy.distance:.2g} of 1 (permutation test, p = {energy.p:.3g})."
+    else:
+        yield f"The baseline has {baseline.d:,} dimensions, this cloud {cloud.d:,}."
+    for slug in MOVED:
+        now, before = cloud.moment_scores[slug], baseline.moment_scores[slug]
+        if None in (now.value, before.value, now.se, before.se):
+            continue
+        if abs(float(now.value or 0) - float(before.value or 0)) > max(
+            2 * float(np.hypot(now.se or 0, before.se or 0)), MATERIAL / 10
+        ):
+            yield f"{MEASURES[slug].name} moved from {before.value:.3g} to {now.value:.3g}."

@@ -1,0 +1,134 @@
+"""A cloud on its way through the checks: what is mended is left out of what is looked at next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.cloud import Cloud
+from isotropy.findings.finding import Effect, Severity, share_kept
+from isotropy.findings.nearest import QUERIES, Similarity, nearest, overlap
+from isotropy.rows import kept_rows
+
+SAMPLE_ROWS = 3000
+"""Rows looked at where a statistic is known well enough from so many."""
+
+REFERENCE_ROWS = 200_000
+"""Rows up to which neighbors are sought among all; of more rows among a sample."""
+
+FEW_QUERIES = 500
+"""Rows whose neighbors are compared before and after a change."""
+
+FEWEST_DIMENSIONS = 3.0
+"""Effective dimensions below which limits of norms and neighbors are not known."""
+
+NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """A cloud without the rows and dimensions that earlier checks blamed."""
+
+    cloud: Cloud
+    dimensions: NDArray[np.int64]
+    """The number in the file of each of the cloud's dimensions."""
+    gone: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
+    """Rows that the cloud is looked at without."""
+    blamed: frozenset[str] = frozenset()
+    """Slugs of what was found that serves as an explanation."""
+
+    @classmethod
+    def of(cls, cloud: Cloud) -> Examined:
+        """Return a cloud that nothing was found of yet."""
+        return cls(cloud, np.arange(cloud.d))
+
+    def without_rows(self, places: NDArray[np.int64], rest: Cloud | None = None) -> Examined:
+        """Return what is left without some rows; ``rest`` is the cloud without them, if it is there already."""
+        gone = np.union1d(self.gone, places)
+        return replace(self, cloud=self.cloud.without_rows(gone) if rest is None else rest, gone=gone)
+
+    def without_dimensions(self, own: Iterable[int]) -> Examined:
+        """Return what is left without some dimensions, by their numbers in this cloud."""
+        dropped = sorted(own)
+        cloud = self.cloud.without_dimensions(dropped)
+        if len(self.gone):
+            cloud = cloud.without_rows(self.gone)
+        return replace(self, cloud=cloud, dimensions=np.delete(self.dimensions, dropped))
+
+    @cached_property
+    def sample(self) -> Tensor:
+        """At most ``SAMPLE_ROWS`` rows, float64."""
+        return self.cloud.sample[:SAMPLE_ROWS].double()
+
+    @property
+    def places(self) -> Tensor:
+        """Where the rows of ``sample`` stand in the file."""
+        return self.cloud.rows[:SAMPLE_ROWS]
+
+    @cached_property
+    def ratio(self) -> float:
+        """Effective dimensions: the participation ratio, corrected for few rows where it can be."""
+        scores = self.cloud.moment_scores
+        plain = scores["participation_ratio"].value
+        corrected = scores["participation_ratio_unbiased"].value
+        return min(max(corrected or plain or 1.0, 1.0), float(self.cloud.d))
+
+    @property
+    def units(self) -> int:
+        """Rows that are independent of each other, and left."""
+        return max(min(self.cloud.dealing.groups, self.cloud.n), 0)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether there is enough for statistics: some rows that differ, with finite moments."""
+        scatter = self.cloud.moments.scatter
+        return self.cloud.n >= 20 and bool(scatter.isfinite().all()) and float(scatter.trace()) > 0
+
+    def references(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the rows that neighbors are sought among, and their places."""
+        if self.cloud.points.n > REFERENCE_ROWS:
+            yield self.cloud.sample, self.cloud.rows
+            return
+        for kept, places, _ in kept_rows(self.cloud.points):
+            left = ~np.isin(places, self.gone)
+            yield kept[torch.from_numpy(left)], torch.from_numpy(places[left])
+
+    def nearest(self, similarity: Similarity) -> tuple[Tensor, Tensor]:
+        """Return the rows that are among the 10 nearest of any, less the mean, and of which share of the rows."""
+        mean = self.cloud.moments.mean
+        chunks = ((rows.double() - mean, places) for rows, places in self.references())
+        queries = self.cloud.sample[:QUERIES].double() - mean
+        return nearest(queries, self.cloud.rows[:QUERIES], chunks, similarity).shares()
+
+    def kept_by(self, changed: Tensor, similarity: Similarity = "cosine") -> Effect:
+        """Return which share of the 10 nearest by cosine stays where the rows of ``sample`` are changed.
+
+        Args:
+            changed: [as many, any], the rows as they are after.
+            similarity: after the change.
+
+        """
+        return share_kept(*overlap(self.sample, changed, FEW_QUERIES, similarity))
+
+
+class Defect(NamedTuple):
+    """What a check found."""
+
+    slug: str
+    severity: Severity
+    title: str
+    evidence: str
+    effect: Effect
+    rows: NDArray[np.int64] = NO_ROWS
+    """All places in the file, in order."""
+    dimensions: NDArray[np.int64] = NO_ROWS
+    """Numbers in the file."""
+    rest: Examined | None = None
+    """What later checks look at instead."""

@@ -1,0 +1,98 @@
+"""Several clouds in one: parts with a gap between them that no healthy cloud has."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotropy.cosine import unit_rows
+from isotropy.findings.examined import Defect, Examined
+from isotropy.findings.finding import judge, percent, score_effects
+from isotropy.findings.limits import limit
+from isotropy.findings.norms import has_unequal_norms
+from isotropy.findings.splits import Split, best_split, leading_directions
+
+LEAST_SEPARATION = 5.0
+"""Standard deviations between two parts, of which a cut in the middle then misplaces about 1 row in 160: parts of real
+clouds, by topic or kind of text, overlap more."""
+
+MOST_PARTS = 4
+"""More parts are clusters, as topics are, and no mixture of a few clouds."""
+
+FEWEST_ROWS = 40
+"""Rows of a part that is split again."""
+
+
+class _Part(NamedTuple):
+    """Some rows of the sample, and the cuts that lead there."""
+
+    own: Tensor
+    """A flag for each row of the sample."""
+    cuts: tuple[tuple[Split, bool], ...]
+    """Each with the side that the part is on."""
+
+    def holds(self, y: Tensor) -> Tensor:
+        """Return which of points [m, r] are in the part."""
+        inside = torch.ones(len(y), dtype=torch.bool)
+        for split, side in self.cuts:
+            inside &= split.upper(y) == side
+        return inside
+
+
+def mixed_clouds(examined: Examined) -> Defect | None:
+    """Return the rows of all parts but the largest, where a cloud falls into two to four parts."""
+    if not examined.is_spread or examined.cloud.d < 2:
+        return None
+    # Of very unequal norms angles tell: else the longer rows would be a part, whatever they hold.
+    unit = has_unequal_norms(examined)
+    sample = unit_rows(examined.sample) if unit else examined.sample
+    mean, directions = leading_directions(sample)
+    y = (sample - mean) @ directions
+    parts, separation = _parts(y, examined.cloud.d)
+    if not 2 <= len(parts) <= MOST_PARTS:
+        return None
+    largest = max(parts, key=lambda part: int(part.own.sum()))
+    others = []
+    for rows, places in examined.references():
+        x = unit_rows(rows.double()) if unit else rows.double()
+        others.append(places[~largest.holds((x - mean) @ directions)].numpy())
+    minority = np.sort(np.concatenate(others))
+    rest = examined.without_rows(minority)
+    effect, severity = judge(score_effects(examined.cloud, rest.cloud), examined.cloud.d)
+    sizes = sorted((int(part.own.sum()) / len(y) for part in parts), reverse=True)
+    return Defect(
+        slug="mixed_clouds",
+        severity=severity,
+        title=f"{len(parts)} separate clouds: {', '.join(map(percent, sizes))} of the rows",
+        evidence=(
+            f"Along one direction two parts are {min(separation, 999):.3g} standard deviations apart. In a healthy "
+            f"cloud of this size it is at most {_limit(len(y), examined.cloud.d):.2g}. The rows outside the "
+            "largest part are listed."
+        ),
+        effect=effect,
+        rows=minority,
+        rest=rest,
+    )
+
+
+def _parts(y: Tensor, d: int) -> tuple[list[_Part], float]:
+    """Return the parts of points [n, r], and the widest separation; more than ``MOST_PARTS`` are not sought."""
+    parts: list[_Part] = []
+    waiting, widest = [_Part(torch.ones(len(y), dtype=torch.bool), ())], 0.0
+    while waiting and len(waiting) + len(parts) <= MOST_PARTS:
+        part = waiting.pop()
+        own = y[part.own]
+        split = best_split(own) if len(own) >= FEWEST_ROWS else None
+        if split is None or split.separation <= _limit(len(own), d):
+            parts.append(part)
+            continue
+        widest = max(widest, split.separation)
+        waiting += [_Part(part.own & (split.upper(y) == side), (*part.cuts, (split, side))) for side in (True, False)]
+    return parts + waiting, widest
+
+
+def _limit(n: int, d: int) -> float:
+    return max(LEAST_SEPARATION, limit("separation", n, d))

@@ -1,0 +1,150 @@
+"""What concerns the whole cloud: its mean, its spread and the number of its rows."""
+
+from __future__ import annotations
+
+import torch
+from scipy.special import chdtri
+
+from isotropy.findings.examined import Defect, Examined
+from isotropy.findings.finding import MATERIAL, Effect, Severity, judge, percent
+from isotropy.findings.gaps import greatest_gap
+from isotropy.findings.limits import limit
+from isotropy.isoscore import isoscore_from_covariance
+from isotropy.score import Score
+from isotropy.spectrum import eigenvalues
+
+LEVEL = 0.001
+
+HALF = 0.5
+"""Share of the energy beyond which the mean tells more of a row than the row itself: most real clouds have less."""
+
+NEARLY_EQUAL = 0.01
+"""Spread over the length of the mean below which rows are one vector: cosines of two rows are above 0.9999."""
+
+EQUAL = 1e-6
+"""The same where only the rounding of float32 tells rows apart."""
+
+COLLAPSED_SHARE = 0.9
+"""Share of the variance that the directions hold to which a cloud has collapsed."""
+
+CLIFF = 10.0
+"""How many times the variance of the next direction the last of these has at least."""
+
+
+def most_directions(n: int, d: int) -> int:
+    """Return to how many directions a cloud may collapse: few enough for its rows to tell, and half of all."""
+    return max(1, min(n // 4, d // 2))
+
+
+def collapsed(examined: Examined) -> Defect | None:
+    """Return that all rows are equal (an error), nearly so, or in a few directions only."""
+    cloud = examined.cloud
+    moments = cloud.moments
+    if cloud.n < 2 or cloud.d < 2 or not moments.scatter.isfinite().all():
+        return None
+    spread = float((moments.covariance().trace()).sqrt() / moments.mean.norm()) if moments.mean.any() else 1.0
+    if not moments.scatter.any() or spread < NEARLY_EQUAL:
+        return _equal(examined, spread)
+    return _few_directions(examined) if examined.is_spread else None
+
+
+def _equal(examined: Examined, spread: float) -> Defect:
+    cloud = examined.cloud
+    nothing = not cloud.moments.scatter.any() or spread < EQUAL
+    centered = examined.kept_by(examined.sample - cloud.moments.mean)
+    told = Effect("isoscore", cloud.moment_scores["isoscore"], Score.undefined("All rows are equal."))
+    return Defect(
+        slug="collapsed",
+        severity=Severity.ERROR if nothing else judge([centered], cloud.d)[1],
+        title="All rows are equal" if nothing else "All rows are nearly the same vector",
+        evidence=(
+            f"The rows differ by {0 if nothing else spread:.1g} of the length of their mean"
+            f"{', which is rounding' if nothing else f': the cosine of two rows is about {1 - spread**2:.6f}'}."
+        ),
+        effect=told if nothing else centered,
+    )
+
+
+def _few_directions(examined: Examined) -> Defect | None:
+    cloud = examined.cloud
+    S = cloud.moments.covariance()
+    values = eigenvalues(S, cloud.n - 1)
+    gap = greatest_gap(values, most_directions(examined.units, cloud.d))
+    k = gap.size
+    share = float(values[:k].sum() / values.sum())
+    healthy = limit("direction_gap", examined.units, cloud.d)
+    if gap.excess <= healthy or gap.ratio < CLIFF or share < COLLAPSED_SHARE:
+        return None
+    plain = cloud.moment_scores["isoscore"]
+    left = values[:k] if k > 1 else values[1:]
+    effect, severity = judge([Effect("isoscore", plain, isoscore_from_covariance(torch.diag(left)))], cloud.d)
+    directions = "1 direction holds" if k == 1 else f"{k:,} directions hold"
+    after = "in these directions" if k > 1 else "without it"
+    return Defect(
+        slug="collapsed",
+        severity=severity,
+        title=f"{directions} {percent(share)} of the variance",
+        evidence=(
+            f"After direction {k:,} of {cloud.d:,} the variance falls {min(gap.ratio, 1e12):.3g} times. The effect is "
+            f"IsoScore {after}."
+        ),
+        effect=effect,
+    )
+
+
+def common_mean(examined: Examined) -> Defect | None:
+    """Return that all rows share a mean that decides who is near.
+
+    Its share of the energy is compared with what chance makes of the mean of a centered cloud: a chi-squared with as
+    many degrees of freedom as there are effective dimensions, over these and the rows.
+    """
+    cloud = examined.cloud
+    share = cloud.moment_scores["mean_share"].value
+    if not examined.is_spread or share is None or "collapsed" in examined.blamed:
+        return None
+    by_chance = float(chdtri(examined.ratio, LEVEL)) / examined.ratio / max(examined.units, 1)
+    if share <= by_chance:
+        return None
+    effect = examined.kept_by(examined.sample - cloud.moments.mean)
+    if effect.change <= MATERIAL:
+        return None
+    severity = judge([effect], cloud.d)[1] if share > HALF else Severity.NOTE
+    return Defect(
+        slug="common_mean",
+        severity=severity,
+        title=f"The mean holds {percent(share)} of the energy",
+        evidence=(
+            f"Two random rows have a cosine of about {share:.2f} because of it. By chance the mean of as many centered "
+            f"rows holds at most {percent(by_chance)}."
+        ),
+        effect=effect,
+    )
+
+
+def too_few_rows(examined: Examined) -> Defect | None:
+    """Return that plain IsoScore is lower by more than 0.05 for want of rows; a warning below d rows.
+
+    Of n rows, 1 over the participation ratio is greater by about 1/n, whatever the spectrum.
+    """
+    cloud = examined.cloud
+    rows = examined.units
+    if cloud.n < 2 or cloud.d < 2 or {"collapsed", "duplicate_rows"} & examined.blamed:
+        return None
+    scores = cloud.moment_scores
+    plain, corrected = scores["isoscore"], scores["isoscore_unbiased"]
+    if plain.value is None:
+        return None
+    biased = examined.ratio**2 / (rows + examined.ratio) / (cloud.d - 1)
+    known = corrected if corrected.value is not None else Score(min(plain.value + biased, 1.0))
+    effect = Effect("isoscore", plain, known)
+    if biased <= MATERIAL or not effect.is_material(cloud.d):
+        return None
+    return Defect(
+        slug="too_few_rows",
+        severity=Severity.WARNING if rows < cloud.d else Severity.NOTE,
+        title=f"{rows:,} {'independent ' if rows < cloud.n else ''}rows are few for {cloud.d:,} dimensions",
+        evidence=(
+            f"With so few rows plain IsoScore reads low, by about {biased:.2g}. The effect is the bias-corrected score."
+        ),
+        effect=effect,
+    )

@@ -1,0 +1,105 @@
+"""Rows that are not finite, and rows that repeat others."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from isotropy.cloud import Cloud
+from isotropy.dealing import Duplicates
+from isotropy.findings.examined import Defect, Examined
+from isotropy.findings.finding import Effect, Severity, judge, percent, score_effects, share_kept
+from isotropy.findings.nearest import NEAREST
+from isotropy.rows import finite_rows, kept_rows
+from isotropy.score import Score
+
+FEW_COPIES = 0.01
+"""Share of repeats below which their part in the neighbors tells enough: no score is measured without them."""
+
+MOST_DIMENSIONS = 0.1
+"""Share of the dimensions up to which those with missing values are named."""
+
+
+def not_finite(examined: Examined) -> Defect | None:
+    """Return the rows with NaN or infinity; an error where no other row is left."""
+    cloud = examined.cloud
+    if cloud.n_left_out == 0:
+        return None
+    rows, at = [], torch.zeros(cloud.points.d, dtype=torch.int64)
+    read = 0
+    for chunk, finite in finite_rows(cloud.points):
+        rows.append(read + (~finite).nonzero().squeeze(1).numpy())
+        at += (~chunk[~finite].isfinite()).sum(0)
+        read += len(chunk)
+    places = np.concatenate(rows)
+    dimensions = at.nonzero().squeeze(1).numpy()
+    few = dimensions if len(dimensions) <= max(1, MOST_DIMENSIONS * cloud.points.d) else dimensions[:0]
+    count = len(places)
+    before = Score.undefined("NaN or infinity in one row makes it undefined: those rows are left out of all measures.")
+    return Defect(
+        slug="not_finite",
+        severity=Severity.ERROR if cloud.n == 0 else Severity.WARNING,
+        title=f"{_rows(count)} {'has' if count == 1 else 'have'} NaN or infinity",
+        evidence=(
+            f"{count:,} of {read:,} rows ({percent(count / read)}) have a value that is not finite, in "
+            f"{len(dimensions):,} of {cloud.points.d:,} dimensions. Every measure leaves these rows out."
+        ),
+        effect=Effect("isoscore", before, cloud.moment_scores["isoscore"]),
+        rows=places,
+        dimensions=few,
+    )
+
+
+def duplicate_rows(examined: Examined) -> Defect | None:
+    """Return the rows that repeat an earlier one exactly.
+
+    A warning where copies take more than 5% of the places among the 10 nearest neighbors, or where the score changes
+    without them.
+    """
+    cloud = examined.cloud
+    ranks = _ranks(cloud)
+    if ranks is None:
+        return None
+    places = np.setdiff1d((ranks >= 0).nonzero()[0], examined.gone)
+    if len(places) == 0:
+        return None
+    _, first, own, counts = np.unique(ranks[places], return_index=True, return_inverse=True, return_counts=True)
+    repeats = np.delete(places, first)
+    if len(repeats) == 0 or len(first) == 1:
+        return None
+    copies = np.minimum(counts[own] - 1, NEAREST) / NEAREST
+    effects = [share_kept(1 - float(copies.mean()))]
+    rest = None
+    if len(repeats) > FEW_COPIES * len(places):
+        rest = examined.without_rows(repeats)
+        effects += score_effects(cloud, rest.cloud)
+    effect, severity = judge(effects, cloud.d)
+    most = int(counts.max())
+    return Defect(
+        slug="duplicate_rows",
+        severity=severity,
+        title=f"{_rows(len(repeats))} {'repeats' if len(repeats) == 1 else 'repeat'} an earlier row",
+        evidence=(
+            f"{len(repeats):,} of {len(places):,} rows ({percent(len(repeats) / len(places))}) are exact copies; "
+            f"one row is there {most:,} times. They take {percent(float(copies.mean()))} of the places among the "
+            f"{NEAREST} nearest neighbors."
+        ),
+        effect=effect,
+        rows=repeats,
+        rest=rest if severity is not Severity.NOTE else None,
+    )
+
+
+def _ranks(cloud: Cloud) -> NDArray[np.int64] | None:
+    """Return a number for each row, equal for equal rows, below 0 for rows that are left out; None without copies."""
+    if cloud.dealing.by != "groups":
+        return cloud.dealing.ranks
+    duplicates = Duplicates(cloud.points.n)
+    for kept, places, _ in kept_rows(cloud.points):
+        duplicates.update(kept.numpy(), places)
+    return duplicates.dealing().ranks
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
