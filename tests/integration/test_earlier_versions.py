@@ -26,8 +26,6 @@ from app.settings import Settings
 from isoscope.files.yaml_document import read_yaml
 from tests.archives import finish_imports
 
-pytestmark = pytest.mark.one_database
-
 HERE = Path(__file__).parents[1] / "fixtures" / "earlier"
 VERSIONS = sorted(folder.name for folder in HERE.iterdir() if (folder / "told.json").exists())
 LINK = re.compile(r'(?:href|hx-get|src)="(/[^"#?]*)')
