@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel
 from sqlalchemy import select
 from sqlalchemy.orm import selectinload
 
@@ -133,4 +133,8 @@ def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _told(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else to_jsonable_python(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, list):
+        return list(map(_told, value))
+    return value.isoformat() if hasattr(value, "isoformat") else value

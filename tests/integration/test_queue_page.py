@@ -130,7 +130,7 @@ def test_a_dry_run_that_waits_is_listed_and_taken_back(client, context, add):
     add(QUEUED)
     with context.sessions.begin() as session:
         dataset_id = session.query(Dataset.id).scalar()
-        session.add(one := DryRun(dataset_id=dataset_id, key="k", configs=[{"model": "tiny-bert"}]))
+        session.add(one := DryRun(dataset_id=dataset_id, key="k", configs=[PLAIN]))
     context.queue.enqueue(Job(job_kinds.DRY_RUN, one.id))
     assert "tiny-bert" in client.get("/queue").text
     assert client.post(f"/queue/dry-runs/{one.id}/cancel").headers["location"] == "/queue"
