@@ -71,7 +71,7 @@ def _require_variant(given: Namespace, variants: Sequence[Variant]) -> None:
 
 
 def _which(named: str, decision: Decision) -> int:
-    return {"chosen": decision.chosen, "smallest": decision.smallest}.get(named) if named.isalpha() else int(named)
+    return int(named) if named.isdecimal() else {"chosen": decision.chosen, "smallest": decision.smallest}[named]
 
 
 def _save(one: Map, path: Path) -> None:

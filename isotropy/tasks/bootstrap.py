@@ -98,4 +98,5 @@ def _correlation(one: Numbers, other: Numbers, weights: Numbers) -> Numbers:
     one, other = (x - (weights * x).sum(1, keepdims=True) / total for x in (one, other))
     product = (weights * one * other).sum(1)
     size = np.sqrt((weights * one**2).sum(1) * (weights * other**2).sum(1))
-    return np.divide(product, size, out=np.zeros_like(product), where=size > 0)
+    found: Numbers = np.divide(product, size, out=np.zeros_like(product), where=size > 0)
+    return found

@@ -114,7 +114,7 @@ def concluded(
     metric: str,
     similarity: Similarity,
     shape: tuple[int, int],
-    parts: Sequence[int],
+    parts: tuple[int, int, int],
     variants: Sequence[Judged],
     tolerance: float,
 ) -> Decision:
@@ -125,7 +125,20 @@ def concluded(
     smallest = min(
         (i for i in places if variants[i].choose >= enough), key=lambda i: (variants[i].bytes, -variants[i].choose, i)
     )
-    return Decision(truth.kind, metric, similarity, *shape, *parts, tuple(variants), chosen, smallest, tolerance)
+    return Decision(
+        task=truth.kind,
+        metric=metric,
+        similarity=similarity,
+        n=shape[0],
+        d=shape[1],
+        fit=parts[0],
+        choose=parts[1],
+        report=parts[2],
+        variants=tuple(variants),
+        chosen=chosen,
+        smallest=smallest,
+        tolerance=tolerance,
+    )
 
 
 def _doubt(one: Judged) -> str:

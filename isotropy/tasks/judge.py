@@ -124,7 +124,7 @@ def decide(
         Judged(variant, variant.bytes_of(d), one.isoscore, float(choose), report, one.recall)
         for variant, one, choose, report in zip(variants, measured, on_choose, reported, strict=True)
     ]
-    counts = np.bincount(parts, minlength=len(Part)).tolist()
+    counts = (int((parts == Part.FIT).sum()), int((parts == Part.CHOOSE).sum()), int((parts == Part.REPORT).sum()))
     return concluded(task.truth, task.judged_by, task.similarity, (n, d), counts, judged, tolerance)
 
 

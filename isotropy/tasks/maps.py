@@ -94,7 +94,8 @@ class Map:
 
     def numpy_code(self, file: str) -> str:
         """Return the lines of Python that apply the map in a file with NumPy alone."""
-        steps = {ClusterRemoval: IN_CLUSTERS, Flow: BENT}.get(type(self.fitted), LINEAR)
+        nonlinear = BENT if isinstance(self.fitted, Flow) else IN_CLUSTERS
+        steps = nonlinear if isinstance(self.fitted, ClusterRemoval | Flow) else LINEAR
         return (
             LOADING.format(file=file) + steps + (TO_LENGTH_1 if self.similarity is Similarity.COSINE else "") + RETURNED
         )
@@ -130,12 +131,13 @@ def kept(images: NDArray[Any], dimensions: Dimensions) -> Tensor:
     d = images.shape[1]
     identity = torch.eye(d, dtype=torch.float64)
     if dimensions.kind != "pca":
-        return identity[:, : dimensions.count or d]
+        return identity[:, : dimensions.kept or d]
     moments = moments_of(torch.from_numpy(images))
     second = moments.covariance() * ((moments.n - 1) / moments.n) + torch.outer(moments.mean, moments.mean)
-    directions = torch.linalg.eigh(second)[1].flip(1)[:, : dimensions.count]
+    directions = torch.linalg.eigh(second)[1].flip(1)[:, : dimensions.kept]
     largest = directions.abs().argmax(dim=0, keepdim=True)
-    return directions * directions.gather(0, largest).sign()
+    signed: Tensor = directions * directions.gather(0, largest).sign()
+    return signed
 
 
 def reduced(images: NDArray[Any], matrix: Tensor) -> NDArray[Any]:

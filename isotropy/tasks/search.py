@@ -38,7 +38,8 @@ def prepared(x: NDArray[Any], similarity: Similarity) -> Floats:
     if similarity is not Similarity.COSINE:
         return x
     lengths = np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
-    return np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0)
+    directions: Floats = np.divide(x, lengths, out=np.zeros_like(x), where=lengths > 0)
+    return directions
 
 
 def precedence_of(ids: Sequence[str]) -> Indices:
@@ -133,9 +134,9 @@ def _settled(search: _Search, m: int, n: int, k: int, slack: NDArray[Any]) -> li
 def _compared(queries: Floats, candidates: Floats, squared: bool) -> Floats:
     """Return how far candidates [m, w, d] are from queries [m, d]: exactly, then rounded to float32."""
     q, x = queries.astype(np.float64), candidates.astype(np.float64)
-    if squared:
-        return np.square(x - q[:, None]).sum(2).astype(np.float32)
-    return -np.einsum("md,mwd->mw", q, x).astype(np.float32)
+    far = np.square(x - q[:, None]).sum(2) if squared else -np.einsum("md,mwd->mw", q, x)
+    rounded: Floats = far.astype(np.float32)
+    return rounded
 
 
 def _first(far: NDArray[Any], places: Indices, precedence: Indices, k: int) -> Indices:

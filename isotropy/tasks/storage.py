@@ -30,7 +30,7 @@ class Storage(StrEnum):
     RESCORED = "binary_rescored"
 
     @property
-    def title(self) -> str:
+    def label(self) -> str:
         """What sentences call it."""
         return {Storage.PQ: "PQ", Storage.RESCORED: f"binary, {RESCORED} rescored"}.get(self, self.value)
 
@@ -97,12 +97,12 @@ class Space:
         """Return how similar the stored rows of each pair [m, 2] are, float64 [m]."""
         one, other = (self.stored[pairs[:, side]].astype(np.float64) for side in (0, 1))
         if self.similarity is Similarity.EUCLIDEAN or self.storage.is_binary:
-            return -np.square(one - other).sum(1)
+            return np.asarray(-np.square(one - other).sum(1))
+        products: NDArray[np.float64] = np.einsum("md,md->m", one, other)
         if self.similarity is Similarity.COSINE:
             lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-            products: NDArray[np.float64] = np.einsum("md,md->m", one, other)
-            return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
-        return np.asarray(np.einsum("md,md->m", one, other))
+            np.divide(products, lengths, out=products, where=lengths > 0)
+        return products
 
 
 def _bits(x: Floats) -> NDArray[np.uint8]:

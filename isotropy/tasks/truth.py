@@ -253,7 +253,8 @@ class Labels(Truth):
             told = _probed(space.stored[self.rows[fit]], self.codes[fit], space.stored[self.rows[~fit]])
         else:
             told = self._voted(neighbors)
-        return (told == self.codes[~fit]).astype(np.float64)
+        right: Numbers = (told == self.codes[~fit]).astype(np.float64)
+        return right
 
     def _voted(self, neighbors: Indices | None) -> Codes:
         """Return the class of most neighbors; of several that of the nearest."""

@@ -25,11 +25,11 @@ class Dimensions(NamedTuple):
 
     kind: str = "all"
     """``all``, ``pca`` for the first principal components, or ``first``."""
-    count: int | None = None
+    kept: int | None = None
 
     def __str__(self) -> str:
         """Return ``all``, ``pca-192`` or ``first-192``."""
-        return self.kind if self.count is None else f"{self.kind}-{self.count}"
+        return self.kind if self.kept is None else f"{self.kind}-{self.kept}"
 
 
 ALL = Dimensions()
@@ -52,7 +52,7 @@ class Variant:
 
     def bytes_of(self, d: int) -> int:
         """Return the bytes that a search keeps of each vector, of d dimensions as it is."""
-        return bytes_of(self.storage, self.dimensions.count or d)
+        return bytes_of(self.storage, self.dimensions.kept or d)
 
     @property
     def _of_method(self) -> str:
@@ -68,7 +68,7 @@ class Variant:
 
     @property
     def _of_storage(self) -> str:
-        return "" if self.storage is Storage.FLOAT32 else self.storage.title
+        return "" if self.storage is Storage.FLOAT32 else self.storage.label
 
 
 class Setting(NamedTuple):
@@ -94,14 +94,10 @@ def listed(setting: Setting) -> list[Variant]:
     if setting.changes:
         # All dimensions of PCA whitening are those of ZCA, turned: only the first of them are another variant.
         first = {"pca_whitening": Dimensions("first", half)}
-        found += (Variant(*one, first.get(one[0], ALL)) for one in methods(setting))
-        removal, soft = ("all_but_the_top", (("D", 1),)), ("soft_zca", (("eps", _eps(setting, 1)),))
-        for method in (removal, soft):
-            found += (
-                Variant(*method, storage=Storage.INT8),
-                Variant(*method, Dimensions("pca", half), Storage.INT8),
-                Variant(*method, storage=Storage.RESCORED),
-            )
+        found += (Variant(method, parameters, first.get(method, ALL)) for method, parameters in methods(setting))
+        smaller = ((ALL, Storage.INT8), (Dimensions("pca", half), Storage.INT8), (ALL, Storage.RESCORED))
+        found += (Variant("all_but_the_top", (("D", 1),), *one) for one in smaller)
+        found += (Variant("soft_zca", (("eps", _eps(setting, 1)),), *one) for one in smaller)
         found.append(Variant("centring", storage=Storage.BINARY))
     return _fitting(found, setting)[:MOST_LISTED]
 
@@ -163,11 +159,11 @@ def _fitting(variants: Iterable[Variant], setting: Setting) -> list[Variant]:
     return [
         variant
         for variant in dict.fromkeys(variants)
-        if (variant.dimensions.count or 0) < setting.d
+        if (variant.dimensions.kept or 0) < setting.d
         and (variant.storage is not Storage.RESCORED or setting.searches)
         and (variant.storage is not Storage.PQ or _has_pq(variant, setting))
     ]
 
 
 def _has_pq(variant: Variant, setting: Setting) -> bool:
-    return setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.count or setting.d) is not None
+    return setting.n >= PQ_CENTROIDS and pq_bytes(variant.dimensions.kept or setting.d) is not None

@@ -43,7 +43,7 @@ def test_too_few_groups_are_refused(sizes):
 )
 def test_the_best_is_chosen_and_the_smallest_is_within_the_tolerance(scores, tolerance):
     judged = [Judged(Variant(), size, None, value, NOTHING, None) for value, size in scores]
-    found = concluded(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), [2, 4, 4], judged, tolerance)
+    found = concluded(LABELS, "knn_accuracy", Similarity.COSINE, (10, 4), (2, 4, 4), judged, tolerance)
     chosen, smallest = judged[found.chosen], judged[found.smallest]
     assert all(one.choose <= chosen.choose for one in judged)
     assert all(one.bytes >= chosen.bytes for one in judged if one.choose == chosen.choose)
@@ -59,7 +59,7 @@ def test_the_list_is_short_without_repetition_and_starts_with_the_vectors_as_the
     for variants in (short, full):
         assert variants[0] == Variant()
         assert len(set(variants)) == len(variants) == len({one.name for one in variants})
-        assert all(1 <= (one.dimensions.count or d) <= d for one in variants)
+        assert all(1 <= (one.dimensions.kept or d) <= d for one in variants)
         assert searches or all(one.storage is not Storage.RESCORED for one in variants)
         assert changes or all(one.method == "none" for one in variants)
     assert len(short) <= MOST_LISTED
