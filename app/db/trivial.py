@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from app.db.models import Run, RunStatus
 from app.db.predictions import Predictions
 from app.db.run_results import Trivial
+from isoscope.core.formatting import number
 from isoscope.core.task import Metric, TaskKind
 
 CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
@@ -45,7 +46,7 @@ def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
     """Return the mean of ``train``, the constant of the least squared error: no constant correlates with anything."""
     names = (Metric.PEARSON, Metric.SPEARMAN)
     return Trivial(
-        predictor=f"always {train.mean():.4g}, the mean of the {rows} rows",
+        predictor=f"always {number(float(train.mean()), 4)}, the mean of the {rows} rows",
         metrics=dict.fromkeys(names),
         reasons=dict.fromkeys(names, NO_CORRELATION),
     )
@@ -95,8 +96,8 @@ def learned_nothing(run: Run) -> str | None:
     score = trivial_score(run)
     if score is None or run.performance is None or run.performance > score + ROUNDING:
         return None
-    predictor = trivial_predictor(run)
-    return f"Its performance, {run.performance:.4g}, is not above the trivial predictor’s {score:.4g} ({predictor})."
+    own, trivial = number(run.performance), number(score)
+    return f"Its performance, {own}, is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
 
 
 def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:

@@ -63,7 +63,8 @@ class Trivial(NamedTuple):
             return told
         named = ", ".join(f"{sweep.label(sweep.setting(run))} seed {run.seed}" for run, _ in runs[:MOST_NAMED])
         more = f" and {count(len(runs) - MOST_NAMED)} more" if len(runs) > MOST_NAMED else ""
-        return f"{told} {plural(len(runs), 'run')} learned nothing (crossed out): {named}{more}. {runs[0][1]}"
+        mark = "a cross marks its setting" if len(self.nothing) == 1 else "crosses mark their settings"
+        return f"{told} {plural(len(runs), 'run')} learned nothing ({mark}): {named}{more}. {runs[0][1]}"
 
     def words(self, setting: Setting) -> str:
         """What pointing at a setting says of it, with a line break before it; empty where its runs learned."""

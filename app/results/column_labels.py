@@ -7,7 +7,7 @@ from app.db.options.option import lowered
 
 WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
 PARTS = (
-    (re.compile(r"_?ci95_half_width$"), " ± (95 % CI)"),
+    (re.compile(r"_?ci95_half_width$"), " ± (95% CI)"),
     (re.compile(r"\b(raw|centred)_(\d)"), r"\1, k = \2"),
     (re.compile(r"isoscore_star"), "IsoScore★"),
     (re.compile(r"_"), " "),
@@ -28,7 +28,7 @@ def inside(field: str) -> str:
 
 
 def heading(column: str) -> str:
-    """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95 % CI)."""
+    """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
     if column in WHOLE:
         return WHOLE[column]
     for pattern, words in PARTS:

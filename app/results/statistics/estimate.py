@@ -100,13 +100,13 @@ class Error(StrEnum):
     @property
     def name_in_full(self) -> str:
         """What it is called where it is chosen."""
-        return {self.CI95: "95 % confidence interval", self.SE: "standard error", self.STD: "standard deviation"}[self]
+        return {self.CI95: "95% confidence interval", self.SE: "standard error", self.STD: "standard deviation"}[self]
 
     @property
     def words(self) -> str:
         """What the bars are, in a sentence: bars are ..."""
         return {
-            self.CI95: "95 % confidence intervals of the mean by Student’s t",
+            self.CI95: "95% confidence intervals of the mean by Student’s t",
             self.SE: "standard errors of the mean",
             self.STD: "standard deviations of single runs",
         }[self]

@@ -90,4 +90,4 @@ def test_intervals_are_told_only_where_there_are_several_seeds():
     alone = method_bars(sweep(run(0.0), run(1.0)), "accuracy").caption
     assert alone == "Each is one run (n = 1 seed); an interval needs two seeds or more."
     pairs = method_bars(sweep(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1))), "accuracy").caption
-    assert pairs.startswith("Means over seeds (n = 2) with 95 % confidence intervals.")
+    assert pairs.startswith("Means over seeds (n = 2) with 95% confidence intervals.")

@@ -21,7 +21,7 @@ def test_a_line_is_the_mean_over_the_seeds_of_a_setting_with_its_interval():
         (of_lambda(-1), [pytest.approx(0.75), 0.5]), (of_lambda(0), [0.7, 0.5]),
     ]  # fmt: skip
     assert figure.caption == (
-        "Task loss without the penalty. Means over seeds (n = 1 to 2) with 95 % confidence intervals. "
+        "Task loss without the penalty. Means over seeds (n = 1 to 2) with 95% confidence intervals. "
         "As logged: no smoothing."
     )
 

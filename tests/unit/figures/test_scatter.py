@@ -59,7 +59,7 @@ def test_one_seed_has_no_error_bar_and_the_caption_says_why():
 def test_the_caption_prints_n_and_the_kind_of_interval():
     caption = isotropy_performance(sweep(*SWEEP, run(3.0)), "accuracy").caption
     assert "n = 1 to 2" in caption
-    assert "95 %" in caption
+    assert "95%" in caption
 
 
 def test_runs_that_are_there_twice_are_means_of_two_seeds_with_the_same_interval():
