@@ -32,7 +32,7 @@ def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metr
     why = f"the most frequent class of the {rows} rows" if chosen == frequent else "the class that F1 looks for"
     values = _of_class(labels, chosen, len(names))
     reasons = {
-        Metric.F1: "No row has the class that F1 scores.",
+        Metric.F1: "No row has the class that F1 looks for.",
         Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
     }
     return Trivial(
@@ -73,7 +73,7 @@ def trivial_score(run: Run) -> float | None:
     """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
     if run.learning is None or run.learning.trivial is None:
         return None
-    metric = run.config.metric
+    metric = Metric(run.config["metric"])
     value = run.learning.trivial.metrics.get(metric)
     return 0.0 if value is None and metric in CORRELATIONS else value
 
@@ -96,9 +96,8 @@ def learned_nothing(run: Run) -> str | None:
     score = trivial_score(run)
     if score is None or run.performance is None or run.performance > score + ROUNDING:
         return None
-    predictor = trivial_predictor(run)
-    reached = number(run.performance)
-    return f"Its performance, {reached}, is not above the trivial predictor’s {number(score)} ({predictor})."
+    own, trivial = number(run.performance), number(score)
+    return f"Its performance, {own}, is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
 
 
 def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:

@@ -55,8 +55,10 @@ def test_runs_that_learned_nothing_are_crossed_out_named_and_counted(figure_of):
     figure = figure_of(sweep(*SWEEP), "accuracy")
     (cross,) = crosses(figure.draw())
     assert len(cross.x) == 1
-    told = "1 run learned nothing (a cross marks its setting): λ = 5 seed 0. Its performance, 0.500, is not above"
-    assert told in figure.caption
+    assert (
+        "1 run learned nothing (a cross marks its setting): λ = 5 seed 0. Its performance, 0.500, is not above"
+        in figure.caption
+    )
     place = figure.table.columns.index("runs_that_learned_nothing")
     counts = {row[figure.table.columns.index("lambda")]: row[place] for row in figure.table.rows}
     assert counts[5.0] == 1
