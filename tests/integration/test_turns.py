@@ -157,6 +157,20 @@ def test_the_engine_has_one_job_that_waits_and_a_worker_that_is_busy_hands_in_no
         assert context.queue.line(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, jobs(ids[1]))
 
 
+def test_what_a_worker_had_begun_goes_on_where_it_starts_again_and_others_follow(context, add):
+    _, ids = add()
+    began = []
+
+    async def execute(job):
+        began.append(job.row_id)
+        await asyncio.Event().wait()
+
+    with taking(context, "here/cpu", execute):
+        wait_for(lambda: began)
+    assert context.queue.line(Queue.GPU) == ({f"finetune-{ids[0]}": "here/cpu"}, set())
+    assert taken(context, 3) == ids
+
+
 def test_a_job_that_was_left_without_a_word_lets_others_go_first(context, add):
     _, ids = add()
     hand_in(context, left=jobs(*ids[:2]))
