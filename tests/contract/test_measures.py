@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, findings_document
+from isotropy.catalog.findings import FINDINGS
+from isotropy.findings import CHECKS
 
 TESTS = Path(__file__).parent.parent
 
@@ -36,3 +38,14 @@ def test_the_document_is_what_the_catalogue_says():
     made = subprocess.run([sys.executable, "-m", "isotropy.catalog.document"], capture_output=True, check=True)
     written = (TESTS.parent / "docs/measures.md").read_bytes()
     assert written == made.stdout, "run: python -m isotropy.catalog.document > docs/measures.md"
+
+
+def test_the_document_of_findings_is_what_the_catalogue_says():
+    written = (TESTS.parent / "docs/findings.md").read_text(encoding="utf-8")
+    assert written == findings_document.document(), (
+        "run: python -m isotropy.catalog.findings_document > docs/findings.md"
+    )
+
+
+def test_the_catalogue_has_every_finding():
+    assert set(FINDINGS) == {check.__name__ for check in CHECKS} | {"drift"}
