@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 from app.db.models import Embedding
 from isoscope.core.formatting import number, starred, with_error
-from isotropy.catalog import MEASURES
-from isotropy.catalog.findings import effect_name
+from isotropy.catalog import MEASURES, effect_name
 
 
 class ShownFinding(NamedTuple):

@@ -173,7 +173,7 @@ class Embeddings(Connection):
 
     def findings(self, embedding: Known) -> list[Row]:
         """Return what is wrong with an embedding, the most severe first; nothing of a healthy one."""
-        return self.get("embeddings", embedding, "findings")
+        return self.get_list("embeddings", embedding, "findings")
 
     def figure_data(self, embedding: Known, slug: str) -> Row:
         """Return what a figure shows and no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""

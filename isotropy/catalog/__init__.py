@@ -5,20 +5,24 @@ Standard library only, so that a web process can show it without torch.
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.directions import OUTLIER_RULES
+from isotropy.catalog.findings import FINDINGS, FindingEntry, effect_name
 from isotropy.catalog.measure import Compared, Error, Group, Measure
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
 
 __all__ = [
+    "FINDINGS",
     "GROUPS",
     "MEASURES",
     "METHODS",
     "OUTLIER_RULES",
     "Compared",
     "Error",
+    "FindingEntry",
     "Group",
     "Measure",
     "Method",
     "Parameter",
+    "effect_name",
     "measures_of",
 ]
 
