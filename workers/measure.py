@@ -46,10 +46,9 @@ def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Seq
     try:
         matrix = open_embedding(embedding, settings)
         cloud = read_cloud(matrix, SEED)
-        data = [
-            FigureData(embedding_id=embedding_id, slug=slug, data=data)
-            for slug, data in figure_data(cloud, partial(values_of, matrix, matrix.selection.names), SEED).items()
-        ]
+        names_of = partial(values_of, matrix, matrix.selection.names)
+        figures = figure_data(cloud, names_of, SEED, matrix.dimension_names)
+        data = [FigureData(embedding_id=embedding_id, slug=slug, data=one) for slug, one in figures.items()]
         rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
         _store(sessions, embedding, cloud, rows, _independent(cloud, matrix))
     except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry

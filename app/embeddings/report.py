@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from app.context import Context
 from app.db.models import Embedding
+from app.embeddings.findings import shown_findings
 from app.embeddings.headline import headline_of
 from app.embeddings.neighbours import read_neighbours, with_lookup
 from app.embeddings.readings import groups_of, headlines_of
@@ -38,6 +39,7 @@ def report_of(context: Context, embedding: Embedding, query: ReportQuery, *, who
     shown = [figure for figure in figures if figure.slug not in later]
     return {
         "headline": headline_of(embedding),
+        "findings": shown_findings(embedding),
         "headlines": headlines_of(embedding),
         "groups": groups_of(embedding),
         "drawn": DRAWN,

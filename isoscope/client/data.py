@@ -171,6 +171,10 @@ class Embeddings(Connection):
         """Have a draft measured."""
         return self.post("embeddings", embedding, "commit")
 
+    def findings(self, embedding: Known) -> list[Row]:
+        """Return what is wrong with an embedding, the most severe first; nothing of a healthy one."""
+        return self.get_list("embeddings", embedding, "findings")
+
     def figure_data(self, embedding: Known, slug: str) -> Row:
         """Return what a figure shows and no measure holds: ``sample_size``, ``projection`` or ``neighbours``."""
         return self.get("embeddings", embedding, "figure-data", slug)

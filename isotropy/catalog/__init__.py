@@ -5,11 +5,13 @@ Standard library only, so that a web process can show it without torch.
 
 from isotropy.catalog import directions, labels, neighbours, spread, topology
 from isotropy.catalog.directions import OUTLIER_RULES
+from isotropy.catalog.findings import FINDINGS, FindingEntry, effect_name
 from isotropy.catalog.measure import PLACES, Compared, Error, Group, Measure, Place
 from isotropy.catalog.postprocess import METHODS, Method, Parameter
 from isotropy.catalog.regularizers import REGULARIZERS, Layers, Penalty, Points, Regularizer
 
 __all__ = [
+    "FINDINGS",
     "GROUPS",
     "MEASURES",
     "METHODS",
@@ -18,6 +20,7 @@ __all__ = [
     "REGULARIZERS",
     "Compared",
     "Error",
+    "FindingEntry",
     "Group",
     "Layers",
     "Measure",
@@ -27,6 +30,7 @@ __all__ = [
     "Place",
     "Points",
     "Regularizer",
+    "effect_name",
     "measures_in",
     "measures_of",
 ]

@@ -54,7 +54,7 @@ def _link(described: Measure | Method) -> str:
 def _section(measure: Measure) -> str:
     facts = "".join(f"- {name}: {text}\n" for name, text in _facts(measure))
     heading = f'### <a id="{measure.slug}"></a>{_name(measure)}'
-    return f"\n{heading}\n\n{_escaped(measure.meaning)}\n\n{facts}"
+    return f"\n{heading}\n\n{escaped(measure.meaning)}\n\n{facts}"
 
 
 def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
@@ -62,20 +62,20 @@ def _facts(measure: Measure) -> Iterator[tuple[str, str]]:
     yield "Symbol", f"`{measure.symbol}`"
     yield "Formula", f"`{measure.formula}`"
     if measure.value:
-        yield "Its one number", _escaped(measure.value)
+        yield "Its one number", escaped(measure.value)
     yield "Range", f"`{measure.range}`"
     if measure.higher_means != "neither":
         yield "Higher means", measure.higher_means
     if measure.bias:
-        yield "Bias", _escaped(measure.bias)
+        yield "Bias", escaped(measure.bias)
     if measure.corrected:
         yield "Bias-corrected form", f"`{measure.corrected}`"
-    yield "Error", _escaped(measure.error_told)
+    yield "Error", escaped(measure.error_told)
     yield "Differences", COMPARED[measure.compared]
     if measure.shown_in:
         yield "Shown in", "; ".join(text for place, text in PLACES.items() if place in measure.shown_in)
-    yield "Caveats", _escaped(measure.pitfall)
-    yield "Source", _escaped(measure.citation)
+    yield "Caveats", escaped(measure.pitfall)
+    yield "Source", escaped(measure.citation)
 
 
 def _method(method: Method) -> str:
@@ -83,23 +83,23 @@ def _method(method: Method) -> str:
         "Called": f"`{method.slug}`",
         "Formula": f"`{method.formula}`",
         **{f"Parameter `{one.name}`": _parameter(one) for one in method.parameters},
-        "Caveats": _escaped(method.pitfall),
-        "Source": _escaped(method.citation),
+        "Caveats": escaped(method.pitfall),
+        "Source": escaped(method.citation),
     }
     lines = "".join(f"- {name}: {text}\n" for name, text in facts.items())
-    return f'\n### <a id="{method.slug}"></a>{_name(method)}\n\n{_escaped(method.meaning)}\n\n{lines}'
+    return f'\n### <a id="{method.slug}"></a>{_name(method)}\n\n{escaped(method.meaning)}\n\n{lines}'
 
 
 def _parameter(parameter: Parameter) -> str:
     default = "" if parameter.default is None else f", by default {parameter.default}"
-    return _escaped(f"{parameter.meaning} {parameter.range}{default}.")
+    return escaped(f"{parameter.meaning} {parameter.range}{default}.")
 
 
 def _name(described: Measure | Method) -> str:
     return described.name.replace("*", "★")
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """The text with nothing in it that Markdown takes for a mark of its own."""
     return re.sub(r"([\\`*_<\[\]])", r"\\\1", text)
 

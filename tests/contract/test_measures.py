@@ -3,8 +3,10 @@
 import ast
 from pathlib import Path
 
-from isotropy.catalog import MEASURES
+from isotropy.catalog import MEASURES, findings_document
 from isotropy.catalog.document import document
+from isotropy.catalog.findings import FINDINGS
+from isotropy.findings import CHECKS
 
 TESTS = Path(__file__).parent.parent
 
@@ -32,3 +34,14 @@ def test_every_mark_names_a_measure_of_the_catalogue():
 def test_the_document_is_what_the_catalogue_says():
     written = (TESTS.parent / "docs/measures.md").read_text(encoding="utf-8")
     assert written == document(), "run: python -m isotropy.catalog.document > docs/measures.md"
+
+
+def test_the_document_of_findings_is_what_the_catalogue_says():
+    written = (TESTS.parent / "docs/findings.md").read_text(encoding="utf-8")
+    assert written == findings_document.document(), (
+        "run: python -m isotropy.catalog.findings_document > docs/findings.md"
+    )
+
+
+def test_the_catalogue_has_every_finding():
+    assert set(FINDINGS) == {check.__name__ for check in CHECKS} | {"drift"}

@@ -34,6 +34,7 @@ CALLS = {
     ("GET", f"{VECTORS}/figure-data/{{slug}}"): lambda i, _: i.figure_data(GONE, "projection"),
     ("GET", f"{VECTORS}/neighbors"): lambda i, _: i.neighbors(GONE, "king"),
     ("POST", f"{VECTORS}/neighbors"): lambda i, _: i.request_neighbors(GONE, "king"),
+    ("GET", f"{VECTORS}/findings"): lambda i, _: i.findings(GONE),
     ("GET", f"{VECTORS}/curves/zeta"): lambda i, _: i.zeta_curve(GONE),
     ("POST", f"{VECTORS}/curves/zeta"): lambda i, _: i.request_zeta_curve(GONE, GONE),
     ("GET", f"{VECTORS}/files/{{position}}"): lambda i, file: i.download_file(GONE, 0, file),

@@ -1,6 +1,7 @@
 """Findings of an embedding: stored when it is measured, in the API and at the head of its report."""
 
 import io
+import re
 
 import numpy as np
 
@@ -24,6 +25,24 @@ def test_outlier_rows_are_in_the_json_and_head_the_report(client, work):
     assert finding["effect"]["after"] > 0.9
     page = client.get(f"/embeddings/{embedding_id}").text
     assert "2 rows hold 99% of the variance: rows 3, 17. Without them " in page
+    assert client.get(f"/api/embeddings/{embedding_id}/findings").json() == [finding]
+    (shown,) = re.findall(r'id="finding-outlier_rows">(.*?)</div>', page, re.DOTALL)
+    assert "Warning: 2 rows hold 99% of the variance." in shown
+    assert finding["advice"] in shown
+    assert "2 rows: 3, 17." in shown.replace("\u00a0", " ")
+
+
+def test_dimensions_are_named_by_their_columns_on_the_report(client, work):
+    x = np.random.default_rng(0).normal(size=(400, 6))
+    x[:, 4] *= 40
+    head = ",".join(f"e{i}" for i in range(6))
+    rows = "\n".join(",".join(f"{value:.6f}" for value in row) for row in x)
+    answer = client.post("/api/embeddings?commit=auto", files={"file": ("cloud.csv", f"{head}\n{rows}".encode())})
+    work()
+    (finding,) = client.get(f"/api/embeddings/{answer.json()['id']}/findings").json()
+    assert (finding["slug"], finding["dimensions"], finding["dimension_names"]) == ("rogue_dimensions", [4], ["e4"])
+    page = client.get(f"/embeddings/{answer.json()['id']}").text
+    assert "4 (e4)" in page
 
 
 def test_a_healthy_embedding_has_no_findings(client, work):

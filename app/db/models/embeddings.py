@@ -198,8 +198,9 @@ class FigureData(Base):
     "reason"}``; older data lack "names". Rows without a label or of a
     small class have an empty name, the last.
     ``findings``: ``{"findings": [{"slug", "severity": "note", "warning" or "error", "title", "evidence", "rows":
-    [at most 100 places in the file, from 0], "row_count", "names": null or [of each of these rows], "effect":
-    {"measure", "before", "before_se", "after", "after_se"}, "advice"}]}``.
+    [at most 100 places in the file, from 0], "row_count", "names": null or [of each of these rows], "dimensions",
+    "dimension_count", "dimension_names": the same of dimensions, "effect": {"measure", "before", "before_se", "after",
+    "after_se"}, "advice"}]}``.
     Of the first two, the reason is null, or why there are no rows and no points.
     ``neighbours``: ``{"k", "rows", "method", "parameters", "of": [{"name", "before": [{"name", "cosine"}],
     "after": [...]}]}``.

@@ -264,6 +264,12 @@ def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlu
     return figure_data.get_stored_figure(context, embedding_id, slug)
 
 
+@router.get("/{embedding_id}/findings", response_model=list[FindingOut])
+def show_findings(context: ContextDep, embedding_id: str) -> list[dict[str, Any]]:
+    """What is wrong with an embedding: errors, warnings by their effect, notes; empty before it is measured."""
+    return embeddings.get_embedding(context, embedding_id).findings
+
+
 @router.get("/{embedding_id}/curves/zeta")
 def show_zeta_curve(
     context: ContextDep,

@@ -34,6 +34,11 @@ class FindingOut(BaseModel):
     rows: Annotated[list[int], Field(description="Rows of the file, from 0; the first 100.")]
     row_count: Annotated[int, Field(description="How many rows there are in all.")]
     names: Annotated[list[str] | None, Field(description="The names of `rows`; null where rows have none.")]
+    dimensions: Annotated[list[int], Field(description="Dimensions, from 0; the first 100.")] = []
+    dimension_count: Annotated[int, Field(description="How many dimensions there are in all.")] = 0
+    dimension_names: Annotated[
+        list[str] | None, Field(description="The names of `dimensions`; null where dimensions have none.")
+    ] = None
     effect: EffectOut
     advice: str
 

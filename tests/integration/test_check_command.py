@@ -1,0 +1,104 @@
+"""``isoscope check``: findings of a file, with an exit code for CI."""
+
+import json
+
+import numpy as np
+import pytest
+
+from isoscope.cli import main
+from tests.planted import generated
+
+FIELDS = {
+    "slug",
+    "severity",
+    "title",
+    "evidence",
+    "rows",
+    "row_count",
+    "names",
+    "dimensions",
+    "dimension_count",
+    "dimension_names",
+    "effect",
+    "advice",
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    x = generated(np.random.default_rng(0), 1200, 32)
+    wrong = x[:600].copy()
+    wrong[[4, 9]] *= 60
+    clouds = {"first": x[:600], "second": x[600:], "wrong": wrong, "moved": x[600:] + x.std(), "narrow": x[:600, :8]}
+    for name, cloud in clouds.items():
+        np.save(tmp_path / f"{name}.npy", cloud)
+    return tmp_path
+
+
+def check(folder, name, *more):
+    return main(["check", str(folder / f"{name}.npy"), *map(str, more)])
+
+
+def test_a_healthy_file_has_no_findings(files, capsys):
+    assert check(files, "first", "--fail-on", "note") == 0
+    assert "Nothing found." in capsys.readouterr().out
+    assert check(files, "first", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"findings": []}
+
+
+@pytest.mark.parametrize(("level", "code"), [("note", 1), ("warning", 1), ("error", 0)])
+def test_the_exit_code_tells_findings_of_a_level(files, level, code, capsys):
+    assert check(files, "wrong", "--fail-on", level, "--json") == code
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert set(finding) == FIELDS
+    assert {"measure", "before", "after"} <= set(finding["effect"])
+    assert (finding["slug"], finding["severity"], finding["rows"]) == ("outlier_rows", "warning", [4, 9])
+
+
+def test_the_table_has_rows_effect_and_advice(files, capsys):
+    assert check(files, "wrong") == 0
+    out = capsys.readouterr().out
+    assert "warning: 2 rows hold " in out
+    assert ": rows 4, 9." in out
+    assert " when fixed." in out
+    assert "Look at these rows." in out
+
+
+def test_drift_from_a_baseline_is_found_and_another_sample_is_none(files, capsys):
+    assert check(files, "second", "--baseline", files / "first.npy", "--fail-on", "note") == 0
+    assert check(files, "moved", "--baseline", files / "first.npy", "--fail-on", "warning", "--json") == 1
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["findings"]
+    (drift,) = (one for one in found if one["slug"] == "drift")
+    assert drift["effect"]["measure"] == "energy_distance"
+    assert drift["effect"]["before"] == 0
+    assert 0.05 < drift["effect"]["after"] < 1
+
+
+def test_rows_in_both_are_known_by_their_order_or_their_names(files, tmp_path, capsys):
+    assert check(files, "first", "--baseline", files / "wrong.npy", "--same-rows", "--fail-on", "note") == 0
+    x = np.load(files / "first.npy")
+    for name, order in (("old", np.arange(600)), ("new", np.random.default_rng(1).permutation(600))):
+        lines = [",".join([f"word {row}", *map(str, x[row])]) for row in order]
+        head = ",".join(["word", *(f"e{i}" for i in range(32))])
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *lines]), encoding="utf-8")
+    assert main(["check", str(tmp_path / "new.csv"), "--baseline", str(tmp_path / "old.csv"), "--fail-on", "note"]) == 0
+    capsys.readouterr()
+    assert check(files, "second", "--baseline", files / "first.npy", "--same-rows", "--json") == 0
+    (drift,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (drift["slug"], drift["effect"]["measure"]) == ("drift", "top10_kept")
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "words"),
+    [
+        ("missing", (), ("missing.npy", "name a file")),
+        ("first", ("--baseline", "narrow.npy"), ("8 dimensions", "--same-rows")),
+        ("first", ("--vectors", "x"), ("x", "vectors")),
+    ],
+)
+def test_what_cannot_be_read_ends_with_2_and_says_what_to_do(files, name, more, words, capsys):
+    given = [files / one if one.endswith(".npy") else one for one in more]
+    assert check(files, name, *given) == 2
+    error = capsys.readouterr().err
+    for word in words:
+        assert word in error

@@ -1,0 +1,73 @@
+"""Defects that were planted in clouds are named first; healthy clouds get no warning."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from app.bundled import bundled_folder
+from isotropy.cloud import read_cloud
+from isotropy.findings import Severity, findings_of
+from isotropy.rows import Rows
+from tests.planted import Bases, healthy, planted, word_vectors
+
+DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
+SEED = 20_261_123
+LISTED = 100
+
+pytestmark = pytest.mark.skipif(
+    DATA is None or bundled_folder() is None, reason="ISOSCOPE_BENCH_DATA is unset, or no encoder is installed"
+)
+
+
+@cache
+def sentence_vectors():
+    """872 sentences of SST-2 by the bundled encoder, mean over tokens, [872, 384]."""
+    folder = bundled_folder()
+    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    lines = Path(DATA, "sst2/validation.tsv").read_text(encoding="utf-8").split("\n")
+    texts = [line.split("\t")[0] for line in lines[1:] if line]
+    vectors = []
+    for start in range(0, len(texts), 64):
+        tokens = tokenizer(texts[start : start + 64], return_tensors="pt", padding=True, truncation=True, max_length=64)
+        with torch.no_grad():
+            states = model(**tokens).last_hidden_state
+        own = tokens["attention_mask"][..., None].float()
+        vectors.append((states * own).sum(1) / own.sum(1))
+    return torch.cat(vectors).numpy()
+
+
+def bases(seed):
+    return Bases(np.random.default_rng(seed), word_vectors(DATA), sentence_vectors())
+
+
+def test_planted_defects_are_named_first_with_their_rows_or_dimensions():
+    missed = []
+    total = 0
+    for one in planted(bases(SEED)):
+        total += 1
+        first = next(iter(findings_of(read_cloud(Rows(one.x)))), None)
+        told = first is not None and first.slug == one.slug
+        if told and one.rows is not None:
+            told = (first.rows, first.row_count) == (one.rows[:LISTED], len(one.rows))
+        if told and one.dimensions is not None:
+            told = first.dimensions == one.dimensions
+        if not told:
+            missed.append(one.name)
+    assert total == 24
+    assert len(missed) <= 1, missed
+
+
+def test_no_healthy_cloud_has_a_warning():
+    warned = []
+    total = 0
+    for name, x in healthy(bases(SEED + 1)):
+        total += 1
+        found = findings_of(read_cloud(Rows(x)))
+        warned += [(name, one.slug, one.title) for one in found if one.severity is not Severity.NOTE]
+    assert total == 24
+    assert warned == []

@@ -1,0 +1,220 @@
+"""What is wrong with a cloud: each finding with its rows or dimensions, and an effect known in closed form."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.catalog.findings import FINDINGS
+from isotropy.cloud import read_cloud
+from isotropy.findings import CHECKS, Severity, findings_of
+from isotropy.findings.drift import Shared, drift
+from isotropy.rows import Rows
+from tests.planted import generated
+
+
+def random(seed=0):
+    return np.random.default_rng(seed)
+
+
+def found_in(x, **rows):
+    return {one.slug: one for one in findings_of(read_cloud(Rows(x, **rows)))}
+
+
+def first_of(x, **rows):
+    return next(iter(found_in(x, **rows).values()))
+
+
+def cloud(n=1500, d=48, seed=0):
+    return generated(random(seed), n, d)
+
+
+def test_a_common_mean_is_named_with_the_neighbors_that_it_decides():
+    x = cloud() + 4 * cloud().std() * random(1).normal(size=48).astype(np.float32)
+    one = first_of(x)
+    assert (one.slug, one.severity, one.effect.measure) == ("common_mean", Severity.WARNING, "top10_kept")
+    assert (one.rows, one.dimensions) == ([], [])
+    assert one.effect.after.value < 0.7
+    share = (x.mean(0) ** 2).sum() / (x**2).sum(1).mean()
+    assert one.title == f"The mean holds {100 * share:.0f}% of the energy"
+
+
+def test_rogue_dimensions_are_named_and_left_out_of_the_score():
+    x = cloud()
+    expected = read_cloud(Rows(np.delete(x, [3, 40], axis=1))).moment_scores["isoscore_unbiased"]
+    x[:, [3, 40]] *= 30
+    one = findings_of(read_cloud(Rows(x)), dimension_names=[f"e{i}" for i in range(48)])[0]
+    assert (one.slug, one.severity) == ("rogue_dimensions", Severity.WARNING)
+    assert (one.dimensions, one.dimension_count, one.dimension_names) == ([3, 40], 2, ["e3", "e40"])
+    assert one.effect.after.value == pytest.approx(expected.value, rel=1e-9)
+    assert one.effect.after.se == pytest.approx(expected.se, rel=1e-6)
+
+
+def test_an_offset_alone_makes_a_rogue_dimension():
+    x = cloud()
+    x[:, 7] += 30 * x.std()
+    assert (first_of(x).slug, first_of(x).dimensions) == ("rogue_dimensions", [7])
+
+
+def test_copies_are_named_but_for_the_first():
+    x = cloud(400)
+    x[300:] = x[:5].repeat(20, axis=0)
+    one = first_of(x)
+    assert (one.slug, one.severity, one.row_count) == ("duplicate_rows", Severity.WARNING, 100)
+    assert one.rows == list(range(300, 400))
+    # 105 of 400 rows have 20 copies each, which are all of their 10 nearest.
+    assert one.effect.after.value == pytest.approx(1 - 105 / 400)
+
+
+def test_groups_that_were_given_hide_no_copies():
+    x = cloud(300)
+    x[200:] = x[:5].repeat(20, axis=0)
+    assert first_of(x, in_groups=[str(row // 2) for row in range(300)]).slug == "duplicate_rows"
+
+
+def test_fewer_rows_than_dimensions_are_a_warning_and_few_more_a_note():
+    assert first_of(generated(random(), 150, 200, 0)).severity is Severity.WARNING
+    one = first_of(generated(random(), 250, 100, 0))
+    assert (one.slug, one.severity, one.effect.measure) == ("too_few_rows", Severity.NOTE, "isoscore")
+    assert one.effect.before.value == pytest.approx(250 / 350, abs=0.02)
+    assert one.effect.after.value == pytest.approx(1, abs=0.03)
+
+
+def test_rows_at_the_center_are_hubs():
+    x = cloud(d=96)
+    x[[7, 70]] = x.mean(0) + 0.01 * x[[7, 70]]
+    one = first_of(x)
+    assert (one.slug, one.severity, one.rows) == ("hubs", Severity.WARNING, [7, 70])
+    assert one.effect.after.value == pytest.approx(0.8, abs=0.03)
+
+
+def test_a_cloud_of_a_few_directions_has_collapsed_to_them():
+    low = random().normal(size=(1500, 5)) @ np.linalg.qr(random(1).normal(size=(40, 5)))[0].T
+    one = first_of(low + 1e-3 * random(2).normal(size=low.shape))
+    assert (one.slug, one.severity) == ("collapsed", Severity.WARNING)
+    assert one.title.startswith("5 directions hold ")
+    assert one.effect.before.value == pytest.approx(4 / 39, abs=0.01)
+    assert one.effect.after.value == pytest.approx(1, abs=0.02)
+
+
+def test_rows_that_are_nearly_or_all_equal_have_collapsed():
+    nearly = first_of(1e-3 * cloud() + 1)
+    assert (nearly.slug, nearly.severity) == ("collapsed", Severity.WARNING)
+    equal = first_of(np.ones((50, 4)))
+    assert (equal.slug, equal.severity, equal.title) == ("collapsed", Severity.ERROR, "All rows are equal")
+
+
+def test_constant_dimensions_are_named_with_the_score_without_them():
+    x = cloud(d=16)
+    x[:, [2, 9]] = 0.5
+    one = first_of(x)
+    assert (one.slug, one.dimensions) == ("constant_dimensions", [2, 9])
+    before, after = one.effect.before.value, one.effect.after.value
+    # The participation ratio stays: (PR - 1) / 15 becomes (PR - 1) / 13.
+    assert after == pytest.approx(before * 15 / 13, rel=1e-6)
+
+
+def test_norms_beyond_heavy_tails_are_named_with_their_rows():
+    x = cloud()
+    x[200:500] *= 20
+    one = first_of(x)
+    assert (one.slug, one.severity, one.row_count) == ("unequal_norms", Severity.WARNING, 300)
+    assert one.rows == list(range(200, 300))
+
+
+@pytest.mark.parametrize("shift", [2.0, 8.0])
+def test_rows_of_another_cloud_are_named(shift):
+    x = cloud()
+    expected = read_cloud(Rows(x[400:])).moment_scores["isoscore_unbiased"].value
+    x[:400] += shift * random(3).normal(size=48).astype(np.float32)
+    one = first_of(x)
+    assert (one.slug, one.severity, one.row_count) == ("mixed_clouds", Severity.WARNING, 400)
+    assert one.rows == list(range(100))
+    assert one.effect.after.value == pytest.approx(expected, rel=1e-6)
+
+
+def test_clusters_are_no_mixture():
+    centers = 4 * random().normal(size=(12, 32))
+    x = centers[random(1).integers(12, size=2000)] + random(2).normal(size=(2000, 32))
+    assert "mixed_clouds" not in found_in(x)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda n: random(5).permutation(n),
+        lambda n: random(5).integers(0, 4, n),
+        lambda n: random(5).uniform(5, 90, n).round(2),
+        lambda n: np.linspace(0, 1, n),
+    ],
+    ids=["ids", "labels", "prices", "row numbers"],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_metadata_are_told_from_coordinates(values, dtype):
+    x = cloud().astype(dtype)
+    x[:, 11] = values(len(x))
+    one = first_of(x)
+    assert (one.slug, one.dimensions) == ("metadata_as_coordinates", [11])
+
+
+def test_a_cloud_of_whole_numbers_has_no_metadata():
+    assert "metadata_as_coordinates" not in found_in(np.round(100 * cloud()))
+
+
+def test_rows_that_are_not_finite_are_named():
+    x = cloud()
+    x[[3, 9], 4] = np.nan
+    x[12, 5] = np.inf
+    one = first_of(x)
+    assert (one.slug, one.severity, one.rows, one.dimensions) == (
+        "not_finite",
+        Severity.WARNING,
+        [3, 9, 12],
+        [4, 5],
+    )
+    assert (one.effect.before.value, one.effect.after.value is None) == (None, False)
+    assert first_of(np.full((30, 2), np.nan)).severity is Severity.ERROR
+
+
+def test_findings_are_json_and_of_the_catalogue_in_its_order():
+    x = cloud()
+    x[:, 3] *= 30
+    x[5] = np.nan
+    for one in findings_of(read_cloud(Rows(x))):
+        document = json.loads(json.dumps(one.document(), allow_nan=False))
+        assert document["advice"] == FINDINGS[one.slug].advice
+    assert len(CHECKS) == 12
+
+
+@pytest.mark.parametrize("x", [np.eye(3), random().normal(size=(40, 1)), np.zeros((0, 3)), np.ones((1, 2))])
+def test_nothing_fails_on_clouds_of_which_nothing_can_be_told(x):
+    for one in findings_of(read_cloud(Rows(x))):
+        assert one.severity in Severity
+
+
+def test_another_sample_is_no_drift_and_a_shift_is():
+    x = cloud(1600)
+    first, second = read_cloud(Rows(x[:800])), read_cloud(Rows(x[800:]))
+    assert drift(first, second) is None
+    moved = drift(read_cloud(Rows(x[800:] + 0.7 * x.std())), first)
+    assert (moved.slug, moved.severity, moved.effect.measure) == ("drift", Severity.WARNING, "energy_distance")
+    assert 0.05 < moved.effect.after.value < 1
+
+
+def test_shared_rows_are_compared_by_their_neighbors():
+    x = cloud(600).astype(np.float64)
+    own = read_cloud(Rows(x))
+    turned = x @ np.linalg.qr(random(1).normal(size=(48, 48)))[0]
+    same = drift(read_cloud(Rows(x)), own, _shared(x, x))
+    assert same is None
+    # A rotation keeps all neighbors, and only the energy distance sees it.
+    rotated = drift(read_cloud(Rows(turned + 1)), own, _shared(turned, x))
+    assert rotated.effect.measure == "energy_distance"
+    shuffled = drift(own, own, _shared(x, random(2).permutation(x)))
+    assert (shuffled.severity, shuffled.effect.measure) == (Severity.WARNING, "top10_kept")
+    assert shuffled.effect.after.value == pytest.approx(10 / 599, abs=0.01)
+
+
+def _shared(now, before):
+    return Shared(torch.from_numpy(now), torch.from_numpy(before))
