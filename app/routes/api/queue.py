@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 
 from app.db.models import ImportStatus, Phase, RunStatus
 from app.db.regularizer_options import Regularizer
@@ -37,7 +37,7 @@ class PriorityIn(BaseModel):
 class JobOut(Row):
     """What a worker works on, with the memory that its processes hold now and at most so far, where it is known."""
 
-    kind: str
+    kind: Annotated[str, Field(validation_alias=AliasPath("kind", "name"))]
     row_id: str
     since: datetime
     memory_bytes: int | None
