@@ -73,7 +73,7 @@ def trivial_score(run: Run) -> float | None:
     """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
     if run.learning is None or run.learning.trivial is None:
         return None
-    metric = Metric(run.config["metric"])
+    metric = run.config.metric
     value = run.learning.trivial.metrics.get(metric)
     return 0.0 if value is None and metric in CORRELATIONS else value
 
