@@ -15,7 +15,7 @@ from isotropy.tasks.variants import Dimensions, Parameters, Variant
 SIMULATIONS = 1000
 DOCUMENTS, DIMENSIONS = 600, 16
 FRESH = 4000
-"""Queries that the true score is taken from: their own error adds a percent to that of 100 queries."""
+"""Documents drawn whose queries give the true score: their own error adds one percent to that of 40 groups."""
 REMOVAL: Parameters = (("D", 1),)
 VARIANTS = (
     Variant(),
@@ -60,7 +60,7 @@ def covers(random: np.random.Generator, documents: int, size: int, *, smallest: 
     task = Task(corpus, truth, Similarity.COSINE, seed=int(random.integers(2**31)))
     decision = decide(task, VARIANTS)
     judged = decision.variants[decision.smallest if smallest else decision.chosen]
-    fresh, of_fresh = asked_of(random, corpus, FRESH // size, size)
+    fresh, of_fresh = asked_of(random, corpus, FRESH, size)
     score = _score(task, truth, judged.variant, fresh, of_fresh)
     return judged.report.low <= score <= judged.report.high
 

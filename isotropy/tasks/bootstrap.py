@@ -12,6 +12,8 @@ from isotropy.tasks.parts import Codes
 
 RESAMPLES = 2000
 LEVEL = 0.95
+SKEWED_GROUPS = 1000
+"""Above so many groups the skewness of a score no longer matters."""
 RESAMPLED_AT_ONCE = 2**22
 """Weights that are held at once: 32 MiB."""
 
@@ -51,11 +53,9 @@ def spearman_with(scores: Numbers) -> Statistic:
 def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -> list[Interval]:
     """Return the interval of each row of values [V, m] of m units; the first row is the baseline.
 
-    Percentiles of the resampled scores, expanded to the width of Student's t (Hesterberg 2015), as those of few groups
-    are too narrow.
+    Percentiles of the resampled scores, corrected for bias and skewness (BCa, Efron 1987), as scores near 1 have a long
+    tail, and expanded to the width of Student's t (Hesterberg 2015), as those of few groups are too narrow.
     """
-    from scipy.stats import norm, t  # noqa: PLC0415 - scipy is slow to import
-
     _, codes = np.unique(groups, return_inverse=True)
     count = int(codes.max()) + 1
     random = np.random.default_rng(seed)
@@ -67,13 +67,36 @@ def intervals(values: Numbers, groups: Codes, statistic: Statistic, seed: int) -
         resampled.append(statistic(values, times[:, codes]))
     scores = np.concatenate(resampled)
     found = statistic(values, np.ones((1, len(codes))))[0]
-    tail = norm.cdf(t.ppf((1 - LEVEL) / 2, count - 1) * (count / (count - 1)) ** 0.5)
-    bounds = np.quantile(scores, [tail, 1 - tail], axis=0)
-    of_differences = np.quantile(scores - scores[:, :1], [tail, 1 - tail], axis=0)
+    left_out = found[None]
+    if count <= SKEWED_GROUPS:
+        parts = np.array_split(np.arange(count), -(-count // at_once))
+        left_out = np.concatenate([statistic(values, (part[:, None] != codes).astype(np.float64)) for part in parts])
+    of_value = _bounds(scores, found, left_out, count)
+    of_difference = _bounds(scores - scores[:, :1], found - found[0], left_out - left_out[:, :1], count)
     return [
-        Interval(*map(float, (found[i], *bounds[:, i], found[i] - found[0], *of_differences[:, i])))
+        Interval(*map(float, (found[i], *of_value[:, i], found[i] - found[0], *of_difference[:, i])))
         for i in range(len(values))
     ]
+
+
+def _bounds(scores: Numbers, found: Numbers, left_out: Numbers, count: int) -> Numbers:
+    """Return both ends [2, V] of the intervals of resampled scores [r, V].
+
+    ``left_out`` [g, V] are the scores without each group, from which the skewness comes; a single row tells none.
+    """
+    from scipy.stats import norm, t  # noqa: PLC0415 - scipy is slow to import
+
+    influence = left_out.mean(0) - left_out
+    size = np.square(influence).sum(0) ** 1.5
+    skewness = np.divide((influence**3).sum(0), 6 * size, out=np.zeros_like(size), where=size > 0)
+    below = ((scores < found).mean(0) + (scores <= found).mean(0)) / 2
+    shift = norm.ppf(below.clip(1 / len(scores), 1 - 1 / len(scores)))
+    end = t.ppf((1 - LEVEL) / 2, count - 1) * (count / (count - 1)) ** 0.5
+    ends = []
+    for z in (end, -end):
+        levels = norm.cdf(shift + (shift + z) / (1 - skewness * (shift + z)))
+        ends.append([np.quantile(of_one, level) for of_one, level in zip(scores.T, levels, strict=True)])
+    return np.array(ends)
 
 
 class _Ranks:
