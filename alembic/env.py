@@ -3,10 +3,10 @@
 from sqlalchemy import Connection
 
 from alembic import context
+from app.core.settings import Settings
 from app.db.migration import altering
 from app.db.models import Base
 from app.db.session import create_database_engine
-from app.settings import Settings
 
 
 def migrate(connection: Connection) -> None:

@@ -6,9 +6,8 @@ import logging
 import sys
 from asyncio import CancelledError
 
-from app.lifeline import FLAG, hold_lifeline
-from app.logs import configure_logs
-from app.settings import Settings
+from app.core.process import PARENT_FLAG, configure_logs, watch_parent
+from app.core.settings import Settings
 
 SECONDS_TO_END = 5
 
@@ -20,14 +19,14 @@ def main() -> int:
     # Here, because the sandbox's processes import this module too and need none of it.
     import uvicorn  # noqa: PLC0415
 
-    from app.connections import connection_settings  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
+    from app.web.headers import connection_settings  # noqa: PLC0415
     from isoscope.core.errors import IsoscopeError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m app", description=__doc__)
-    parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")
+    parser.add_argument(PARENT_FLAG, action="store_true", help="stop when standard input closes")
     if parser.parse_args().lifeline:
-        hold_lifeline()
+        watch_parent()
     configure_logs("web")
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     settings = Settings()

@@ -1,11 +1,14 @@
-"""What every service needs, made once at start and passed down."""
+"""What every service needs: the open ends of the process, room to delete, pages of a list."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
-from app.db.session import Sessions
+from app.core.settings import Settings
+from app.db.session import Sessions, create_sessions
 from app.queue import JobQueue
-from app.settings import Settings
-from app.storage import Storage
+from app.storage import Storage, open_storage
 from app.storage.ledger import Ledger
 from app.storage.space import Spare, require_room
 
@@ -38,3 +41,47 @@ class Context:
         """Close the connections."""
         self.queue.close()
         self.sessions.kw["bind"].dispose()
+
+
+def create_context(settings: Settings) -> Context:
+    """The open ends of a process that serves or seeds."""
+    return Context(
+        settings=settings,
+        sessions=create_sessions(settings.database),
+        storage=open_storage(settings),
+        queue=JobQueue(settings.queue),
+    )
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def freeing(
+    delete: Callable[Concatenate[Context, Given], Result],
+) -> Callable[Concatenate[Context, Given], Result]:
+    """Let a service that deletes something work on a full disk, by freeing the spare file first."""
+
+    @wraps(delete)
+    def with_room(context: Context, /, *args: Given.args, **keywords: Given.kwargs) -> Result:
+        with context.spare.freed():
+            return delete(context, *args, **keywords)
+
+    return with_room
+
+
+PAGE_ROWS = 50
+OFFERED = 200
+"""Rows in a list to choose one from; all others are found by search."""
+MAX_PAGE = 10**6
+"""No list is so long; beyond it databases have no numbers."""
+
+
+def offset_of(page: int) -> int:
+    """How many rows lie before a page, counted from 1."""
+    return (min(page, MAX_PAGE) - 1) * PAGE_ROWS
+
+
+def pages_of(total: int) -> int:
+    """Return the number of pages for this many rows, at least one."""
+    return max(-(-total // PAGE_ROWS), 1)

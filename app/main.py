@@ -1,4 +1,4 @@
-"""The web application: pages, API, and the rules every request passes."""
+"""The web application: routes, and the rules that every request passes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,21 +8,16 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.types import ASGIApp
 
-from app import VERSION, problems
-from app.context import Context
-from app.db.session import create_sessions
-from app.head import HeadAsGet
-from app.headers import SafeHeaders
-from app.parsers import Parsers, parser_slots
-from app.queue import JobQueue
-from app.routes import api, login, pages
-from app.routes.responses import BINARY
-from app.security import BodyLimit, Gate
-from app.session import SignedSessions
-from app.settings import Settings
-from app.static import static_files
-from app.storage import open_storage
-from app.vitals import Vitals
+from app import VERSION, routes
+from app.context import create_context
+from app.core.settings import Settings
+from app.operations.health import Vitals
+from app.web import error_responses, security
+from app.web.headers import HeadAsGet, SafeHeaders
+from app.web.responses import BINARY
+from app.web.security import BodyLimit, Gate, SignedSessions
+from app.web.templating import static_files
+from app.web.uploads import Parsers, parser_slots
 
 DESCRIPTION = (
     "Measure the isotropy of embeddings, launch fine-tunes with isotropy regularizers, and read what came out. "
@@ -61,10 +56,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         title="Isoscope", version=VERSION, description=DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url="/api/openapi.json",
     )  # fmt: skip
-    problems.install(app, settings)
-    app.include_router(api.router)
-    app.include_router(login.router)
-    app.include_router(pages.router)
+    error_responses.install(app, settings)
+    app.include_router(routes.api_router)
+    app.include_router(security.router)
+    app.include_router(routes.pages_router)
     app.mount("/static", static_files(), name="static")
     # The last one added is the first to see a request.
     app.add_middleware(BaseHTTPMiddleware, dispatch=gate)
@@ -75,13 +70,3 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, BINARY))
     app.add_middleware(BodyLimit, settings=settings)
     return app
-
-
-def create_context(settings: Settings) -> Context:
-    """The open ends of a process that serves or seeds."""
-    return Context(
-        settings=settings,
-        sessions=create_sessions(settings.database),
-        storage=open_storage(settings),
-        queue=JobQueue(settings.queue),
-    )

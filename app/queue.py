@@ -19,8 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool
 
 from app.db.job_kinds import DRY_RUN, KINDS, JobKind, Queue
-from app.db.session import cause, create_database_engine, hold
-from app.sqlite_clock import add_clock_to_all_connections
+from app.db.session import add_clock_to_all_connections, cause, create_database_engine, hold
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from app.db.models import Measurement
-from app.services.differences import difference
+from app.embeddings.comparison import difference
 from benchmarks._calibration import FALSE_POSITIVES, MOST_FALSE_POSITIVES, Case, coverage
 from isotropy.catalog import MEASURES
 from isotropy.cloud import read_cloud
@@ -16,7 +16,7 @@ from isotropy.jackknife import Jackknife
 from isotropy.report import Finding, measure
 from isotropy.rows import Rows
 from isotropy.unbiased import FourthMoments, corrected_from_moments
-from workers.found import columns_of
+from workers.embeddings.measure import columns_of
 
 SIMULATIONS = 1000
 CORRECTED = ("isoscore_unbiased", "participation_ratio_unbiased")

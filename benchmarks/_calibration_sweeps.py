@@ -10,15 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.results.statistics.estimate import quantile
-from app.results.statistics.mean_difference import MeanDifference, over_rows, over_rows_and_seeds, over_seeds
-from app.results.statistics.paired import sign_flips, smallest_p
-from app.results.statistics.rearrangements import MOST_DRAWN, MOST_EXACT
+from app.core.student import quantile
+from app.results.statistics.mean_difference import (
+    MeanDifference,
+    over_rows,
+    over_rows_and_seeds,
+    over_seeds,
+    sign_flips,
+    smallest_p,
+)
 from app.results.statistics.relation import Measured, relation
 from app.results.statistics.row_values import f1_values, matthews_values, pearson_values, spearman_values
-from app.results.statistics.setting_effect import Scored, setting_effect
-from app.results.statistics.simultaneous import holm
-from app.results.statistics.verdict import Verdict, judge
+from app.results.statistics.setting_effect import MOST_DRAWN, MOST_EXACT, Scored, setting_effect
+from app.results.statistics.verdict import Verdict, holm, judge
 from benchmarks._calibration import LEVEL, Case, Simulate, coverage, false_positives
 
 SIMULATIONS = 2_000

@@ -15,16 +15,15 @@ from typing import Any
 from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
-from app.context import Context
+from app.context import Context, create_context
+from app.core.settings import Settings
 from app.db.config import RunConfig, TrainingConfig
 from app.db.migration import upgrade
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.regularizer_options import Regularizer
 from app.db.types import new_id, utcnow
-from app.main import create_context
 from app.queue import migrate
-from app.results.metrics import OF_SENTENCES, WATCHED
-from app.settings import Settings
+from app.results.labels import OF_SENTENCES, WATCHED
+from isotropy.catalog import Regularizer
 
 LAMBDAS = (-5.0, -3.0, -1.0, 0.0, 1.0, 3.0, 5.0, 8.0, 10.0, 20.0)
 LAYERS, DIMENSIONS = 12, 64

@@ -6,10 +6,10 @@ from datetime import datetime
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from app.db.regularizer_options import Regularizer
-from app.regularizers import NAMES
-from app.results.statistics.repeats import tail_mean
+from app.db.options.regularizers import NAMES
+from app.results.statistics.estimate import tail_mean
 from benchmarks._tasks import CHECK
+from isotropy.catalog import Regularizer
 
 DIRECTIONS = (1, 2, 3)
 METHODS = (

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.db.regularizer_options import Regularizer
 from isoscope.core.task import Metric, TaskKind
+from isotropy.catalog import Regularizer
 
 MODEL = "all-MiniLM-L6-v2"
 ZETA = 0.2

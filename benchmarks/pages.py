@@ -21,15 +21,15 @@ from sqlalchemy import func, select
 from app.context import Context
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunFigure, RunStatus, Step
-from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
-from app.results.metrics import OF_SENTENCES, WATCHED
-from app.services.embeddings import Incoming, commit_embedding, create_embedding
+from app.embeddings.service import Incoming, commit_embedding, create_embedding
+from app.results.labels import OF_SENTENCES, WATCHED
 from benchmarks._many_runs import fill, new_context
 from benchmarks._rounds import interleave, machine, ratio, rounds_asked
 from benchmarks._web import web_process
-from workers.inspection import inspect_embedding
-from workers.measure import measure_embedding
+from isotropy.catalog import Regularizer
+from workers.embeddings.inspection import inspect_embedding
+from workers.embeddings.measure import measure_embedding
 
 EMBEDDINGS, SHAPE = 5, (2000, 256)
 LARGE = (50_000, 768)

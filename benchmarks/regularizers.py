@@ -12,12 +12,12 @@ from torch import Tensor
 from transformers.utils.generic import ModelOutput
 
 from app.db.config import RunConfig
-from app.db.regularizer_options import Bars, Regularizer
+from app.db.options.regularizers import Bars
 from benchmarks._rounds import interleave, machine, rounds_asked, table
 from benchmarks._step import BATCH, TOKENS, Penalty, Step
-from isotropy.catalog import REGULARIZERS
+from isotropy.catalog import REGULARIZERS, Regularizer
 from isotropy.spectrum import Moments
-from workers.finetune.penalties import make_penalties
+from workers.training.penalties import make_penalties
 
 THREADS = 2
 ONE_SEED = {"text_columns": ["text"], "label_column": "label", "label_names": ["no", "yes"], "seed": 0}

@@ -14,7 +14,7 @@ from isotropy.projection import projection
 from isotropy.report import measure
 from isotropy.rows import Rows
 from isotropy.sample_size import sample_size
-from workers.neighbours import neighbours_data
+from workers.embeddings.neighbours import neighbours_data
 
 N, D, THREADS = 50_000, 768, 2
 

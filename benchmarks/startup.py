@@ -8,9 +8,9 @@ import sys
 import tempfile
 import time
 
+from app.core.settings import Settings
 from app.db.migration import upgrade
 from app.db.session import create_database_engine
-from app.settings import Settings
 from benchmarks._rounds import machine, rounds_asked, table
 from benchmarks._web import web_process
 

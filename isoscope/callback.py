@@ -16,8 +16,7 @@ from transformers import (
 
 from isoscope.core.formatting import count
 from isoscope.core.task import Metric
-from isoscope.hidden_states import hidden_states_of, looking_at
-from isoscope.layer_measures import LayerMeasures
+from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at
 from isoscope.track import SECONDS_TO_FINISH, LoggedRun, log_run
 from isotropy.isoscore import isoscore_from_covariance
 from isotropy.score import Score

@@ -1,7 +1,8 @@
-"""The hidden states of a model that is only looked at, not trained."""
+"""Hidden states of a model that is only looked at, and what moments tell of each of its layers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,6 +10,14 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from isoscope.core.errors import InvalidError
+from isotropy.anisotropy import anisotropy, second_moment
+from isotropy.catalog import MEASURES
+from isotropy.cosine import CosineMoments
+from isotropy.isoscore import isoscore_from_covariance
+from isotropy.points import union_of_layers
+from isotropy.score import Score
+from isotropy.spectrum import Moments, eigenvalues, shrink
+from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
 
 NOT_ONE_SEQUENCE = (
     "Expected a model that shows its layers as one sequence of hidden states, which encoder-decoder models do "
@@ -51,3 +60,106 @@ def hidden_states_of(outputs: ModelOutput) -> Sequence[Tensor]:
     if states is None:
         raise InvalidError(NOT_ONE_SEQUENCE, "model")
     return states
+
+
+RAW, CENTRED = MEASURES["anisotropy_raw"], MEASURES["anisotropy_centred"]
+
+
+def empty_moments(model: PreTrainedModel) -> Moments:
+    """Return moments of no points of the model's width, kept on its device if that has float64."""
+    return Moments(width(model), "cpu" if model.device.type == "mps" else model.device)
+
+
+def tokens_by_layer(hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Iterator[Tensor]:
+    """Yield the tokens [n, d] of every transformer layer; padding and the embedding layer are left out.
+
+    Args:
+        hidden_states: 1 + L tensors [batch, tokens, d].
+        attention_mask: [batch, tokens], zero where a token is padding.
+
+    """
+    for number in range(1, len(hidden_states)):
+        yield union_of_layers(hidden_states, attention_mask, [number])
+
+
+class LayerMoments:
+    """Moments of some points of every transformer layer."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.layers = [empty_moments(model) for _ in range(depth(model))]
+
+    def update(self, points: Iterable[Tensor]) -> None:
+        """Add points [n, d] of each layer, first layer first."""
+        for moments, added in zip(self.layers, points, strict=True):
+            moments.update(added)
+
+    def union(self) -> Moments:
+        """Return the moments of all layers as one cloud."""
+        union = Moments(self.layers[0].d, self.layers[0].mean.device)
+        for moments in self.layers:
+            union.merge(moments)
+        return union
+
+
+class ByLayer(NamedTuple):
+    """The scores of one measure, first transformer layer first."""
+
+    scores: list[Score]
+    n: int
+    """Points behind each."""
+
+
+class LayerMeasures:
+    """Measures of the tokens of every transformer layer, from one pass over texts.
+
+    The bias-corrected IsoScore alone is that of one vector a text, the mean of its tokens: it wants independent rows,
+    and tokens of one text are not. Windows that are cut of one long text are texts here, though they overlap.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.tokens = LayerMoments(model)
+        self._cosines = [CosineMoments(layer.d, layer.mean.device) for layer in self.tokens.layers]
+        self._texts = [FourthMoments(layer.d, layer.mean.device) for layer in self.tokens.layers]
+
+    def update(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> None:
+        """Add a batch of texts: 1 + L tensors [batch, tokens, d] and the mask [batch, tokens]."""
+        tokens = tokens_by_layer(hidden_states, attention_mask)
+        layers = zip(self.tokens.layers, self._cosines, self._texts, tokens, hidden_states[1:], strict=True)
+        for moments, cosines, texts, points, states in layers:
+            moments.update(points)
+            cosines.update(points)
+            texts.update(mean_of_tokens(states, attention_mask))
+
+    def scores(self, zeta: float = 0.0, towards: LayerMoments | None = None) -> dict[str, ByLayer]:
+        """Return the scores of all layers, by measure: IsoScore* shrunk towards each layer of other tokens."""
+        targets = (self.tokens if towards is None else towards).layers
+        layers = zip(self.tokens.layers, self._cosines, targets, strict=True)
+        of_tokens = [moment_scores(moments, cosines, zeta, target) for moments, cosines, target in layers]
+        n = self.tokens.layers[0].n
+        found = {measure: ByLayer([layer[measure] for layer in of_tokens], n) for measure in of_tokens[0]}
+        unbiased = [isoscore_unbiased_from_moments(texts) for texts in self._texts]
+        return found | {"isoscore_unbiased": ByLayer(unbiased, self._texts[0].n)}
+
+
+def moment_scores(
+    moments: Moments, cosines: CosineMoments, zeta: float = 0.0, towards: Moments | None = None
+) -> dict[str, Score]:
+    """Return IsoScore*, the mean cosine, and the k-th anisotropies of points raw and centred.
+
+    At zeta > 0 IsoScore* is shrunk towards the covariance of other points.
+    """
+    S = moments.covariance()
+    shrunk = S if towards is None or zeta == 0 else shrink(S, towards.covariance(), zeta)
+    raw = anisotropy(eigenvalues(second_moment(moments), rank=moments.n), RAW.leading)
+    centred = anisotropy(eigenvalues(S, rank=moments.n - 1), CENTRED.leading)
+    return {
+        "isoscore_star": isoscore_from_covariance(shrunk),
+        "mean_cosine": cosines.mean_cosine(),
+        **dict(zip(RAW.taken, raw, strict=True)),
+        **dict(zip(CENTRED.taken, centred, strict=True)),
+    }
+
+
+def isoscore_star(points: Moments, zeta: float, towards: Moments) -> Score:
+    """Return IsoScore* of a cloud by its moments, shrunk towards the covariance of another cloud."""
+    return isoscore_from_covariance(shrink(points.covariance(), towards.covariance(), zeta))

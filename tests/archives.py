@@ -8,9 +8,9 @@ import zipfile
 from app.db.job_kinds import Queue
 from app.db.models import Attempt, RunFigure, RunStatus, Step
 from app.db.types import utcnow
-from app.results.metrics import OF_SENTENCES, WATCHED
-from app.services.exports import export_experiment
-from app.wanted import wanted
+from app.db.work import wanted
+from app.results.exchange import export_experiment
+from app.results.labels import OF_SENTENCES, WATCHED
 from tests.factories import dataset_row, experiment_row, run_row
 from workers.jobs import do
 

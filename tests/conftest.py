@@ -13,12 +13,12 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from app.context import Context
+from app.context import Context, create_context
+from app.core.settings import Settings
 from app.db.migration import upgrade
 from app.db.session import create_database_engine
-from app.main import create_app, create_context
+from app.main import create_app
 from app.queue import migrate
-from app.settings import Settings
 from tests.ports import free_port
 from tests.postgresql import NotHereError, PostgreSQL
 from tests.serving import Serving

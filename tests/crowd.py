@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 
-from app.machine import machine_cores
-from app.main import create_context
+from app.context import create_context
+from app.core.process import machine_cores
 from tests.archives import add_experiment, large_archive
 
 WRITERS = 15

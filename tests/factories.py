@@ -25,9 +25,9 @@ from app.db.models import (
     RunStatus,
     StoredFile,
 )
-from app.db.regularizer_options import Regularizer
 from app.db.reported_config import ReportedRunConfig
 from app.db.types import new_id
+from isotropy.catalog import Regularizer
 
 OPTIONS: dict[str, Any] = {
     "model": "tiny-bert", "text_columns": ["sentence"], "label_column": "label", "label_names": ["0", "1"],

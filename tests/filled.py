@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from sqlalchemy import select
 
-from app.context import Context
+from app.context import Context, create_context
+from app.core.settings import Settings
 from app.db.models import Experiment, Run, RunStatus
-from app.main import create_context
-from app.services.datasets import create_dataset
-from app.settings import Settings
+from app.training.datasets import create_dataset
 from benchmarks._many_runs import fill
 from tests.archives import add_experiment
 from tests.serving import served

@@ -12,11 +12,11 @@ import psutil
 from sqlalchemy import select
 
 from app.context import Context
+from app.core.installation import MARKER
 from app.db.models import Experiment, Run, RunStatus, Worker
-from app.run_files import MARKER
-from app.services.datasets import create_dataset
-from app.services.experiments import create_experiment
-from app.services.sweeps import SweepRequest
+from app.training.datasets import create_dataset
+from app.training.experiments import create_experiment
+from app.training.sweeps import SweepRequest
 from tests.waiting import wait_for
 
 # Of machines that are slow, as those of continuous integration are; on an idle one each step takes seconds.

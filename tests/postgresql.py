@@ -14,9 +14,9 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from app import queue
+from app.core.settings import Settings
 from app.db.migration import upgrade
 from app.db.session import create_database_engine
-from app.settings import Settings
 from tests.ports import free_port
 from tests.waiting import wait_for
 

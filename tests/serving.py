@@ -17,8 +17,8 @@ import psutil
 import uvicorn
 from fastapi import FastAPI
 
-from app.connections import connection_settings
-from app.settings import Settings
+from app.core.settings import Settings
+from app.web.headers import connection_settings
 from tests.ports import free_port
 from tests.waiting import wait_for
 

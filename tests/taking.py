@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.context import Context
+from app.db.work import FileLocks
 from app.queue import Execute, working
-from app.slot import FileLocks
 from workers.turns import Turns
 
 

@@ -4,10 +4,10 @@ import os
 import signal
 from collections.abc import Sequence
 
+from app.core.settings import Settings
 from app.db.models import Encoding, EncodingStatus
 from app.queue import Job
-from app.settings import Settings
-from workers.sessions import job_sessions
+from workers.job_rows import job_sessions
 
 
 def proofread(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:

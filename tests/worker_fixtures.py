@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from app.context import Context
-from app.wanted import wanted
+from app.db.work import wanted
 from tests.lab import Machine
 from tests.outages import ENVIRONMENT, Sweep
 from tests.serving import Serving

@@ -6,24 +6,22 @@ import signal
 import sys
 from threading import Event
 
+from app.core.process import PARENT_FLAG, watch_parent
+from app.core.settings import Settings
 from app.db.migration import require_schema
 from app.db.session import require_database
-from app.lifeline import FLAG, hold_lifeline
+from app.db.work import slot_name
 from app.queue import JobQueue, working
-from app.settings import Settings
-from app.slot import slot_name
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from isoscope.core.errors import IsoscopeError
 from isoscope.threads import wait_briefly
 from workers.child_process import LOG_FORMAT
-from workers.execution import Executor
-from workers.heartbeat import Heartbeat
-from workers.locks import open_locks
-from workers.orphans import Janitor
+from workers.executor import Executor
+from workers.job_rows import worker_sessions
+from workers.locks import Heartbeat, open_locks
 from workers.process import JobProcesses
-from workers.reconcile import Reconciler
-from workers.sessions import worker_sessions
+from workers.reconciler import Janitor, Reconciler
 from workers.turns import Turns
 
 
@@ -31,7 +29,7 @@ def main() -> int:
     """Take jobs until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(prog="python -m workers", description=__doc__)
     parser.add_argument("--device", default="auto", help="auto, cpu, mps, cuda:0, ... (default: %(default)s)")
-    parser.add_argument(FLAG, action="store_true", help="stop when standard input closes")
+    parser.add_argument(PARENT_FLAG, action="store_true", help="stop when standard input closes")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     settings = Settings()
@@ -51,7 +49,7 @@ def work(settings: Settings, device: str, *, lifeline: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     if lifeline:
-        hold_lifeline()
+        watch_parent()
     settings.create_folders()
     require_database(settings.database, "ISOSCOPE_DATABASE_URL")
     require_schema(settings.database)

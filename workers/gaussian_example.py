@@ -1,4 +1,4 @@
-"""A cloud whose isotropy is known: ``python -m workers.gaussian_example > app/figures/gaussian_example.json``.
+"""A cloud whose isotropy is known: ``python -m workers.gaussian_example > app/playground/gaussian_example.json``.
 
 A Gaussian in 768 dimensions without correlations, a third of which have variance 1, a third 2 and a third 3: IsoScore
 of the distribution itself is 0.857. The variances behind Figure 4 of the poster of I-STAR are not known, its score is

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pkgutil import resolve_name
 
+from app.core.settings import Settings
 from app.db.job_kinds import KINDS
 from app.queue import Job
-from app.settings import Settings
 
 for kind in KINDS.values():
     resolve_name(kind.work)

@@ -1,4 +1,4 @@
-"""Locks that tell who lives: a worker holds that of its slot, and one worker at a time that of the reconciler.
+"""Locks that tell who lives, and the beat by which a worker shows it: one slot each, one reconciler at a time.
 
 Each goes when its holder does, however that ends. Workers of one machine and one folder lock files; workers that
 share a PostgreSQL lock there, so that one machine learns of the end of another.
@@ -14,8 +14,13 @@ from threading import Event, Lock, Thread
 from typing import Any, Protocol
 
 import psycopg
+from sqlalchemy.exc import SQLAlchemyError
 
-from app.slot import FileLocks, taken
+from app.core.process import machine_memory
+from app.db.models import Attempt, Worker
+from app.db.session import Sessions, one_line
+from app.db.types import utcnow
+from app.db.work import FileLocks, end_lost, taken
 from isoscope.core.errors import ConflictError
 
 logger = logging.getLogger(__name__)
@@ -156,3 +161,51 @@ class AdvisoryLocks:
 def _lock(connection: Connection, name: str) -> bool:
     found = connection.execute(f"select pg_try_advisory_lock({NUMBER})", (name,)).fetchone()
     return found is not None and bool(found[0])
+
+
+BEAT_SECONDS = 10
+
+AtWork = Callable[[], list[dict[str, Any]]]
+"""Tells what is worked on, as the row has it."""
+
+
+class Heartbeat:
+    """Beats the worker's row every ten seconds while the context is open."""
+
+    def __init__(self, sessions: Sessions, slot: str, device: str, at_work: AtWork) -> None:
+        self._sessions = sessions
+        self._slot = slot
+        self._device = device
+        self._at_work = at_work
+        self._stop = Event()
+        self._thread = Thread(target=self._beat_until_stopped, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> None:
+        with self._sessions.begin() as session:
+            end_lost(session, Attempt.worker == self._slot)  # of a worker of this slot that was killed
+            now = utcnow()
+            row = Worker(slot=self._slot, device=self._device, pid=os.getpid(), started_at=now, heartbeat_at=now)
+            row.memory_bytes, row.jobs = machine_memory(), self._at_work()
+            session.merge(row)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        try:
+            with self._sessions.begin() as session:
+                if (row := session.get(Worker, self._slot)) is not None:
+                    session.delete(row)
+        except SQLAlchemyError as error:
+            logger.warning("the end of this worker could not be written: %s", one_line(error))
+
+    def _beat_until_stopped(self) -> None:
+        while not self._stop.wait(BEAT_SECONDS):
+            try:
+                with self._sessions.begin() as session:
+                    row = session.get(Worker, self._slot)
+                    if row is not None:
+                        row.heartbeat_at, row.jobs = utcnow(), self._at_work()
+            except SQLAlchemyError as error:
+                # A database that is away for a moment must not end the worker; the next beat tells.
+                logger.warning("the heartbeat could not be written: %s", one_line(error))

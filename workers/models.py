@@ -1,21 +1,48 @@
-"""The models and tokenizers that jobs start from, by name."""
+"""Models and tokenizers by name, the device and environment they run on, one vector for each text."""
 
 import logging
+import os
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest
+from importlib.metadata import version
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import datasets
+import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from app.bundled import BUNDLED, bundled_folder
-from app.settings import Settings
+from app.core.installation import BUNDLED, bundled_folder
+from app.core.settings import Settings
+from app.db.models import Pooling
 from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.hidden_states import hidden_states_of, looking_at, mean_of_tokens
+
+
+def choose_device(device: str) -> None:
+    """Make a GPU the only one that this process sees; otherwise the Trainer would spread each batch over all.
+
+    For the job's own process, before CUDA is used in it.
+    """
+    if device.startswith("cuda"):
+        number = torch.device(device).index or 0
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number] if visible else str(number)
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of the GPU or processor, as its maker calls it if that can be told."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return platform.processor() or platform.machine()
+
 
 # Weights as safetensors, configuration, vocabularies: never code, never pickles.
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.model"]
@@ -161,3 +188,68 @@ def _download(name: str, revision: str | None) -> Source:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+PACKAGES = ("accelerate", "datasets", "numpy", "scikit-learn", "tokenizers", "torch", "transformers")
+
+
+def describe_environment(source: Source, device: torch.device, max_length: int) -> dict[str, Any]:
+    """Return versions, hashes and the device, as they go into the row."""
+    return {
+        "model": {"revision": source.revision, "weights_sha256": source.weights_sha256()},
+        "max_length": max_length,
+        "device": device.type,
+        "device_name": device_name(device),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {package: version(package) for package in PACKAGES},
+    }
+
+
+def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
+    """Return a vector for each text: that of its first token, the mean, or that of its last token.
+
+    Padding counts nowhere, whether it stands before the tokens or behind them; special tokens are tokens.
+
+    Args:
+        states: [batch, tokens, d].
+        attention_mask: [batch, tokens], zero where a token is padding; no text is all padding.
+        pooling: which of the three.
+
+    Returns:
+        [batch, d].
+
+    """
+    if pooling is Pooling.MEAN:
+        return mean_of_tokens(states, attention_mask)
+    real = attention_mask.bool()
+    if pooling is Pooling.FIRST:
+        place = real.int().argmax(dim=1)
+    else:
+        place = real.shape[1] - 1 - real.flip(1).int().argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), place]
+
+
+def sentence_pooling(model: PreTrainedModel) -> Pooling:
+    """Return how a model pools the vector that stands for a text, which its head for classification reads.
+
+    The mean where the model's configuration says so; else the last token of a causal model, whose first knows nothing
+    of the others, and the first token of an encoder. The same where the head, as that for spans, reads every token.
+    """
+    config = model.config.get_text_config()
+    if getattr(config, "classifier_pooling", None) in ("mean", "late"):
+        return Pooling.MEAN
+    if getattr(config, "summary_type", None) == "last" or _is_causal(model):
+        return Pooling.LAST
+    return Pooling.FIRST
+
+
+def _is_causal(model: PreTrainedModel) -> bool:
+    """Whether a first token stays as it is when the second changes; there is no one setting that tells."""
+    one, other = [token for token in range(3) if token != model.config.get_text_config().pad_token_id][:2]
+    ids = torch.tensor([[one, one], [one, other]], device=model.device)
+    with looking_at(model):
+        states = hidden_states_of(model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True))
+    first = states[-1][:, 0]
+    return torch.allclose(first[0], first[1])

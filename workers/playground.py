@@ -4,8 +4,7 @@ import json
 import sys
 from typing import Any
 
-from app.playground.clouds import SHAPES, cloud
-from app.playground.grid import MEASURES, SHIFTS, SIZES, SPREADS, Position
+from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SIZES, SPREADS, Position, cloud
 from isotropy.cloud import read_cloud
 from isotropy.report import measure
 from isotropy.rows import Rows
@@ -21,7 +20,7 @@ def measured_at(position: Position) -> list[float | None]:
 
 
 def grid() -> dict[str, Any]:
-    """Every position as ``app.playground.grid`` reads it."""
+    """Every position as ``app.playground.clouds`` reads it."""
     return {
         shape: [
             [[measured_at(Position(shape, spread, shift, n)) for n in SIZES] for shift in SHIFTS] for spread in SPREADS

@@ -1,26 +1,30 @@
-"""The post-processing job: fit a method on half of an embedding's rows, and measure what it does to the other half."""
+"""The jobs of the lab: judge a method on rows held out, and apply its map to all rows."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 from torch import Tensor
 
-from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
-from app.db.postprocess import IN_USE, SEED, is_of
+from app.core.settings import Settings
+from app.db import job_kinds
+from app.db.models import Embedding, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
+from app.db.result_keys import IN_USE, SEED, is_of
 from app.db.session import Sessions
 from app.queue import Job
-from app.settings import Settings
 from app.storage import open_storage
 from app.storage.ledger import Ledger
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.files.matrix import Matrix
+from isoscope.files.selection import Selection
 from isoscope.rows import draw_rows, values_of
 from isotropy.catalog import measures_in
 from isotropy.cloud import read_cloud
@@ -28,14 +32,14 @@ from isotropy.dealing import group_numbers
 from isotropy.neighbours import equal_rows
 from isotropy.postprocess.fitted import Fitted
 from isotropy.postprocess.held_out import HeldOut, held_out
-from isotropy.postprocess.methods import fit
+from isotropy.postprocess.methods import fit, restore
 from isotropy.report import Finding, measure
-from isotropy.rows import Rows
-from workers.files import keeping
-from workers.found import columns_of
-from workers.neighbours import K, first_named, named_neighbours
-from workers.results import Asked, answer
-from workers.upload import open_embedding
+from isotropy.rows import Rows, finite_rows
+from workers.embeddings.inspection import open_embedding
+from workers.embeddings.measure import columns_of
+from workers.embeddings.neighbours import K, first_named, named_neighbours
+from workers.files import ARRAY, GROUP, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
+from workers.job_rows import Asked, answer, fail, files_of, job_sessions, waiting
 
 FRACTION = 0.5
 COMPARED = measures_in("lab")
@@ -82,7 +86,7 @@ def _post_process(asked: Asked[PostProcessing]) -> None:
     drawn = _draw(asked.embedding, asked.settings)
     trial = try_out(asked.row.method, asked.row.parameters, drawn)
     before = _known_before(asked.embedding, trial, asked.sessions)
-    _store(asked, results_of(trial, drawn, before), trial.fitted)
+    _store_trial(asked, results_of(trial, drawn, before), trial.fitted)
 
 
 def try_out(method: str, parameters: dict[str, Any], drawn: Drawn) -> HeldOut:
@@ -161,7 +165,7 @@ def _neighbours(trial: HeldOut, names: list[str]) -> dict[str, Any]:
     return {"k": K, "rows": len(own), "of": named_neighbours(own, before, after, queries)}
 
 
-def _store(asked: Asked[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
+def _store_trial(asked: Asked[PostProcessing], results: dict[str, Any], fitted: Fitted) -> None:
     """Keep map and results; nothing of them where nobody waits for them any more."""
     use = "isotropy.postprocess.methods.restore(method, tensors).apply(points)"
     metadata = {"method": asked.row.method, "use": use}
@@ -191,3 +195,84 @@ def _drop_beyond_budget(session: Session, asked: PostProcessing) -> Sequence[str
         PostProcessing.id.in_(beyond), PostProcessing.id != asked.id, PostProcessing.id.not_in(IN_USE)
     )
     return session.scalars(oldest.returning(PostProcessing.state_sha256)).all()
+
+
+ANNOTATIONS = "annotations.jsonl"
+
+
+def make_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Write the vectors that an embedding was asked for, and have them inspected and measured like an upload."""
+    sessions = job_sessions(settings)
+    with sessions() as session:
+        embedding = session.get(Embedding, embedding_id)
+        if embedding is None or embedding.status is not EmbeddingStatus.MAKING:
+            return ()
+        source = session.get(Embedding, embedding.source_id or "")
+        judged = session.get(PostProcessing, embedding.postprocessing_id or "")
+    try:
+        if source is None:
+            raise NotFoundError("What this was to be made of was deleted; try a method on another embedding.")
+        fitted = _fitted(source, judged, settings)
+        matrix = open_embedding(source, settings)
+        return _store_embedding(embedding, matrix, fitted, Ledger(sessions, open_storage(settings)))
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        fail(error, sessions, embedding)
+        return ()
+
+
+def images(matrix: Matrix, fitted: Fitted) -> Iterator[NDArray[Any]]:
+    """Yield the images of all rows in order; a row with NaN or infinity stays as it is, so that rows keep their places.
+
+    Raises:
+        InvalidError: the map is of other dimensions.
+
+    """
+    for chunk, finite in finite_rows(matrix):
+        try:
+            mapped = fitted.apply(chunk[finite])
+        except ValueError as error:
+            raise InvalidError(str(error)) from error
+        chunk[finite] = mapped
+        yield chunk.numpy()
+
+
+def _fitted(source: Embedding, judged: PostProcessing | None, settings: Settings) -> Fitted:
+    if judged is None:
+        raise ConflictError(
+            f"The trial that this was to be made by is gone: other vectors were chosen of {source.name} meanwhile, or "
+            "newer trials took its place. Try the method again first."
+        )
+    if judged.state_sha256 is None or not is_of(judged, source):
+        raise ConflictError(f"Other vectors were chosen of {source.name} meanwhile; try the method on them first.")
+    return restore(
+        judged.method, load_file(fetch(judged.state_sha256, f"map.safetensors of {source.name!r}", settings))
+    )
+
+
+def _store_embedding(read: Embedding, matrix: Matrix, fitted: Fitted, ledger: Ledger) -> Sequence[Job]:
+    """Keep the files and have them inspected; nothing of them where nobody waits for them any more."""
+    selection = matrix.selection
+    given = {NAME: selection.names, LABEL: selection.labels, GROUP: selection.groups}
+    chosen = {column: annotation for column, annotation in given.items() if annotation is not None}
+    with keeping(ledger) as keep:
+        vectors = keep(lambda: npy_file(matrix.n, matrix.d, matrix.dtype, images(matrix, fitted)))
+        named = [(ANNOTATIONS, keep(lambda: jsonl_file(_columns(matrix, chosen))))] if chosen else []
+        with ledger.recording(vectors, *(stored for _, stored in named)) as session:
+            if (row := waiting(session, read)) is None:
+                return ()
+            row.files = files_of((read.filename, vectors), *named)
+            row.selection = Selection(
+                vectors=ARRAY,
+                names=given[NAME] and NAME,
+                labels=given[LABEL] and LABEL,
+                groups=given[GROUP] and GROUP,
+            ).model_dump()
+            row.commit_when_inspected = True
+            row.status = EmbeddingStatus.INSPECTING
+            row.attempts = 0
+            row.error = None
+    return (Job(job_kinds.INSPECT, read.id),)
+
+
+def _columns(matrix: Matrix, chosen: dict[str, str]) -> dict[str, Iterator[str]]:
+    return {column: matrix.contents.values(annotation) for column, annotation in chosen.items()}

@@ -10,17 +10,49 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerProcess
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from app.core.process import PROC, kibibytes
+from app.core.settings import Settings
 from app.db.session import one_line
 from app.db.types import utcnow
 from app.queue import Job, JobQueue
-from app.settings import Settings
 from workers.child_process import LOG_FORMAT, die_with_parent
-from workers.resident import group_memory
+
+
+class Memory(NamedTuple):
+    """Bytes that processes hold now, and at most so far; None where the system does not tell."""
+
+    now: int | None
+    peak: int | None
+
+
+def group_memory(group: int) -> Memory:
+    """What the processes of a group hold, each with its own peak."""
+    members = list(_members(group))
+    now = [kibibytes(member / "status", "VmRSS") for member in members]
+    peak = [kibibytes(member / "status", "VmHWM") for member in members]
+    return Memory(_sum(now), _sum(peak))
+
+
+def _members(group: int) -> Iterator[Path]:
+    for process in PROC.glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            # The name of a program may hold blanks and parentheses; behind it are state, parent, group.
+            if int((process / "stat").read_text().rpartition(")")[2].split()[2]) == group:
+                yield process
+
+
+def _sum(found: list[int | None]) -> int | None:
+    told = [one for one in found if one is not None]
+    return sum(told) if told else None
+
 
 logger = logging.getLogger(__name__)
 

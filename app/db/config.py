@@ -1,4 +1,4 @@
-"""The configuration of a fine-tune: all that is needed to repeat a run, stored whole in its row."""
+"""The configuration of a run: as it is launched and stored, and as pages and figures read it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -9,10 +9,9 @@ from pydantic.fields import FieldInfo
 from app.db.options.measuring import MeasuringOptions, selects
 from app.db.options.option import DATA, SWEPT, Option, options_of
 from app.db.options.regularization import Zeta
-from app.db.regularizer_options import Points, Regularizer, added, reading
-from app.regularizers import NAMES
+from app.db.options.regularizers import NAMES, added, reading
 from isoscope.core.task import TaskKind
-from isotropy.catalog import REGULARIZERS
+from isotropy.catalog import REGULARIZERS, Points, Regularizer
 
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from app.db.config import Seed
-from app.db.models.states import Pooling
 from app.db.options.option import Group, Option, Options
+from app.db.states import Pooling
 from isoscope.core.errors import InvalidError
 from isotropy.catalog.sources import ETHAYARAJH_2019
 

@@ -1,17 +1,20 @@
-"""Why a database refused a statement, where that is not that it is away: a full disk, tables of another version."""
+"""Say why a database refused a statement, and look through SQLite's files after a crash."""
 
+import logging
 import shutil
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sqlalchemy import NullPool, make_url
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
+from app.core.settings import Settings
 from app.db.migration import schema_problem
-from app.db.session import create_database_engine
-from app.settings import Settings
+from app.db.session import cause, create_database_engine, shown
 from app.storage.space import full_disk
-from isoscope.core.errors import FullDiskError, IsoscopeError, UnavailableError
+from isoscope.core.errors import ConflictError, FullDiskError, IsoscopeError, UnavailableError
 
 POSTGRESQL_FULL = "53100"
 POSTGRESQL_UNDEFINED = ("42703", "42P01")
@@ -60,3 +63,41 @@ def _undefined(error: DatabaseError) -> bool:
     if (state := getattr(error.orig, "sqlstate", None)) is not None:
         return state in POSTGRESQL_UNDEFINED
     return any(words in str(error.orig) for words in SQLITE_UNDEFINED)
+
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def checked_after_a_crash(mark: Path, *urls: str) -> Iterator[None]:
+    """Keep a mark while the context is open; where one was left, look through the databases first.
+
+    Raises ConflictError where one is damaged. An end by an exception leaves the mark.
+    """
+    if mark.exists():
+        logger.warning("The last end was not an orderly one: checking the databases.")
+        for url in urls:
+            require_intact(url)
+    mark.touch()
+    yield
+    mark.unlink(missing_ok=True)
+
+
+def require_intact(url: str) -> None:
+    """Raise ConflictError where a file of SQLite is damaged; one that is not there, or is no file, is fine."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or not Path(parsed.database).exists():
+        return
+    engine = create_database_engine(url, poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            found = connection.exec_driver_sql("PRAGMA quick_check(3)").scalars().all()
+    except DatabaseError as error:
+        found = [cause(error)]
+    finally:
+        engine.dispose()
+    if found != ["ok"]:
+        raise ConflictError(
+            f"The database {shown(parsed)} is damaged: {'; '.join(' '.join(one.split()) for one in found)}. "
+            "Restore it from a backup."
+        )

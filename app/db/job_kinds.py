@@ -86,7 +86,7 @@ INSPECT = JobKind(
     Embedding,
     (EmbeddingStatus.INSPECTING,),
     EmbeddingStatus.FAILED,
-    work="workers.inspection:inspect_embedding",
+    work="workers.embeddings.inspection:inspect_embedding",
     doing="reads an upload",
     pages="embeddings",
 )
@@ -96,7 +96,7 @@ MEASURE = JobKind(
     Embedding,
     (EmbeddingStatus.MEASURING,),
     EmbeddingStatus.FAILED,
-    work="workers.measure:measure_embedding",
+    work="workers.embeddings.measure:measure_embedding",
     doing="measures an embedding",
     pages="embeddings",
 )
@@ -106,7 +106,7 @@ CURVE = JobKind(
     ZetaCurve,
     (ResultStatus.QUEUED,),
     ResultStatus.FAILED,
-    work="workers.curve:compute_curve",
+    work="workers.embeddings.zeta_curves:compute_curve",
     doing="computes a shrinkage curve",
 )
 POSTPROCESS = JobKind(
@@ -125,7 +125,7 @@ LOOKUP = JobKind(
     Lookup,
     (ResultStatus.QUEUED,),
     ResultStatus.FAILED,
-    work="workers.lookup:look_up",
+    work="workers.embeddings.neighbours:look_up",
     doing="looks up a row",
     waited_for=True,
 )
@@ -135,7 +135,7 @@ MAKE = JobKind(
     Embedding,
     (EmbeddingStatus.MAKING,),
     EmbeddingStatus.FAILED,
-    work="workers.make:make_embedding",
+    work="workers.postprocess:make_embedding",
     doing="makes an embedding",
     pages="embeddings",
 )
@@ -145,7 +145,7 @@ ENCODE = JobKind(
     Encoding,
     UNFINISHED_ENCODING,
     EncodingStatus.FAILED,
-    work="workers.encode.job:encode_texts",
+    work="workers.encodings.job:encode_texts",
     doing="encodes texts",
     pages="encodings",
 )
@@ -155,7 +155,7 @@ DRY_RUN = JobKind(
     DryRun,
     (ResultStatus.QUEUED,),
     ResultStatus.FAILED,
-    work="workers.finetune.dry_run:dry_run",
+    work="workers.training.dry_run:dry_run",
     doing="tries eight rows",
     waited_for=True,
 )
@@ -165,7 +165,7 @@ IMPORT = JobKind(
     Import,
     UNFINISHED_IMPORT,
     ImportStatus.REMOVING,  # what it wrote has to go before it has failed
-    work="workers.importing.job:import_experiment",
+    work="workers.imports.job:import_experiment",
     doing="imports an experiment",
     pages="imports",
 )
@@ -175,7 +175,7 @@ DISCARD = JobKind(  # the rows of an import that failed or was cancelled
     Import,
     (ImportStatus.REMOVING,),
     ImportStatus.FAILED,
-    work="workers.importing.job:discard_import",
+    work="workers.imports.job:discard_import",
     doing="removes an import",
     pages="imports",
 )
@@ -185,7 +185,7 @@ FINETUNE = JobKind(
     Run,
     UNFINISHED,
     RunStatus.FAILED,
-    work="workers.finetune.job:fine_tune",
+    work="workers.training.job:fine_tune",
     doing="ends a run",
     order=IN_TURN,
 )

@@ -11,9 +11,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, insert
 
 from alembic import command
+from app.core.installation import FILES
 from app.db.models import Dataset, DatasetOrigin
 from app.db.session import create_database_engine, hold, shown
-from app.installation import FILES
 from isoscope.core.errors import ConflictError
 
 # That it looks at a database, and at which kind, is no news.

@@ -13,8 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from app.db.models.states import Pooling
-from app.numbers import Count, Number
+from app.db.states import Pooling
+from app.db.types import Count, Number
 from isoscope.core.task import Metric
 
 MAX_LAYERS = 1000

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from app.db.config import Seed, words_for_booleans
-from app.db.models.states import RunStatus
 from app.db.options import sources
 from app.db.options.option import Group, Option, Options
 from app.db.options.regularization import ABOUT_LAMBDA, ABOUT_ZETA, Weight, Zeta
-from app.db.regularizer_options import Regularizer
-from isotropy.catalog import REGULARIZERS
+from app.db.states import RunStatus
+from isotropy.catalog import REGULARIZERS, Regularizer
 
 if TYPE_CHECKING:
     from app.db.models.runs import Run

@@ -1,4 +1,4 @@
-"""Column types that mean the same on SQLite and PostgreSQL."""
+"""Column types that mean the same on SQLite and PostgreSQL, and numbers that both can hold."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -7,11 +7,13 @@ from functools import cache
 from typing import Annotated, Any, Generic, Literal, TypeVar
 from uuid import uuid4
 
-from pydantic import AfterValidator, BaseModel, GetCoreSchemaHandler, TypeAdapter
+from pydantic import AfterValidator, BaseModel, Field, FiniteFloat, GetCoreSchemaHandler, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from sqlalchemy import JSON, DateTime, Dialect, Enum, TypeDecorator
 from sqlalchemy.types import TypeEngine
+
+from isoscope.core.number_limits import GREATEST, bounded
 
 
 def new_id() -> str:
@@ -153,3 +155,7 @@ class _AsStored:
 def as_stored(model: type[M]) -> TypeAdapter[M]:
     """Return a reader of rows that were checked as this model when they were written."""
     return TypeAdapter(Annotated[model, _AsStored()])  # type: ignore[arg-type]
+
+
+Number = Annotated[FiniteFloat, Field(ge=-GREATEST, le=GREATEST), AfterValidator(bounded)]
+Count = Annotated[int, Field(ge=0, lt=2**31)]

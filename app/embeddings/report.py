@@ -1,21 +1,27 @@
-"""The report of a measured embedding: what its page shows, and each of its figures."""
+"""Reports of embeddings, one alone or several side by side: what the page shows, and each figure."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import Depends, Query
 
 from app.context import Context
 from app.db.models import Embedding
+from app.embeddings.comparison import Compared, distinct_names
+from app.embeddings.figures.overlay import Subject
+from app.embeddings.figures.report import DRAWN, FIGURES, figures_of
+from app.embeddings.figures.sample_size import SAMPLE_SIZE
 from app.embeddings.findings import shown_findings
 from app.embeddings.headline import headline_of
-from app.embeddings.neighbours import read_neighbours, with_lookup
+from app.embeddings.lookups import read_neighbours, with_lookup
 from app.embeddings.readings import groups_of, headlines_of
-from app.embeddings.shrinkage import ShrinkageQuery, read_shrinkage
-from app.figures.figure import Figure
-from app.figures.report import DRAWN, FIGURES, figures_of
-from app.figures.sample_size import SAMPLE_SIZE
-from app.figures.subject import Subject
+from app.embeddings.service import get_figure_data, get_figure_slugs
+from app.embeddings.zeta_curves import ShrinkageDep, ShrinkageQuery, read_shrinkage
+from app.figures.figure import Cell, Figure, Table
+from app.postprocess.service import made_by
 from app.postprocess.trial import fitted_note
-from app.services.figure_data import get_figure_data, get_figure_slugs
-from app.services.postprocess import made_by
 
 LARGE = frozenset(one.slug for one in FIGURES if one.large)
 HEAVY = frozenset(one.slug for one in FIGURES if one.heavy)
@@ -61,3 +67,68 @@ def report_figures(context: Context, embedding: Embedding, slug: str, query: Shr
         curve = read_shrinkage(context, embedding, query).figure
         return [curve] if curve else []
     return figures_of([Subject.of(embedding, get_figure_data(context, embedding.id, slug))])
+
+
+class Choice(NamedTuple):
+    """Query of the page: ids, the baseline first, and whether to show only differences."""
+
+    ids: list[str]
+    differing: bool = False
+
+    def url(self, path: str = "/compare", **changed: Any) -> str:
+        """The comparison of these, or a file of it at ``path``."""
+        choice = self._replace(**changed)
+        return f"{path}?{choice.query}" if choice.ids else path
+
+    @property
+    def query(self) -> str:
+        """The query string again."""
+        pairs = [("id", one) for one in self.ids] + ([("show", "differing")] if self.differing else [])
+        return urlencode(pairs)
+
+    def first(self, embedding_id: str) -> str:
+        """The URL with another baseline."""
+        return self.url(ids=[embedding_id, *(one for one in self.ids if one != embedding_id)])
+
+    def without(self, embedding_id: str) -> str:
+        """The URL without one of them."""
+        return self.url(ids=[one for one in self.ids if one != embedding_id])
+
+
+def table_of(rows: Sequence[Compared], embeddings: Sequence[Embedding]) -> Table:
+    """Every value in a row of its own, beside its difference to the baseline."""
+    columns = ["measure", "embedding", "id", "value", "se", "n", "reason"]
+    columns += ["difference", "difference_se", "low", "high", "paired", "rows", "why_no_interval", "excludes_zero"]
+    lines: list[list[Cell]] = []
+    for row in rows:
+        for embedding, found, difference in zip(embeddings, row.found, row.differences, strict=True):
+            value: list[Cell] = [found.value, found.se, found.n, found.reason] if found else [None] * 4
+            line: list[Cell] = [row.measure.slug, embedding.name, embedding.id, *value]
+            lines.append(line + ([*difference, difference.excludes_zero] if difference else [None] * 8))
+    return Table(columns, lines)
+
+
+def compared_figures(context: Context, embeddings: Sequence[Embedding], slug: str) -> list[Figure]:
+    """Figures of all of them, under names that tell them apart; of the data that no measure holds, one's is read."""
+    subjects = [
+        replace(Subject.of(one, get_figure_data(context, one.id, slug)), name=name)
+        for one, name in zip(embeddings, distinct_names(embeddings), strict=True)
+    ]
+    return figures_of(subjects)
+
+
+def _choice(
+    id: Annotated[list[str] | None, Query()] = None,  # noqa: A002 - the name in the URL
+    show: str = "",
+) -> Choice:
+    return Choice([one for one in id or [] if one], show == "differing")
+
+
+ChoiceDep = Annotated[Choice, Depends(_choice)]
+
+
+def _report(shrinkage: ShrinkageDep, name: Annotated[str | None, Query()] = None) -> ReportQuery:
+    return ReportQuery(shrinkage, name)
+
+
+ReportDep = Annotated[ReportQuery, Depends(_report)]

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.core.settings import Settings
 from app.db.session import cause
 from app.operations.checks.access import sentences
-from app.settings import Settings
 from isoscope.cli.printing import write
 from isoscope.core.formatting import plural, size
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from app.core.settings import Settings
 from app.operations.checks import Finding, Level
 from app.operations.checks.access import accepted, access, port, refused
 from app.operations.checks.databases import metrics_database, own_worker, queue_database, workers
 from app.operations.checks.machine import devices, folders, models, storage
-from app.settings import Settings
 
 Check = Callable[[Settings], Iterator[Finding]]
 

@@ -5,11 +5,11 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from app.db.models import Embedding, Measurement, PostProcessing
-from app.embeddings.neighbours import Neighbours, read_neighbours
+from app.embeddings.comparison import Difference, difference
+from app.embeddings.figures.overlay import Subject
+from app.embeddings.figures.report import figures_of
+from app.embeddings.lookups import Neighbours, read_neighbours
 from app.figures.figure import Figure
-from app.figures.report import figures_of
-from app.figures.subject import Subject
-from app.services.differences import Difference, difference
 from isoscope.core.formatting import number, two_decimals
 from isotropy.catalog import METHODS, Measure, measures_in
 

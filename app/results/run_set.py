@@ -1,4 +1,4 @@
-"""Runs of any experiments: what they are called, what they differ in, and what of that tells them apart."""
+"""Runs of any experiments: what they are called, what they differ in, and the table of their settings."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from app.db.config import TrainingOptions
 from app.db.models import Run, RunStatus
-from app.db.regularizer_options import Regularizer
+from app.db.options.regularizers import NAMES, coordinates
 from app.db.reported_config import UNKNOWN, AnyRunConfig, ReportedRunConfig
 from app.figures.figure import Cell
-from app.regularizers import NAMES
-from app.results.setting import setting_of
-from app.results.sweep import Sweep
+from app.results.sweep import Sweep, setting_of, words
+from isotropy.catalog import Regularizer
 
 MODEL, REGULARIZER, LAM, ZETA, SEED = "model", "regularizer", "lam", "zeta", "seed"
 TASK, EXPERIMENT = "task", "experiment"
@@ -182,3 +181,80 @@ def _told_apart(named: Iterable[tuple[str, str]]) -> dict[str, str]:
     names = dict(named)
     often = Counter(names.values())
     return {row_id: name if often[name] == 1 else f"{name} ({row_id[:6]})" for row_id, name in names.items()}
+
+
+MOST_COLUMNS = 8
+MOST_VALUES = 8
+"""Values of a setting that a cell names."""
+
+
+class Side(NamedTuple):
+    """A column: a run, or an experiment with all of its runs that were chosen."""
+
+    name: str
+    href: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was set, in the order of ``RunSet.fields``."""
+
+    sides: list[Side]
+    differing: dict[str, list[list[str]]]
+    """By field, the values in each column as words."""
+    equal: dict[str, str]
+    of_experiments: bool
+    """Whether columns are experiments, because the runs are too many for a column each."""
+    left_out: int
+    """Experiments that have no column."""
+
+
+def settings(gathered: RunSet) -> Settings:
+    """All settings of the runs, but for the experiment that they are of."""
+    columns = _columns(gathered)
+    shown = columns[:MOST_COLUMNS]
+    compared = [field for field in gathered.fields if field != EXPERIMENT]
+    differing = {
+        field: [_values(gathered, field, runs) for _, runs in shown]
+        for field in compared
+        if field in gathered.differing
+    }
+    equal = {
+        field: words(_first(gathered, field)) for field in compared if gathered.runs and field not in gathered.differing
+    }
+    many = len(gathered.runs) > MOST_COLUMNS
+    return Settings([side for side, _ in shown], differing, equal, many, len(columns) - len(shown))
+
+
+def _first(gathered: RunSet, field: str) -> Cell:
+    """The value of the first run to which it means something."""
+    values = (gathered.value(run, field) for run in gathered.runs)
+    return next((value for value in values if value is not None), None)
+
+
+def _columns(gathered: RunSet) -> list[tuple[Side, Sequence[Run]]]:
+    if len(gathered.runs) <= MOST_COLUMNS:
+        return [(Side(_name(gathered, run), f"/runs/{run.id}", 1), [run]) for run in gathered.runs]
+    by_experiment: dict[str, list[Run]] = {row_id: [] for row_id in gathered.experiments}
+    for run in gathered.runs:
+        by_experiment[run.experiment_id].append(run)
+    return [
+        (Side(gathered.experiments[row_id], f"/experiments/{row_id}", len(runs)), runs)
+        for row_id, runs in by_experiment.items()
+    ]
+
+
+def _name(gathered: RunSet, run: Run) -> str:
+    name = f"{coordinates(run.regularizer, run.lam)}, seed {run.seed}"
+    return f"{gathered.experiments[run.experiment_id]}: {name}" if len(gathered.experiments) > 1 else name
+
+
+def _values(gathered: RunSet, field: str, runs: Sequence[Run]) -> list[str]:
+    """Each value once, from the least; that a setting means nothing is told only where it means nothing to all."""
+    found = {gathered.value(run, field) for run in runs}
+    values = [words(cell) for cell in sorted(found - {None}, key=lambda cell: order(field, cell))]
+    if len(values) > MOST_VALUES:
+        more = len(values) - MOST_VALUES + 1
+        values = [*values[: MOST_VALUES - 1], f"and {more} more"]
+    return values or [words(None)]

@@ -2,26 +2,23 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from fastapi import Request
+from fastapi import Depends, Query, Request
 
-from app.context import Context
+from app.context import Context, offset_of, pages_of
 from app.db.models import Run
-from app.db.regularizer_options import Regularizer
+from app.db.options.regularizers import NAMES
 from app.figures import palette
-from app.regularizers import NAMES
-from app.results.column_labels import head, inside
-from app.results.metrics import SCALES, MetricRange
-from app.results.setting import setting_of, words
-from app.search.fields import FIELDS, find_field
-from app.services.experiment_list import Summaries, list_summaries
-from app.services.library import offset_of, pages_of
-from app.services.run_columns import Columns, read_columns
-from app.services.run_search import Page, RunQuery, find_runs
-from app.services.workers import list_workers, worker_lost
+from app.figures.labels import head, inside
+from app.results.labels import SCALES, MetricRange
+from app.results.search.conditions import FIELDS, find_field
+from app.results.search.listing import Columns, Page, RunQuery, Summaries, find_runs, list_summaries, read_columns
+from app.results.sweep import setting_of, words
+from app.training.queue_status import list_workers, worker_lost
 from isoscope.core.errors import InvalidError
+from isotropy.catalog import Regularizer
 
 WORDS = {"lam": "λ =", "zeta": "ζ ="}
 ALWAYS = "lam"
@@ -220,3 +217,10 @@ def read_listing(context: Context, q: str, page: int) -> ExperimentListing:
         return ExperimentListing(q, Summaries([], 0), 1, problem)
     listing = ExperimentListing(q, found, page)
     return listing if page <= listing.pages else read_listing(context, q, listing.pages)
+
+
+def _runs(q: str = "", sort: str = "", page: Annotated[int, Query(ge=1)] = 1) -> RunQuery:
+    return RunQuery.of(q, sort, page)
+
+
+RunQueryDep = Annotated[RunQuery, Depends(_runs)]

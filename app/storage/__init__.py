@@ -1,8 +1,7 @@
 """Uploaded bytes by the hash of their content: in a folder, or in a bucket on S3 with a cache on this machine."""
 
-from app.settings import Settings
-from app.storage.folder import FolderStorage
-from app.storage.storage import Storage, Stored
+from app.core.settings import Settings
+from app.storage.storage import FolderStorage, Storage, Stored
 
 __all__ = ["Storage", "Stored", "open_storage"]
 

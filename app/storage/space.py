@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from app.settings import MIB, Settings
+from app.core.settings import MIB, Settings
 from isoscope.core.errors import FullDiskError
 from isoscope.core.formatting import size
 

@@ -1,4 +1,4 @@
-"""What every storage can do, and how bytes arrive in it."""
+"""What every storage can do, how bytes arrive in it, and the storage that is a folder."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
@@ -141,3 +141,48 @@ def _capped(stream: BinaryIO, max_bytes: int) -> Iterator[bytes]:
         yield block
     if size_bytes == 0:
         raise InvalidError("The file is empty: 0 bytes arrived. Choose a file that holds data.")
+
+
+class FolderStorage(Storage):
+    """A folder of files named by their hash. They are flushed to the disk, then renamed: no crash leaves a half."""
+
+    def exists(self, sha256: str) -> bool:
+        """Whether the file is in the folder."""
+        return self._path(sha256).exists()
+
+    def local(self, sha256: str) -> Path:
+        """Return the file itself."""
+        if not (path := self._path(sha256)).exists():
+            raise gone(sha256)
+        return path
+
+    def delete(self, sha256: str) -> None:
+        """Remove a file; that there is none is fine."""
+        self._path(sha256).unlink(missing_ok=True)
+
+    def listed(self) -> Iterator[tuple[str, datetime]]:
+        """Yield the SHA-256 of every file of the folder, and when it was stored last."""
+        for path in self.folder.iterdir():
+            if SHA256.fullmatch(path.name):
+                with suppress(FileNotFoundError):  # it is deleted just now
+                    yield path.name, datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+    def _keep(self, temporary: Path, stored: Stored) -> None:
+        temporary.replace(self._path(stored.sha256))
+        # Makes the rename itself survive a power cut.
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _path(self, sha256: str) -> Path:
+        return self.folder / require_hash(sha256)
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file on this machine and the name to keep it under."""
+
+    path: Path
+    filename: str

@@ -1,10 +1,18 @@
-"""The columns of a data set, described once so that forms and checks need not read the files again; their labels."""
+"""The columns of a data set and what they hold: values, labels, rows that leak between files."""
 
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from hashlib import blake2b
+from math import isfinite
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
+
+from isoscope.files.contents import MAX_DISTINCT, examples
+from isoscope.files.span import read_span
+from isoscope.files.table import Scalar
 
 MAX_LABELS = 200
 
@@ -65,3 +73,156 @@ def label_text(value: object) -> str:
 def sort_labels(labels: Iterable[str]) -> list[str]:
     """Return labels in an order that does not depend on the file: numbers by size, then texts."""
     return sorted(labels, key=lambda label: (0, float(label), label) if NUMBER.fullmatch(label) else (1, 0.0, label))
+
+
+MOST_CLASSES = 20
+"""More different values, of several words each, are texts that come again and not classes."""
+UNLABELLED = "-1"
+"""What published test files have in place of labels that are kept back."""
+DIGEST_BYTES = 8
+Rows = Callable[[], Iterator[Sequence[Scalar | None]]]
+"""Starts reading the rows of a file, one value for each column."""
+
+
+class ColumnStats:
+    """Counts the values of a column; of different ones it keeps no more than 1,001."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.n_missing = 0
+        self.not_number: str | None = None
+        """The first value that is no finite number, cut short."""
+        self._distinct: dict[str, None] = {}
+        self._all_spans = True
+
+    def add(self, value: Scalar | None) -> None:
+        """Take the value of the next row."""
+        self.n += 1
+        if value is None:
+            self.n_missing += 1
+            return
+        if self.n_distinct <= MAX_DISTINCT:
+            self._distinct[label_text(value)] = None
+        if self.not_number is None and not is_number(value):
+            (self.not_number,) = examples([str(value)])
+        self._all_spans = self._all_spans and isinstance(value, str) and read_span(value) is not None
+
+    @property
+    def n_distinct(self) -> int:
+        """Different values; one more than 1,000 means more than 1,000."""
+        return len(self._distinct)
+
+    @property
+    def examples(self) -> list[str]:
+        """The first three different values, cut short; of answers the text of the first."""
+        if self.kind is ColumnKind.SPAN:
+            return examples(span.texts[0] for text in self._distinct if (span := read_span(text)))
+        return examples(self._distinct)
+
+    @property
+    def values(self) -> list[str] | None:
+        """The different values in order, None if they are too many for labels."""
+        return sort_labels(self._distinct) if self.n_distinct <= MAX_LABELS else None
+
+    @property
+    def kind(self) -> ColumnKind:
+        """Labels are few and come again; what is left is numbers or text, but for answers."""
+        if self._all_spans and self._distinct:
+            return ColumnKind.SPAN
+        if self.n_distinct <= min(MAX_LABELS, self.n // 2) and not self._has_fractions:
+            return ColumnKind.LABEL
+        return ColumnKind.NUMBER if self._distinct and self.not_number is None else ColumnKind.TEXT
+
+    @property
+    def holds_texts(self) -> bool:
+        """Whether values are texts to read, also where each comes several times, as texts of pairs do."""
+        if self.kind is ColumnKind.LABEL and self.n_distinct > MOST_CLASSES and self.not_number is not None:
+            return 2 * sum(" " in value for value in self._distinct) > self.n_distinct
+        return self.kind is ColumnKind.TEXT
+
+    @property
+    def _has_fractions(self) -> bool:
+        return self.not_number is None and any(not float(value).is_integer() for value in self._distinct)
+
+    def unlabelled_beside(self, train: "ColumnStats") -> bool:
+        """Whether no row here is labelled: all values are missing, or -1 where those of ``train`` never are."""
+        return not self._distinct or (set(self._distinct) == {UNLABELLED} and UNLABELLED not in train._distinct)
+
+    def lacks(self, values: list[str]) -> list[str]:
+        """Return up to three of the values here that are not among ``values``."""
+        return sort_labels(self._distinct.keys() - values)[:3]
+
+
+def is_number(value: Scalar) -> bool:
+    """Whether a value is a finite number, or the text of one."""
+    if isinstance(value, str):
+        text = value.strip()
+        return NUMBER.fullmatch(text) is not None and isfinite(float(text))
+    return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def count_leaks(columns: Sequence[Column], train: Rows, validation: Rows, test: Rows | None = None) -> list[Column]:
+    """Return the columns with counts of rows that leak: a text that train has too, a label that train never has.
+
+    They are those of the validation file, and of a test file, whose texts are looked for in the validation file too.
+    Each file is read once more. Of each different text of the train file 8 bytes are kept.
+    """
+    texts = [place for place, column in enumerate(columns) if column.kind is ColumnKind.TEXT]
+    known = _digests(texts, train) if texts else {}
+    counted = _count(columns, validation, known, {i: one for i, one in enumerate(columns) if one.unseen})
+    found = [
+        column.model_copy(update={"n_also_train": counted.also.get(i, 0), "n_unseen": counted.unseen.get(i, 0)})
+        for i, column in enumerate(columns)
+    ]
+    if test is None:
+        return found
+    in_test = _count(columns, test, known, dict(enumerate(columns)))
+    chosen_by = _count(columns, test, _digests(texts, validation) if texts else {}, {})
+    return [
+        column.model_copy(
+            update={
+                "n_test_also_train": in_test.also.get(i, 0),
+                "n_test_also_validation": chosen_by.also.get(i, 0),
+                "n_test_unseen": in_test.unseen.get(i, 0),
+            }
+        )
+        for i, column in enumerate(found)
+    ]
+
+
+class _Counted(NamedTuple):
+    """Rows by the place of a column: with a text that is known, and with a label that train lacks."""
+
+    also: dict[int, int]
+    unseen: dict[int, int]
+
+
+def _count(
+    columns: Sequence[Column], rows: Rows, known: Mapping[int, set[bytes]], labelled: Mapping[int, Column]
+) -> _Counted:
+    labels = {
+        place: set(column.values)
+        for place, column in labelled.items()
+        if column.kind is ColumnKind.LABEL and column.values is not None
+    }
+    also, unseen = dict.fromkeys(known, 0), dict.fromkeys(labels, 0)
+    for row in rows() if known or labels else ():
+        for place, texts in known.items():
+            also[place] += (value := row[place]) is not None and text_digest(value) in texts
+        for place, names in labels.items():
+            unseen[place] += (value := row[place]) is not None and label_text(value) not in names
+    return _Counted(also, unseen)
+
+
+def _digests(places: Sequence[int], train: Rows) -> dict[int, set[bytes]]:
+    known: dict[int, set[bytes]] = {place: set() for place in places}
+    for row in train():
+        for place in places:
+            if (value := row[place]) is not None:
+                known[place].add(text_digest(value))
+    return known
+
+
+def text_digest(value: Scalar) -> bytes:
+    """Return what two equal texts have in common, however their words are spaced."""
+    return blake2b(" ".join(str(value).split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()

@@ -13,11 +13,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.column_stats import ColumnStats, text_digest
-from isoscope.files.columns import label_text
-from isoscope.files.quoting import Quoting
+from isoscope.files.columns import ColumnStats, label_text, text_digest
 from isoscope.files.table import Scalar, Table
 from isoscope.files.tables import find_readings, open_table
+from isoscope.files.text import Quoting
 from isoscope.files.wording import blaming, listed, shown
 
 SPLITS = ("train", "validation", "test")

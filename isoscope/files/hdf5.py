@@ -17,7 +17,7 @@ from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.arrays import ANNOTATION_ROWS, Array, ArrayFile, value_text
 from isoscope.files.compressed import require_honest
 from isoscope.files.contents import Block, transposed
-from isoscope.files.quoting import Quoting
+from isoscope.files.text import Quoting
 from isoscope.files.wording import shown
 
 MAX_OBJECTS = 1000

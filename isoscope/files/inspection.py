@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 from isoscope.files.contents import Annotation, Block, Part
 from isoscope.files.matrix import Matrix, MatrixStats, select
-from isoscope.files.quoting import Quoting
 from isoscope.files.selection import Selection, doubtful, excluded, propose
+from isoscope.files.text import Quoting
 from isoscope.files.upload import Upload, find_upload_quoting, open_upload
 from isoscope.files.wording import listed, shown
 

@@ -14,8 +14,8 @@ from numpy.lib import format as npy_format
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.arrays import ArrayFile, Opener, StoredArray
 from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, open_zip, reading_zip, require_honest
-from isoscope.files.quoting import Quoting
 from isoscope.files.table import Table
+from isoscope.files.text import Quoting
 
 MAX_HEADER_BYTES = 10_000
 PREAMBLE_BYTES = 12

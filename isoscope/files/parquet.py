@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.compressed import require_honest
 from isoscope.files.contents import MAX_ROWS, AnnotationStats, Block, Part
-from isoscope.files.quoting import Quoting
 from isoscope.files.span import STARTS, TEXTS
 from isoscope.files.table import Cells, Kind, Table, TableVectors, require_columns, scalars
-from isoscope.files.text import MAX_COLUMNS
+from isoscope.files.text import MAX_COLUMNS, Quoting
 from isoscope.files.wording import listed, shown
 
 MAX_TABLE_ROWS = 20_000_000

@@ -11,7 +11,7 @@ import numpy as np
 
 from isoscope.core.errors import InvalidError, TooLargeError
 from isoscope.files.arrays import BFLOAT16, ArrayFile, StoredArray
-from isoscope.files.quoting import Quoting
+from isoscope.files.text import Quoting
 
 MAX_HEADER_BYTES = 16 * 2**20
 MAX_ARRAYS = 1000

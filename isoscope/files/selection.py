@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import MAX_DISTINCT, Annotation, Offer
-from isoscope.files.quoting import Quoting
+from isoscope.files.text import Quoting
 from isoscope.files.wording import listed, shown
 
 VECTOR_NAMES = ("embeddings", "embedding", "vectors", "vector", "x", "features", "hidden_states")
@@ -35,7 +35,7 @@ class Selection(BaseModel):
     groups: str | None = None
     transpose: bool = False
     quoting: Quoting | None = None
-    """How the quotes of .tsv files are read; null for as they are meant (see ``isoscope.files.quoting``)."""
+    """How the quotes of .tsv files are read; null for as they are meant (see ``isoscope.files.text``)."""
 
     @model_validator(mode="before")
     @classmethod

@@ -16,9 +16,8 @@ import numpy as np
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.contents import Block, Part, RowFile, cell_text
-from isoscope.files.quoting import Quoting
 from isoscope.files.span import span_text
-from isoscope.files.text import lines
+from isoscope.files.text import Quoting, lines
 from isoscope.files.wording import shown, storable
 
 Scalar = str | int | float

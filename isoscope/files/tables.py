@@ -6,12 +6,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from isoscope.core.errors import InvalidError
-from isoscope.files.column_stats import ColumnStats, count_leaks
-from isoscope.files.columns import Column, ColumnKind
+from isoscope.files.columns import Column, ColumnKind, ColumnStats, count_leaks
 from isoscope.files.detect import detect
-from isoscope.files.quoting import Quoting, Readings, settle_readings
 from isoscope.files.table import Scalar, Table
-from isoscope.files.text import tsv_quotes
+from isoscope.files.text import Quoting, Readings, settle_readings, tsv_quotes
 from isoscope.files.upload_formats import Role
 from isoscope.files.wording import blaming, listed, shown
 

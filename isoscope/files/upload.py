@@ -20,9 +20,8 @@ from isoscope.files.contents import (
     transposed,
 )
 from isoscope.files.detect import detect
-from isoscope.files.quoting import Quoting
 from isoscope.files.table import MAX_ANNOTATIONS, Table
-from isoscope.files.text import tsv_quoting
+from isoscope.files.text import Quoting, tsv_quoting
 from isoscope.files.upload_formats import Format, Role
 from isoscope.files.wording import blaming, listed, shown
 

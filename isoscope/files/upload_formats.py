@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from isoscope.files.contents import Contents
-    from isoscope.files.quoting import Quoting
     from isoscope.files.table import Table
+    from isoscope.files.text import Quoting
 
 WORD2VEC_HEADER = re.compile(rb"\d{1,12} \d{1,6}\n")
 CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]")

@@ -13,8 +13,7 @@ import numpy as np
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import plural
 from isoscope.files.contents import Block, Part, RowFile, annotation_of
-from isoscope.files.quoting import Quoting
-from isoscope.files.text import MAX_COLUMNS, lines
+from isoscope.files.text import MAX_COLUMNS, Quoting, lines
 from isoscope.files.wording import storable
 
 HEADER = re.compile(r"(\d{1,12})[ \t](\d{1,6})", re.ASCII)

@@ -8,7 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from app.db.models import RunStatus
-from app.services.views import create_view
+from app.views.service import create_view
 from tests.drawing import draw_all
 from tests.filled import Filled
 from tests.serving import Serving

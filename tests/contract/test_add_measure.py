@@ -42,10 +42,10 @@ from app.db.models import Embedding, Measurement
 from app.embeddings.readings import headlines_of, table_of
 from app.encodings.layers import SHOWN
 from app.postprocess.trial import comparisons_of
-from app.results.column_labels import heading
-from app.results.metrics import WATCHED, is_of_texts, level_of, title_of
-from app.routes.api.measures import MeasureOut, Slug, list_measures
-from app.services.script_runs import MEASURES as LOGGED
+from app.figures.labels import heading
+from app.results.labels import WATCHED, is_of_texts, level_of, title_of
+from app.embeddings.api.measures import MeasureOut, Slug, list_measures
+from app.results.logged_runs import MEASURES as LOGGED
 from isoscope.cli.printing import by_group
 from isotropy.catalog.document import document
 from isotropy.cloud import read_cloud

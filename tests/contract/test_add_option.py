@@ -25,22 +25,22 @@ from starlette.datastructures import ImmutableMultiDict
 from app.db.config import RunConfig
 from app.db.options.document import document
 from isoscope.core.errors import InvalidError
-from app.results.column_labels import head
+from app.figures.labels import head
 from isoscope.files.yaml_document import read_yaml, write_yaml
-from app.problems import invalid_request
-from app.routes.pages.run_config import configuration
-from app.routes.pages.sweep_form import defaults, parse, read_values, sweep_controls
-from app.search.fields import find_field
-from app.services.grid_expansion import product_of
-from app.services.relaunch import plain
-from app.services.sweeps import SweepRequest
-from app.templating import templates
+from app.web.error_responses import invalid_request
+from app.results.run_page import configuration
+from app.training.sweep_form import defaults, parse, read_values, sweep_controls
+from app.results.search.conditions import find_field
+from app.training.grid_expansion import product_of
+from app.training.relaunch import plain
+from app.training.sweeps import SweepRequest
+from app.web.templating import templates
 
 needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
 values = defaults(None, "m") | needed | {"lambdas": "1"}
 
 controls, shown = sweep_controls(values, gpu=True)
-field = templates.env.get_template("_field.html").module.control(shown["momentum"])
+field = templates.env.get_template("web/_field.html").module.control(shown["momentum"])
 assert '<label for="momentum">Momentum</label>' in field and 'value="0.9"' in field
 assert controls["momentum"].option.group.title == "Optimizer and schedule"
 assert parse(values | read_values(ImmutableMultiDict([("momentum", "0.5")]))).momentum == 0.5

@@ -49,20 +49,20 @@ from transformers import AutoModelForSequenceClassification, BertConfig
 
 from app.db.config import RunConfig, applies
 from app.figures import palette
-from app.problems import invalid_request
-from app.regularizers import coordinates
-from app.results.methods import penalty_words
-from app.routes.pages.option_form import in_folds
-from app.routes.pages.sweep_form import LABELS, active_methods, defaults, parse, sweep_controls
-from app.search.fields import find_field
-from app.services.grid_expansion import product_of
-from app.services.relaunch import plain
-from app.services.sweeps import SweepRequest
-from app.templating import templates
+from app.web.error_responses import invalid_request
+from app.db.options.regularizers import coordinates
+from app.results.labels import penalty_words
+from app.training.option_form import in_folds
+from app.training.sweep_form import LABELS, active_methods, defaults, parse, sweep_controls
+from app.results.search.conditions import find_field
+from app.training.grid_expansion import product_of
+from app.training.relaunch import plain
+from app.training.sweeps import SweepRequest
+from app.web.templating import templates
 from isoscope.files.yaml_document import read_yaml, write_yaml
 from isotropy.catalog import REGULARIZERS, Regularizer
-from workers.finetune.export import model_card
-from workers.finetune.penalties import make_penalties
+from workers.training.finish import model_card
+from workers.training.penalties import make_penalties
 
 NORM = Regularizer.NORM
 needed = {"model": "m", "dataset_id": "d", "text_columns": ["a"], "label_column": "b"}
@@ -72,7 +72,7 @@ asked = parse(values)
 assert (asked.regularizers, asked.zetas) == ([NORM], [0.5])
 controls, shown = sweep_controls(values, gpu=True)
 assert "zetas" in shown and "entropy_bars" not in shown
-form = templates.env.get_template("_sweep_regularizers.html").render(
+form = templates.env.get_template("training/_sweep_regularizers.html").render(
     problem=None, told=None, groups=in_folds(shown.values()), controls=controls, values=values, extra_fields=[],
     regularizers=REGULARIZERS, active=active_methods(values), shrunk={NORM},
 )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from app.db import job_kinds
-from app.wanted import wanted
+from app.db.work import wanted
 from isoscope.cli import COMMANDS
 from isoscope.client import Isoscope
 from tests.serving import served

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from app.templating import FRONTEND
+from app.web.templating import FRONTEND
 from isoscope.cli import parser_of
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def test_every_make_target_that_documents_name_exists():
 
 
 def test_what_the_tutorial_prints_bold_stands_on_a_page():
-    sources = [*(FRONTEND / "templates").iterdir(), *(ROOT / "app").rglob("*.py")]
+    sources = [*(FRONTEND / "templates").rglob("*.html"), *(ROOT / "app").rglob("*.py")]
     pages = unescape("\n".join(source.read_text(encoding="utf-8") for source in sources))
     bold = {" ".join(words.split()) for words in re.findall(r"\*\*([^*]+)\*\*", TUTORIAL)}
     assert len(bold) > 20

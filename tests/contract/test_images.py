@@ -11,8 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 from jsonschema import Draft7Validator, ValidationError
 
+from app.core.settings import Settings
 from app.main import create_app
-from app.settings import Settings
 from tests import images
 
 SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"

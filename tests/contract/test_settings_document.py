@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic_core import PydanticUndefined
 
-from app.settings import Settings
+from app.core.settings import Settings
 
 SETTINGS = Path(__file__).parents[2] / "docs/settings.md"
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from jinja2 import TemplateError
 
-from app.templating import FRONTEND, create_environment
+from app.web.templating import FRONTEND, create_environment
 
 ROOT = Path(__file__).parents[2]
-TEMPLATES = sorted(path.name for path in (FRONTEND / "templates").iterdir())
+TEMPLATES = sorted(
+    path.relative_to(FRONTEND / "templates").as_posix() for path in (FRONTEND / "templates").rglob("*.html")
+)
 SOURCES = {name: (FRONTEND / "templates" / name).read_text(encoding="utf-8") for name in TEMPLATES}
 
 
@@ -39,14 +41,14 @@ def test_every_template_compiles():
 
 def test_every_template_that_python_names_exists():
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py")]
-    named = {name for source in sources for name in re.findall(r'"(\w+\.html)"', source)}
+    named = {name for source in sources for name in re.findall(r'"([\w/]+\.html)"', source)}
     assert named
     assert named <= set(TEMPLATES)
 
 
 def test_every_template_is_used():
     everything = [*SOURCES.values(), *(path.read_text(encoding="utf-8") for path in (ROOT / "app").rglob("*.py"))]
-    used = {name for source in everything for name in re.findall(r'"(\w+\.html)"', source)}
+    used = {name for source in everything for name in re.findall(r'"([\w/]+\.html)"', source)}
     assert used == set(TEMPLATES)
 
 
@@ -68,8 +70,8 @@ def test_every_static_file_that_a_template_names_exists():
 
 def test_plotly_still_looks_for_the_ids_that_keep_it_from_adding_styles():
     plotly = (FRONTEND / "static/vendor/plotly-strict.min.js").read_text(encoding="utf-8")
-    (maps,) = re.findall(r'id="([0-9a-f]{64})"', SOURCES["_figure.html"])
+    (maps,) = re.findall(r'id="([0-9a-f]{64})"', SOURCES["web/_figure.html"])
     assert f'getElementById("{maps}")' in plotly
     assert 'var i="plotly.js-style-"+e' in plotly
     assert 'matches(".no-inline-styles")' in plotly
-    assert 'id="plotly.js-style-global" class="no-inline-styles"' in SOURCES["_figure.html"]
+    assert 'id="plotly.js-style-global" class="no-inline-styles"' in SOURCES["web/_figure.html"]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
+from app.core.settings import Settings
 from app.db.models import Experiment, Run
-from app.settings import Settings
 from isoscope.client import Isoscope
 from tests.serving import answering
 

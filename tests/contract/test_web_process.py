@@ -10,7 +10,7 @@ LOOK = """
 import json, sys
 from fastapi.testclient import TestClient
 from app.main import create_app
-from app.settings import Settings
+from app.core.settings import Settings
 settings = Settings(data_dir=sys.argv[1], sample=False)
 with TestClient(create_app(settings), base_url="http://localhost") as client:
     pages = ("/", "/embeddings", "/experiments", "/experiments/new", "/measures", "/playground", "/queue")

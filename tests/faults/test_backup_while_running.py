@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from app.core.settings import Settings
 from app.operations.backup.making import make_backup
 from app.operations.backup.restoring import restore_backup
-from app.settings import Settings
 from tests.faults.test_kill import EXPERIMENT, STEPS
 from tests.ports import free_port
 from tests.serving import Serving

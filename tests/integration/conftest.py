@@ -14,11 +14,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from app.context import Context
+from app.context import Context, create_context
+from app.core.settings import Settings
 from app.db.migration import upgrade
-from app.main import create_context
 from app.queue import migrate
-from app.settings import Settings
 from isoscope import sending
 from isoscope.cli import main
 from isoscope.client import Isoscope

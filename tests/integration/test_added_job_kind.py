@@ -5,12 +5,12 @@ import pytest
 from app.db.job_kinds import KINDS, JobKind, Queue
 from app.db.models import Encoding, EncodingStatus, StoredFile, Worker
 from app.db.types import utcnow
+from app.db.work import wanted
 from app.queue import Job, working
-from app.wanted import wanted
 from tests.waiting import wait_for
-from workers.execution import MAX_ATTEMPTS, Executor
+from workers.executor import MAX_ATTEMPTS, Executor
 from workers.process import JobProcesses
-from workers.reconcile import reconcile
+from workers.reconciler import reconcile
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import pytest
 from fastapi.testclient import TestClient
 from IsoScore import IsoScore
 
+from app.core.settings import Settings
 from app.db.models import Measurement, MeasurementStatus
 from app.main import create_app
-from app.settings import Settings
 from isotropy.catalog import MEASURES
 from tests.once import make_once
 from tests.uploads.good import npy

@@ -11,18 +11,18 @@ import pytest
 from sqlalchemy import func, select
 
 from app import VERSION
-from app.archive.schema import schema
 from app.db.config import TrainingConfig
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus, Step
 from app.db.study import Search
-from app.services.exports import export_experiment
-from app.services.script_config import ScriptRun
-from app.services.script_runs import begin_run
-from app.services.sweep_figures import with_what_they_need
-from app.wanted import wanted
+from app.db.work import wanted
+from app.results.archive.schema import schema
+from app.results.exchange import export_experiment
+from app.results.logged_config import ScriptRun
+from app.results.logged_runs import begin_run
+from app.results.sweep_figures import with_what_they_need
 from tests.archives import GRID, UNDEFINED, add_experiment, exported, make_run, members, packed, sent
 from tests.factories import OPTIONS
-from workers.reconcile import advance_searches
+from workers.reconciler import advance_searches
 
 pytestmark = pytest.mark.both_databases
 

@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 
 from app.db import job_kinds
-from app.db.attempts import begin_attempt
 from app.db.models import Attempt, Run, RunStatus, Step, Worker
 from app.db.types import utcnow
+from app.db.work import begin_attempt
 from app.queue import Job
-from app.services.pausing import pause_run, resume_run, retry_run
-from app.services.runs import cancel_run
+from app.training.experiments import cancel_run
+from app.training.queue_verbs import pause_run, resume_run, retry_run
 from tests.factories import add_experiment, run_row
-from workers.execution import Executor
-from workers.heartbeat import Heartbeat
+from workers.executor import Executor
+from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY, DISK_FULL
 
 pytestmark = pytest.mark.both_databases
@@ -36,7 +36,7 @@ class Processes:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("workers.execution.FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
+from app.context import create_context
+from app.core.settings import Settings
 from app.db.models import Embedding, Run, RunStatus
-from app.main import create_context
-from app.settings import Settings
 from isoscope.cli import main
 from tests.factories import add_experiment, run_row
 from tests.ports import free_port

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.parsers import Parsers
-from app.services import datasets
+from app.training import datasets
+from app.web.uploads import Parsers
 from isoscope.client import Isoscope, connection
 from isoscope.core.errors import BusyError
 
@@ -22,7 +22,7 @@ def test_a_database_that_is_busy_is_told_as_such_with_the_time_to_come_back(clie
         raise error
 
     monkeypatch.setattr(datasets, "list_datasets", busy)
-    monkeypatch.setattr("app.routes.pages.datasets.list_datasets", busy)
+    monkeypatch.setattr("app.training.pages.datasets.list_datasets", busy)
     for path in ("/api/datasets", "/datasets"):
         answer = client.get(path, headers={"accept": "application/json" if "api" in path else "text/html"})
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
@@ -42,8 +42,8 @@ def test_health_and_static_files_are_answered_while_no_connection_of_the_pool_is
 
 
 def test_health_gives_up_on_a_database_that_does_not_answer(client, monkeypatch):
-    monkeypatch.setattr("app.vitals.ANSWER_SECONDS", 0.2)
-    monkeypatch.setattr("app.vitals.count_alive", lambda _: __import__("time").sleep(2))
+    monkeypatch.setattr("app.operations.health.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("app.operations.health.count_alive", lambda _: __import__("time").sleep(2))
     answer = client.get("/api/health")
     assert (answer.status_code, answer.json()["detail"]) == (503, "The database does not answer within 0.2 seconds.")
 

@@ -8,8 +8,8 @@ import httpx2
 import numpy as np
 import pytest
 
+from app.core.settings import Settings
 from app.main import create_app
-from app.settings import Settings
 from isoscope.client import Isoscope, RefusedError
 from isoscope.core.errors import InvalidError, IsoscopeError, UnavailableError
 from tests.ports import free_port

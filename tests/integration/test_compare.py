@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import event
 
+from app.core.student import block_degrees, quantile
 from app.db.models import EmbeddingStatus, Encoding, FigureData, Pooling, StoredFile
-from app.results.statistics.estimate import block_degrees, quantile
 from tests.factories import add_embedding
 
 FIRST = {"isoscore_unbiased": (0.5, 0.03), "mean_cosine": (0.25, 0.01), "stable_rank": 2.0}

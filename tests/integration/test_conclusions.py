@@ -7,9 +7,10 @@ import io
 import numpy as np
 import pytest
 
+from app.db import predictions
 from app.db.models import Run, Split
 from app.db.predictions import Predictions, write_predictions
-from app.services import conclusions
+from app.results.conclusion import conclusion
 from tests.factories import add_experiment, run_row
 from tests.queries import queries_of
 
@@ -20,7 +21,7 @@ LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 @pytest.fixture(autouse=True)
 def nothing_kept():
     """Each test computes its own."""
-    for cache in (conclusions._rows, conclusions._computed):
+    for cache in (conclusion._rows, conclusion._computed):
         cache._known.clear()
         cache._size = 0
 
@@ -105,7 +106,7 @@ def test_metrics_that_are_no_mean_over_rows_have_an_error_of_rows_too(client, co
     experiment = sweep(context, {0.0: 0.0, 1.0: 0.2}, metric=metric)
     with context.sessions.begin() as session:
         for run in session.query(Run).where(Run.experiment_id == experiment):
-            stored = conclusions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
+            stored = predictions.read_predictions(session, [run.id], Split.VALIDATION)[run.id]
             score = f1_score if metric == "f1" else matthews_corrcoef
             run.performance = float(score(stored.reference, stored.predicted))
     one = client.get(f"/api/experiments/{experiment}/conclusion").json()["differences"][0]

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.db.models import EmbeddingStatus, Pooling, ResultStatus, ZetaCurve
-from app.services import curves
-from app.services.curves import list_curve_sources
-from app.services.embeddings import get_embedding
+from app.embeddings import zeta_curves
+from app.embeddings.service import get_embedding
+from app.embeddings.zeta_curves import list_curve_sources
 from tests.factories import add_embedding, add_encoding
 
 pytestmark = pytest.mark.both_databases
@@ -42,7 +42,7 @@ def test_layers_of_the_same_encoding_come_first_and_those_of_others_never(contex
 
 
 def test_no_more_than_so_many_are_offered(context, shelf, monkeypatch):
-    monkeypatch.setattr(curves, "OFFERED", 2)
+    monkeypatch.setattr(zeta_curves, "OFFERED", 2)
     assert offered(context, shelf[0]) == ["layer 1", "upload 2"]
 
 

@@ -14,15 +14,15 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
+from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.migration import upgrade
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, ResultStatus, StoredFile, ZetaCurve
 from app.db.session import create_database_engine, require_database
+from app.embeddings.service import Incoming, create_embedding
+from app.embeddings.zeta_curves import request_zeta_curve
 from app.main import create_app
 from app.queue import Job
-from app.services.curves import request_zeta_curve
-from app.services.embeddings import Incoming, create_embedding
-from app.settings import Settings
 from app.storage import Stored
 from isoscope.core.errors import ConflictError
 from tests.uploads.good import npy
@@ -127,7 +127,7 @@ def test_what_is_deleted_while_it_is_referred_to_is_a_conflict(context, client, 
         with context.sessions.begin() as session:
             session.add(ZetaCurve(embedding_id="gone", source="sample"))
 
-    monkeypatch.setattr("app.routes.api.embeddings.embeddings.commit_embedding", delete_first)
+    monkeypatch.setattr("app.embeddings.api.embeddings.service.commit_embedding", delete_first)
     answer = client.post(f"/api/embeddings/{pair[0]}/commit")
     assert answer.status_code == 409
     assert "changed or deleted at the same moment" in answer.json()["detail"]

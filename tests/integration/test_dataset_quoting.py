@@ -5,9 +5,9 @@ from sqlalchemy import update
 
 from app.db.config import RunConfig
 from app.db.models import Dataset, Encoding, Experiment
-from app.services.datasets import get_dataset
+from app.training.datasets import get_dataset
 from tests.factories import SHARED
-from workers.finetune.data import describe_rows, load_columns
+from workers.training.data import describe_rows, load_columns
 
 HEAD = "sentence\tlabel\n"
 QUOTED = HEAD + "".join(f'"When was the ""X"" period {i}?"\t{i % 2}\n' for i in range(8))

@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 import pytest
 from fastapi.testclient import TestClient
 
-from app.context import Context
+from app.context import Context, create_context
+from app.core.settings import Settings
 from app.db.models import Run, RunStatus
 from app.db.reported_config import ReportedRunConfig
-from app.main import create_context
 from app.operations.checks import Level
 from app.operations.checks.databases import metrics_database, queue_database
 from app.operations.checks.machine import storage
 from app.operations.migrate import migrate
-from app.settings import Settings
 from isoscope.files.yaml_document import read_yaml
 from tests.archives import finish_imports
 

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, select
 
+from app.core.settings import Settings
 from app.db.models import Embedding, Encoding, EncodingStatus, Pooling, StoredFile
 from app.db.types import utcnow
-from app.encodings.layers import LayersQuery, read_layers
-from app.figures.layers import POOLING_TITLES
-from app.services import encodings
-from app.services.embeddings import get_embedding
-from app.services.layers import get_place, list_measured
-from app.services.trash import purge_embedding, trash_embedding
-from app.settings import Settings
+from app.embeddings.service import get_embedding
+from app.embeddings.trash import purge_embedding, trash_embedding
+from app.encodings import service
+from app.encodings.figures import POOLING_TITLES
+from app.encodings.layers import LayersQuery, get_place, list_measured, read_layers
 from tests.factories import add_embedding, add_encoding
 from tests.tiny import make_table
-from workers.encode.job import encode_texts
+from workers.encodings.job import encode_texts
 
 TEXTS = make_table(30, 3)
 
@@ -163,7 +162,7 @@ def test_the_report_takes_as_many_queries_for_six_layers_as_for_one_and_reads_no
         client.post(f"{page}/launch", data=form(**changes))
         work()
         encoding_id = page.rsplit("/", 1)[-1]
-        encoding = encodings.get_encoding(context, encoding_id)
+        encoding = service.get_encoding(context, encoding_id)
         query = LayersQuery(None, (), "")
         said = statements(context, lambda encoding=encoding, query=query: read_layers(context, encoding, query))
         counts.append(len(said))
@@ -270,7 +269,7 @@ def test_what_is_deleted_between_two_looks_has_no_place(context):
     assert get_place(context, layer) is not None
     purge_embedding(context, layer.id)
     assert get_place(context, layer) is None
-    encodings.delete_encoding(context, encoding)
+    service.delete_encoding(context, encoding)
     assert get_place(context, layer) is None
 
 
@@ -281,7 +280,7 @@ def test_deleting_one_of_sixty_layers_takes_as_many_statements_as_one_of_three(c
         encoding = add_encoding(context)
         for layer in range(count):
             add_embedding(context, found={"isoscore": 0.5}, contents=[b"shared"], encoding_id=encoding, layer=layer)
-        took.append(len(statements(context, lambda: encodings.delete_encoding(context, encoding))))  # noqa: B023
+        took.append(len(statements(context, lambda: service.delete_encoding(context, encoding))))  # noqa: B023
         assert list(context.settings.files.iterdir()) == []
     assert took[0] == took[1]
 
@@ -386,4 +385,4 @@ def test_a_page_without_a_file_says_so_and_a_gone_one_is_not_found(client):
 def test_two_at_once_launch_it_once(client, context, draft):
     assert client.post(f"/api{draft}/launch", json=config()).status_code == 200
     assert client.post(f"/api{draft}/launch", json=config(layers=[1])).status_code == 409
-    assert encodings.get_encoding(context, draft.rsplit("/", 1)[-1]).status is EncodingStatus.QUEUED
+    assert service.get_encoding(context, draft.rsplit("/", 1)[-1]).status is EncodingStatus.QUEUED

@@ -20,12 +20,12 @@ from app.db.models import (
     StoredFile,
     Worker,
 )
-from app.db.regularizer_options import Regularizer
 from app.queue import Job, working
+from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.waiting import wait_for
-from workers.execution import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
-from workers.heartbeat import Heartbeat
+from workers.executor import MAX_ATTEMPTS, MAX_LOST_ATTEMPTS, Executor
+from workers.locks import Heartbeat
 from workers.process import DATABASE_AWAY
 
 pytestmark = pytest.mark.both_databases

@@ -8,11 +8,11 @@ from sqlalchemy import func, select, update
 from app.db import removal
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Experiment, Opening, Run, RunStatus, Step
-from app.services.experiments import delete_experiment
+from app.training.experiments import delete_experiment
 from isoscope.core.errors import ConflictError
 from tests.archives import add_experiment
 from tests.sealed import add_sealed
-from workers.importing.experiment import refuse_a_second
+from workers.imports.tables import refuse_a_second
 
 pytestmark = pytest.mark.both_databases
 

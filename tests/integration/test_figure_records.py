@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import update
 
 from app.db.models import Measurement
-from app.figures import report
+from app.embeddings.figures import report
 from app.figures.figure import undefined
 from app.results.run_page import RUN_FIGURES, RunFigure
-from app.services.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
+from app.results.sweep_figures import FIGURES, SECTIONS, SweepFigure, by_section
 from tests.factories import add_embedding, add_experiment, run_row
 
 

@@ -8,9 +8,9 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
+from app.core.settings import MIB, Settings
 from app.db.failures import told_by
 from app.db.models import Embedding, StoredFile
-from app.settings import MIB, Settings
 from tests.disks import fill, small_disk
 from tests.factories import add_experiment
 from tests.uploads.good import npy
@@ -124,9 +124,9 @@ def test_whatever_breaks_an_upload_off_its_files_are_let_go(client, context, mon
     def fail(*_, **__):
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr("app.services.datasets.run_in_sandbox", fail)
-    monkeypatch.setattr("app.services.encodings.run_in_sandbox", fail)
-    monkeypatch.setattr("app.services.embeddings.common_format", fail)
+    monkeypatch.setattr("app.training.datasets.run_in_sandbox", fail)
+    monkeypatch.setattr("app.encodings.service.run_in_sandbox", fail)
+    monkeypatch.setattr("app.embeddings.service.common_format", fail)
     for path, files in (
         ("/api/datasets", {"train": ("a.tsv", b"a\tb\n"), "validation": ("b.tsv", b"a\tc\n")}),
         ("/api/encodings", {"file": ("a.tsv", b"a\tb\n")}),

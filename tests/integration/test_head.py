@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.settings import MIB
+from app.core.settings import MIB
 from tests.uploads.good import npy
 
 PATHS = [

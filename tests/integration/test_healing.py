@@ -11,9 +11,9 @@ from app.db.models import FailureCause, Run, RunStatus
 from app.queue import Job, working
 from tests.factories import add_experiment, run_row
 from tests.waiting import wait_for
-from workers.execution import MAX_ATTEMPTS, Executor
+from workers.executor import MAX_ATTEMPTS, Executor
 from workers.process import DISK_FULL
-from workers.reconcile import retake_own
+from workers.reconciler import retake_own
 
 pytestmark = pytest.mark.both_databases
 
@@ -54,7 +54,7 @@ class Sessions:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("workers.execution.FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("workers.executor.FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -83,13 +83,13 @@ def test_a_database_that_cannot_be_written_for_a_while_is_waited_for(context, jo
 
 
 def test_after_minutes_in_vain_a_job_is_left_for_a_while_and_the_next_one_is_taken(context, job, monkeypatch, caplog):
-    monkeypatch.setattr("workers.execution.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("workers.executor.PATIENCE_SECONDS", 0.05)
     executor = execute(context, job, processes := Processes(), failures=10**9)
     assert processes.started == 0
     assert executor.has() == set()
     assert f"{job.workflow_id} was left to be handed in anew: database or disk is full" in caplog.text
     assert executor.left() == {job.workflow_id}
-    monkeypatch.setattr("workers.execution.REST_SECONDS", 0.0)
+    monkeypatch.setattr("workers.executor.REST_SECONDS", 0.0)
     assert executor.left() == set()
     execute(context, job, processes)
     assert processes.started == 1

@@ -12,16 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from app.archive import members as limits
-from app.archive import reading
-from app.archive.reading import check_archive, open_archive
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Run, RunFigure, Step
 from app.main import create_app
-from app.services.sweep_figures import with_what_they_need
+from app.results.archive import container as limits
+from app.results.archive import reading
+from app.results.archive.reading import check_archive, open_archive
+from app.results.sweep_figures import with_what_they_need
 from isoscope.core.errors import InvalidError, IsoscopeError, TooLargeError, UnsupportedFormatError
 from tests.archives import add_experiment, exported, members, packed, sent
-from workers.importing import job, tables
+from workers.imports import job, tables
 
 OF_SWEEPS = with_what_they_need({"search": False})
 ADVICE = "Export the experiment again where it was made."

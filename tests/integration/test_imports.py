@@ -3,18 +3,19 @@
 import pytest
 from sqlalchemy import func, select, update
 
-from app.archive.reading import open_archive
+from app import sandbox
 from app.db import job_kinds, removal
 from app.db.arriving import SEEING_ARRIVING
 from app.db.models import Dataset, Experiment, Import, ImportStatus, Run, RunFigure, Step
+from app.db.work import wanted
 from app.queue import Job
-from app.wanted import wanted
+from app.results.archive.reading import open_archive
 from tests.archives import add_experiment, exported, finish_imports, members
 from tests.factories import SHARED
-from workers.execution import Executor
-from workers.importing import job, tables
-from workers.importing.progress import ImportStoppedError, Progress
-from workers.importing.tables import TABLES, Target
+from workers.executor import Executor
+from workers.imports import job, tables
+from workers.imports.job import ImportStoppedError, Progress
+from workers.imports.tables import TABLES, Target
 
 pytestmark = pytest.mark.both_databases
 
@@ -98,7 +99,7 @@ def test_a_killed_import_is_hidden_everywhere_and_goes_on_where_it_was(client, c
     assert {page: client.get(page, headers={"accept": "text/html"}).text for page in PAGES} == before
 
     again = []
-    sandboxed = job.run_in_sandbox
+    sandboxed = sandbox.run_in_sandbox
     monkeypatch.setattr(job, "run_in_sandbox", lambda *_, **__: again.append(sandboxed))
     assert wanted(context.sessions) == [Job(job_kinds.IMPORT, sent)]
     finish_imports(context)

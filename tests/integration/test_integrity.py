@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from app.db.integrity import checked_after_a_crash, require_intact
+from app.db.failures import checked_after_a_crash, require_intact
 from isoscope.core.errors import ConflictError
 
 

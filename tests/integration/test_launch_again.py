@@ -5,13 +5,13 @@ import re
 import pytest
 from sqlalchemy import update
 
+from app.core.settings import Settings
 from app.db.models import Dataset, Experiment, FailureCause, Run, RunStatus
 from app.db.study import Search
-from app.routes.pages.sweep_again import again
-from app.routes.pages.sweep_form import defaults, parse
-from app.services.experiments import get_experiment
-from app.services.sweeps import SweepRequest, plan_sweep
-from app.settings import Settings
+from app.training.experiments import get_experiment
+from app.training.failure_advice import again
+from app.training.sweep_form import defaults, parse
+from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.files.yaml_document import read_yaml
 from tests.tiny import make_table
 

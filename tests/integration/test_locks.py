@@ -5,7 +5,7 @@ from multiprocessing import get_context
 import psycopg
 import pytest
 
-from app.slot import FileLocks
+from app.db.work import FileLocks
 from isoscope.core.errors import ConflictError
 from tests.waiting import wait_for
 from workers import locks

@@ -8,8 +8,8 @@ import pytest
 
 from app.db import job_kinds
 from app.db.models import FigureData, Lookup
+from app.db.work import wanted
 from app.queue import Job
-from app.wanted import wanted
 from tests.once import make_once
 
 NAMES = ["King", "king", "queen", "zero", "void", *(f"word{i}" for i in range(95))]

@@ -8,10 +8,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 from sqlalchemy.orm import Session
 
+from app.core.settings import Settings
 from app.db.migration import downgrade, upgrade
 from app.db.models import Base, Run
 from app.db.session import create_database_engine
-from app.settings import Settings
 
 pytestmark = pytest.mark.both_databases
 

@@ -118,7 +118,7 @@ def test_what_cannot_be_opened_says_why(client, context):
 
 
 def test_a_token_makes_an_administrator(client, context, monkeypatch):
-    monkeypatch.setattr("app.services.openings.name_of_user", lambda _: "administrator")
+    monkeypatch.setattr("app.results.openings.name_of_user", lambda _: "administrator")
     assert open_by(client, add_sealed(context), "lambda = 1").json()["openings"][0]["by"] == "administrator"
 
 

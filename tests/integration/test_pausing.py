@@ -16,15 +16,15 @@ from app.db.models import (
     Run,
     RunStatus,
 )
-from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
+from app.db.work import wanted
 from app.queue import Job
-from app.wanted import wanted
+from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.taking import taking
 from tests.waiting import wait_for
-from workers.finetune.progress import Progress, RunStoppedError
-from workers.reconcile import reconcile
+from workers.reconciler import reconcile
+from workers.training.progress import Progress, RunStoppedError
 
 pytestmark = pytest.mark.both_databases
 

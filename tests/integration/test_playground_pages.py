@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from app.playground.grid import MEASURES, Position, numbers_at
+from app.playground.clouds import MEASURES, Position, numbers_at
 
 LINE = {"shape": "line", "spread": 0, "shift": 0, "n": 512}
 

@@ -11,7 +11,7 @@ import pytest
 from app.db.models import Run, RunPredictions, RunStatus, Split, Step
 from app.db.predictions import Predictions, read_predictions, write_predictions
 from app.db.run_results import RunResults
-from app.services.script_predictions import MAX_ROWS
+from app.results.logged_predictions import MAX_ROWS
 from isoscope.cli import main
 from isoscope.client import Isoscope
 from tests.archives import add_experiment as add_archived

@@ -8,11 +8,11 @@ from sqlalchemy import event
 
 from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment, Phase, Run, RunStatus, Worker
-from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
 from app.queue import Job
+from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
-from workers.heartbeat import Heartbeat
+from workers.locks import Heartbeat
 
 pytestmark = pytest.mark.both_databases
 

@@ -4,11 +4,10 @@ import pytest
 
 from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingFile, EmbeddingStatus, StoredFile
+from app.db.work import FileLocks, wanted
 from app.queue import Job, working
-from app.slot import FileLocks
-from app.wanted import wanted
 from tests.waiting import wait_for
-from workers.reconcile import reconcile, take_over_the_dead
+from workers.reconciler import reconcile, take_over_the_dead
 
 pytestmark = pytest.mark.both_databases
 

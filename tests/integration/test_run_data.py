@@ -3,8 +3,8 @@
 import pytest
 
 from app.db.models import Step
-from app.services import run_data
-from app.services.run_data import list_logged, list_looks
+from app.results import run_data
+from app.results.run_data import list_logged, list_looks
 from tests.factories import add_experiment, run_row
 
 pytestmark = pytest.mark.both_databases

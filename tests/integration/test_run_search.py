@@ -9,13 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
 from app.results.run_set import RunSet
-from app.search.fields import FIELDS
-from app.search.kinds import Choice, Day, Flag, Number, Text
-from app.services.run_columns import read_columns
-from app.services.run_search import RunQuery, find_runs, matching
+from app.results.search.conditions import FIELDS
+from app.results.search.kinds import Choice, Day, Flag, Number, Text
+from app.results.search.listing import RunQuery, find_runs, matching, read_columns
 from isoscope.core.errors import InvalidError
+from isotropy.catalog import Regularizer
 from tests.factories import add_experiment, run_row
 from tests.queries import queries_of
 

@@ -55,7 +55,7 @@ def test_ten_times_the_runs_take_the_same_statements(client, context, statements
             run = session.scalar(
                 select(Run.id).where(Run.experiment_id == experiment, Run.status == RunStatus.FINISHED)
             )
-        # Predictions are read in batches, once for runs that have ended: see app/services/conclusions.py.
+        # Predictions are read in batches, once for runs that have ended: see app/results/conclusion/conclusion.py.
         client.get(PAGES["experiment"].format(id=experiment, run=run))
         asked = {name: statements(client, path.format(id=experiment, run=run)) for name, path in PAGES.items()}
         counts.append({name: len(said) for name, said in asked.items()})

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.services.script_runs import MEASURES
+from app.results.logged_runs import MEASURES
 from tests.archives import exported, sent
-from workers.importing import job
+from workers.imports import job
 
 pytestmark = pytest.mark.both_databases
 

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from app.routes import api, pages
+from app import routes
 from tests.sealed import PLANTED, add_sealed, run_ids
 
 SEALED = re.compile(r"0?\.731\d*|73\.1")
@@ -58,8 +58,8 @@ def asked(client, context, experiment_id):
 
 def paths():
     """The path of every route that is read by GET."""
-    for router in (*(one.router for one in pages.MODULES), *api.ROUTERS):
-        prefix = "/api" if router in api.ROUTERS else ""
+    for router in (*(one.router for one in routes.MODULES), *routes.ROUTERS):
+        prefix = "/api" if router in routes.ROUTERS else ""
         yield from (prefix + route.path for route in router.routes if "GET" in route.methods)
 
 

@@ -8,10 +8,9 @@ import pytest
 from fastapi.testclient import TestClient
 from itsdangerous import BadSignature, TimestampSigner
 
+from app.core.settings import Settings
 from app.main import create_app
-from app.security import MOST_SLOWED, SECONDS_SLOWED
-from app.session import session_secret
-from app.settings import Settings
+from app.web.security import MOST_SLOWED, SECONDS_SLOWED, session_secret
 
 TOKEN = "a-secret-of-some-length"
 HOST = "http://lab.example.org"

@@ -9,8 +9,8 @@ from dbos import _migration, _sys_db
 from sqlalchemy import create_engine, text
 
 from app.db import job_kinds
+from app.db.session import unixepoch
 from app.queue import Job, JobQueue, migrate
-from app.sqlite_clock import unixepoch
 
 OLD, NEW = "(strftime('%s','now') * 1000)", "(unixepoch('subsec') * 1000)"
 

@@ -2,14 +2,14 @@
 
 import pytest
 
+from app.core.settings import Settings
 from app.db.models import Phase, Run, RunStatus
-from app.settings import Settings
 from tests.tiny import make_table
-from workers.finetune import training
-from workers.finetune.folder import remove_left_behind
-from workers.finetune.job import fine_tune
-from workers.finetune.metrics import MetricsCallback
-from workers.finetune.progress import Progress
+from workers.training import training
+from workers.training.folder import remove_left_behind
+from workers.training.job import fine_tune
+from workers.training.metrics import MetricsCallback
+from workers.training.progress import Progress
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def settings(tmp_path, models_dir, database):
 @pytest.fixture
 def often(monkeypatch):
     """A checkpoint after every step."""
-    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
 
 
 @pytest.fixture

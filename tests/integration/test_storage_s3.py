@@ -11,10 +11,10 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import Dataset, StoredFile
 from app.db.types import utcnow
-from app.settings import Settings
 from app.storage import open_storage
 from app.storage.s3 import PART_BYTES
 from isoscope.core.errors import NotFoundError, UnavailableError
@@ -22,7 +22,7 @@ from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
 from tests.uploads.good import npy
 from workers import files
-from workers.finetune.data import load_columns
+from workers.training.data import load_columns
 
 TSV = b"sentence\tlabel\na good film\t1\na dull plot\t0\n"
 TWO_PARTS = random.Random(0).randbytes(2 * PART_BYTES + 5)

@@ -3,16 +3,16 @@
 import pytest
 from sqlalchemy import select
 
+from app.core.settings import Settings
 from app.db import job_kinds
 from app.db.models import Experiment, Run, RunStatus
+from app.db.work import wanted
 from app.queue import Job
-from app.settings import Settings
-from app.wanted import wanted
 from isoscope.core.formatting import short
 from tests.tiny import make_table
-from workers.finetune.job import fine_tune
-from workers.reconcile import advance_searches
-from workers.search.asking import advance
+from workers.reconciler import advance_searches
+from workers.training.job import fine_tune
+from workers.training.search import advance
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_as_many_trials_are_under_way_as_may_be_and_asking_twice_asks_once(conte
 @pytest.mark.both_databases
 def test_what_a_crash_left_unasked_the_reconciler_asks_for(context, launch, monkeypatch):
     experiment = launch()
-    monkeypatch.setattr("workers.finetune.job.advance", lambda *_: [])
+    monkeypatch.setattr("workers.training.job.advance", lambda *_: [])
     fine_tune(experiment["runs"][0]["id"], context.settings, "cpu")
     assert wanted(context.sessions) == []
     advance_searches(context.sessions)
@@ -301,7 +301,7 @@ def test_a_run_below_the_median_is_given_up_with_its_seeds_that_wait_and_says_wh
     assert [step for step, _ in told["results"]["selection"]["history"]] == [2]
     assert told["notes"][0].startswith("Given up at step 2: accuracy on the selection rows was")
     assert told["notes"][0].endswith("below 2, the median of 10 finished runs of this search at that step.")
-    assert "workers.finetune" in told["log"], "its last lines are kept"
+    assert "workers.training" in told["log"], "its last lines are kept"
     assert "Given up with seed 0 of the same λ and ζ." in client.get(f"/runs/{sibling.id}").text
     assert client.get(f"/runs/{own.id}").status_code == 200
     assert "1 given up by the median of the others" in client.get(f"/experiments/{experiment['id']}").text

@@ -9,17 +9,17 @@ from sqlalchemy import select
 
 from app.db import job_kinds
 from app.db.models import Dataset, DatasetOrigin, Experiment, Run, RunStatus
-from app.db.regularizer_options import Regularizer
 from app.db.session import create_sessions
 from app.db.study import Search
+from app.db.work import wanted
 from app.queue import Job
-from app.services.experiments import cancel_experiment, delete_experiment
-from app.services.pausing import pause_all, pause_experiment
-from app.wanted import wanted
+from app.training.experiments import cancel_experiment, delete_experiment
+from app.training.queue_verbs import pause_all, pause_experiment
 from isoscope.core.errors import ConflictError
+from isotropy.catalog import Regularizer
 from tests.factories import PLAIN
-from workers.reconcile import advance_searches
-from workers.search.asking import advance
+from workers.reconciler import advance_searches
+from workers.training.search import advance
 
 pytestmark = pytest.mark.both_databases
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from app.db.hub_tasks import HubName
-from app.services.presets import PRESETS
-from app.services.sweeps import SweepRequest
+from app.training.presets import PRESETS
+from app.training.sweeps import SweepRequest
 
 TABLE = "sentence\tlabel\nthe keys are here\t1\nthe keys is here\t0\nthe dogs run\t1\nthe dogs runs\t0\n"
 

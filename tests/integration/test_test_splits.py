@@ -30,7 +30,7 @@ def rows_of(context, dataset, split):
 
 
 def dataset_row(context, dataset, split):
-    from app.services.datasets import get_dataset  # noqa: PLC0415
+    from app.training.datasets import get_dataset  # noqa: PLC0415
 
     row = get_dataset(context, dataset["id"])
     return getattr(row, f"{split}_sha256"), getattr(row, f"{split}_filename")

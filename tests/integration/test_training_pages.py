@@ -6,10 +6,10 @@ import re
 import pytest
 
 from app.db.models import RunFigure, RunStatus, Step
-from app.db.regularizer_options import Regularizer
 from app.db.types import utcnow
-from app.results.metrics import OF_SENTENCES, WATCHED
-from app.services.sweep_figures import with_what_they_need
+from app.results.labels import OF_SENTENCES, WATCHED
+from app.results.sweep_figures import with_what_they_need
+from isotropy.catalog import Regularizer
 from tests.factories import experiment_row, run_row
 from tests.queries import queries_of
 

@@ -21,9 +21,9 @@ from app.db.models import (
     ZetaCurve,
 )
 from app.db.types import utcnow
+from app.embeddings import trash
+from app.embeddings.trash import empty_trash
 from app.queue import Job
-from app.services import trash
-from app.services.trash import empty_trash
 from tests.factories import add_embedding, store
 
 pytestmark = pytest.mark.both_databases

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
+from app.context import create_context
 from app.db import job_kinds
 from app.db.job_kinds import Queue
 from app.db.models import (
@@ -19,12 +20,10 @@ from app.db.models import (
     RunStatus,
     StoredFile,
 )
-from app.db.regularizer_options import Regularizer
-from app.main import create_context
+from app.db.work import FileLocks, next_in_turn, wanted
 from app.queue import Job, working
-from app.services.turns import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
-from app.slot import FileLocks
-from app.wanted import next_in_turn, wanted
+from app.training.queue_verbs import FIRST_PRIORITY, Place, Turn, move_experiment, move_run, put
+from isotropy.catalog import Regularizer
 from tests.factories import PLAIN, SHARED
 from tests.taking import taking
 from tests.waiting import wait_for

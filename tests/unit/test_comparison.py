@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.services.comparison import cautions, compare, distinct_names, in_order_of_making
+from app.embeddings.comparison import cautions, compare, distinct_names, in_order_of_making
 from tests.factories import embedding
 
 

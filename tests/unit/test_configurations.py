@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from app.db.config import RunConfig, TrainingOptions
 from app.db.models import Experiment, Run
 from app.db.models.runs import CONFIG
-from app.db.regularizer_options import Points, Regularizer
 from app.db.reported_config import KNOWN, OWN, UNKNOWN, ReportedConfig, ReportedRunConfig
 from app.db.types import as_stored
+from isotropy.catalog import Points, Regularizer
 from tests.factories import OPTIONS
 
 LAUNCHED = RunConfig(

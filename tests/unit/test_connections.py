@@ -7,8 +7,8 @@ import time
 import pytest
 import uvicorn
 
-from app import connections
-from app.connections import connection_settings
+from app.web import headers
+from app.web.headers import connection_settings
 from tests.ports import free_port
 from tests.waiting import wait_for
 
@@ -21,7 +21,7 @@ async def hello(scope, receive, send):
 @pytest.fixture
 def port(monkeypatch):
     """The port of a server that gives a request's head one second."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(headers, "HEAD_SECONDS", 1.0)
     port = free_port()
     config = uvicorn.Config(hello, host="127.0.0.1", port=port, lifespan="off", log_level="error",
                             **connection_settings())  # fmt: skip
@@ -94,5 +94,5 @@ def test_a_request_that_takes_its_time_after_its_headers_is_answered(connection)
 
 
 def test_headers_that_are_too_long_are_refused(connection):
-    connection.sendall(HEAD + b"X: " + b"a" * (connections.MAX_HEAD_BYTES + 1000))
+    connection.sendall(HEAD + b"X: " + b"a" * (headers.MAX_HEAD_BYTES + 1000))
     assert connection.recv(1000).startswith(b"HTTP/1.1 400")

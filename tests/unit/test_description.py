@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.services.description import clean_tags, split_tags
+from app.embeddings.library import clean_tags, split_tags
 from isoscope.core.errors import InvalidError
 
 

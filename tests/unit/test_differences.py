@@ -4,9 +4,9 @@ from math import hypot
 
 import pytest
 
+from app.core.student import block_degrees, quantile
 from app.db.models import Measurement, MeasurementStatus
-from app.results.statistics.estimate import block_degrees, quantile
-from app.services.differences import MEASURE_AGAIN, difference
+from app.embeddings.comparison import MEASURE_AGAIN, difference
 from isotropy.catalog import MEASURES
 
 PARTS = [0.01, -0.02, 0.005, 0.01, -0.01, 0.02, -0.005, -0.01, 0.01, -0.01]

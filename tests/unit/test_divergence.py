@@ -2,7 +2,7 @@ from math import inf, log, nan
 
 import pytest
 
-from app.db.divergence import diverged, divergence_words, find_divergence
+from app.db.learning import diverged, divergence_words, find_divergence
 from app.db.run_results import Divergence
 from tests.factories import run_row
 

@@ -4,9 +4,9 @@ import pytest
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models import Dataset, DryRun
-from app.services.estimates import estimate
-from app.services.grid_expansion import Product
-from app.services.sweeps import SweepPlan
+from app.training.dry_runs import estimate
+from app.training.grid_expansion import Product
+from app.training.sweeps import SweepPlan
 
 KIND = {
     "seconds_to_load": 0.0,

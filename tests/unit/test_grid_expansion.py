@@ -1,7 +1,7 @@
 import pytest
 
-from app.db.regularizer_options import Regularizer
-from app.services.grid_expansion import product_of
+from app.training.grid_expansion import product_of
+from isotropy.catalog import Regularizer
 
 ISTAR, COSREG, ENTROPY, SPECTRUM = Regularizer.ISTAR, Regularizer.COSREG, Regularizer.ENTROPY, Regularizer.SPECTRUM
 

@@ -5,14 +5,12 @@ import re
 from app.db.config import RunConfig
 from app.db.encoding import EncodingConfig
 from app.db.options.option import Help, options_of
-from app.db.regularizer_options import Regularizer
 from app.db.study import Search
-from app.help.uploads import UPLOADS
-from app.results.statistics.paired import smallest_p
+from app.results.statistics.mean_difference import smallest_p
 from app.results.statistics.verdict import LEVEL
-from app.services.sweeps import SweepRequest
-from app.templating import FRONTEND, templates
-from isotropy.catalog import MEASURES, REGULARIZERS
+from app.training.sweeps import SweepRequest
+from app.web.templating import FRONTEND, UPLOADS, templates
+from isotropy.catalog import MEASURES, REGULARIZERS, Regularizer
 
 TEMPLATES = {path.name: path.read_text() for path in (FRONTEND / "templates").glob("*.html")}
 SWEEP, SEARCH, ENCODING = options_of(SweepRequest), options_of(Search), options_of(EncodingConfig)
@@ -58,13 +56,13 @@ def test_every_field_of_every_template_is_given_help():
     assert [
         (name, call)
         for name, call in calls
-        if name != "_field.html" and re.match(r'[^,]+, [^,]+(, "")?(,|$)(?! *\S)', call)
+        if name != "web/_field.html" and re.match(r'[^,]+, [^,]+(, "")?(,|$)(?! *\S)', call)
     ] == []
     assert [(name, call) for name, call in calls if ', "",' in call] == []
 
 
 def test_help_is_folded_behind_its_sentence_and_links_to_the_catalogue():
-    macros = templates.env.get_template("_field.html").module
+    macros = templates.env.get_template("web/_field.html").module
     shown = macros.explained("zetas", SWEEP["zetas"], "ζ values")
     assert f'<small id="zetas-help">{SWEEP["zetas"].text}</small>' in shown
     assert '<span class="sr"> More on ζ values</span>' in shown

@@ -3,8 +3,7 @@
 import re
 from base64 import b64decode
 
-from app.inlined import data_url, inlined
-from app.static import FOLDER
+from app.web.templating import FOLDER, data_url, inlined
 
 
 def decoded(url: str) -> str:

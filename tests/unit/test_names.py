@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.services.names import file_stem
+from app.core.names import file_stem
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The neighbours of the row that a URL names."""
 
-from app.embeddings.neighbours import Neighbour, read_neighbours
+from app.embeddings.lookups import Neighbour, read_neighbours
 
 
 def of(name, before, after):

@@ -8,10 +8,10 @@ import psutil
 import pytest
 import sandboxed
 
-from app import parsers
-from app.parsers import Parsers, parser_slots
+from app.core.settings import GIB, Settings
 from app.sandbox import run_in_sandbox
-from app.settings import GIB, Settings
+from app.web import uploads
+from app.web.uploads import Parsers, parser_slots
 from isoscope.core.errors import AbandonedError, BusyError
 
 
@@ -84,7 +84,7 @@ def test_the_sandbox_of_a_client_that_leaves_ends_and_its_place_is_free():
     ("cores", "memory", "slots"), [(2, 64 * GIB, 2), (16, 32 * GIB, 4), (4, 4 * GIB, 1), (3, None, 3)]
 )
 def test_slots_go_by_cores_and_memory_unless_they_are_set(monkeypatch, tmp_path, cores, memory, slots):
-    monkeypatch.setattr(parsers, "machine_cores", lambda: cores)
-    monkeypatch.setattr(parsers, "machine_memory", lambda: memory)
+    monkeypatch.setattr(uploads, "machine_cores", lambda: cores)
+    monkeypatch.setattr(uploads, "machine_memory", lambda: memory)
     assert parser_slots(Settings(data_dir=tmp_path)) == slots
     assert parser_slots(Settings(data_dir=tmp_path, parse_at_once=7)) == 7

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from app.core.names import described
 from app.db.models import Embedding, Measurement
-from app.postprocess.sliders import dials_of, numbers_of
-from app.services.positions import DRAWN_ROWS, described, position_of, rows_of
+from app.postprocess.method_settings import DRAWN_ROWS, dials_of, method_settings_of, numbers_of, rows_of
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import METHODS
 from isotropy.cloud import PAIR_ROWS
@@ -35,7 +35,9 @@ def test_a_trial_takes_the_rows_whose_pairs_a_report_looks_at():
 @pytest.mark.parametrize("method", ["all_but_the_top", "weighted_removal", "cluster_based"])
 def test_the_default_of_d_is_that_of_the_method(method, d):
     x = torch.randn(40, d, generator=torch.Generator().manual_seed(0))
-    D = position_of(embedding(80, d), method, {} if method != "cluster_based" else {"clusters": 1}).parameters["D"]
+    D = method_settings_of(embedding(80, d), method, {} if method != "cluster_based" else {"clusters": 1}).parameters[
+        "D"
+    ]
     given = {"clusters": 1} if method == "cluster_based" else {}
     usual, same = fit(method, x, **given).state(), fit(method, x, D=D, **given).state()
     assert torch.equal(usual["directions"], same["directions"])
@@ -43,10 +45,10 @@ def test_the_default_of_d_is_that_of_the_method(method, d):
 
 
 def test_equal_positions_are_equal_however_their_numbers_are_written():
-    one = position_of(embedding(), "soft_zca", {"eps": 1})
-    assert (one, type(one.parameters["eps"])) == (position_of(embedding(), "soft_zca", {"eps": 1.0}), float)
-    two = position_of(embedding(), "all_but_the_top", {"D": 3.0})
-    assert (two, type(two.parameters["D"])) == (position_of(embedding(), "all_but_the_top", {}), int)
+    one = method_settings_of(embedding(), "soft_zca", {"eps": 1})
+    assert (one, type(one.parameters["eps"])) == (method_settings_of(embedding(), "soft_zca", {"eps": 1.0}), float)
+    two = method_settings_of(embedding(), "all_but_the_top", {"D": 3.0})
+    assert (two, type(two.parameters["D"])) == (method_settings_of(embedding(), "all_but_the_top", {}), int)
 
 
 @pytest.mark.parametrize(
@@ -71,18 +73,18 @@ def test_equal_positions_are_equal_however_their_numbers_are_written():
 )
 def test_what_does_not_suit_is_refused_at_its_field(method, given, field, sentence):
     with pytest.raises(InvalidError, match=sentence.replace("(", r"\(")) as refused:
-        position_of(embedding(), method, given)
+        method_settings_of(embedding(), method, given)
     assert refused.value.field == field
 
 
 def test_defaults_fit_the_fewest_rows():
-    assert position_of(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
+    assert method_settings_of(embedding(6, 2), "cluster_based", {}).parameters == {"clusters": 3, "D": 1, "seed": 0}
 
 
 def test_a_position_is_described_by_what_is_not_usual():
     assert described("soft_zca", {"eps": 0.1}) == "Soft ZCA whitening, eps 0.1"
     assert described("centring", {}) == "Centring"
-    parameters = position_of(embedding(), "flow", {"rate": 0.01}).parameters
+    parameters = method_settings_of(embedding(), "flow", {"rate": 0.01}).parameters
     assert described("flow", parameters) == "Gaussian calibration by a flow, steps 500, rate 0.01"
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.db.regularizer_options import Regularizer
-from app.services.grid_expansion import product_of
-from app.services.presets import PRESETS, Stage
-from app.services.sweeps import SweepRequest
+from app.training.grid_expansion import product_of
+from app.training.presets import PRESETS, Stage
+from app.training.sweeps import SweepRequest
+from isotropy.catalog import Regularizer
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.db.regularizer_options import Regularizer
-from app.services.sweeps import SweepRequest
+from app.training.sweeps import SweepRequest
 from benchmarks._report import BEGIN, END, Check, Report, between_markers
 from benchmarks._results import (
     Result,
@@ -16,6 +15,7 @@ from benchmarks._results import (
 )
 from benchmarks._tasks import CHECK, OTHERS, STEERING, TASKS, Budget, requests_for
 from benchmarks.reproduction import budget_of, parse
+from isotropy.catalog import Regularizer
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reproduction.md"
 NONE, ISTAR, UNBIASED, COSREG = Regularizer.NONE, Regularizer.ISTAR, Regularizer.UNBIASED, Regularizer.COSREG

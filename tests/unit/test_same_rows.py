@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.models import EmbeddingFile
-from app.services.same_rows import Pairing, pairing
+from app.embeddings.comparison import Pairing, pairing
 from tests.factories import embedding
 
 DEALT = {"by": "rows", "groups": 400, "blocks": "b"}

@@ -7,9 +7,8 @@ from sqlalchemy import and_, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.db.config import TrainingOptions
-from app.search.condition import conditions, sort_column
-from app.search.fields import FIELDS
-from app.search.language import Term, Value, read
+from app.results.search.conditions import FIELDS, conditions, sort_column
+from app.results.search.language import Term, Value, read
 from isoscope.core.errors import InvalidError
 from isoscope.core.formatting import quoted
 

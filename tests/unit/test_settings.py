@@ -3,8 +3,8 @@ import socket
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings, is_loopback
-from app.slot import slot_name
+from app.core.settings import Settings, is_loopback
+from app.db.work import slot_name
 from isoscope.core.errors import InvalidError
 
 

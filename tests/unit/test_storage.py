@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings
+from app.core.settings import Settings, parse_storage_url
 from app.storage import open_storage
-from app.storage.cache import IN_USE_SECONDS, Cache
-from app.storage.folder import FolderStorage
-from app.storage.storage import BLOCK_BYTES, TEMPORARY_SECONDS
-from app.storage_url import parse_storage_url
+from app.storage.s3 import IN_USE_SECONDS, Cache
+from app.storage.storage import BLOCK_BYTES, TEMPORARY_SECONDS, FolderStorage
 from isoscope.core.errors import InvalidError, NotFoundError, TooLargeError
 
 
@@ -203,6 +201,6 @@ def test_credentials_in_the_url_are_refused_and_not_repeated(url):
 
 
 def test_without_s3fs_a_bucket_is_refused_with_what_to_install(monkeypatch):
-    monkeypatch.setattr("app.storage_url.find_spec", lambda name: None)
+    monkeypatch.setattr("app.core.settings.find_spec", lambda name: None)
     with pytest.raises(ValidationError, match=re.escape("pip install s3fs")):
         Settings(storage_url="s3://bucket")

@@ -3,8 +3,8 @@
 import pytest
 
 from app.db.config import RunConfig
-from app.services.models import ModelChoice
-from app.services.sweep_checks import check_run
+from app.training.models import ModelChoice
+from app.training.sweep_checks import check_run
 from isoscope.core.errors import InvalidError
 
 MODEL = ModelChoice("tiny", "", 6)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.routes.pages.sweep_file import asked_by, search_asked_by
+from app.training.pages.sweep_file import asked_by, search_asked_by
 from isoscope.core.errors import InvalidError
 from isoscope.files.yaml_document import read_yaml
 

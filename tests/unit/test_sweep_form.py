@@ -6,11 +6,11 @@ from starlette.datastructures import ImmutableMultiDict
 
 from app.db.config import TrainingOptions
 from app.db.options.option import options_of
-from app.routes.pages.option_form import labelled
-from app.routes.pages.sweep_form import FLAGS, GRID_GROUPS, LABELS, defaults, fitting, parse, read_values, texts_of
-from app.services.grid_expansion import GRID_FIELDS
-from app.services.presets import PRESETS
-from app.services.sweeps import SweepRequest
+from app.training.grid_expansion import GRID_FIELDS
+from app.training.option_form import labelled
+from app.training.presets import PRESETS
+from app.training.sweep_form import FLAGS, GRID_GROUPS, LABELS, defaults, fitting, parse, read_values, texts_of
+from app.training.sweeps import SweepRequest
 from isoscope.core.errors import InvalidError
 
 NEEDED = {"dataset_id": "d", "text_columns": ["sentence"], "label_column": "label"}

@@ -4,10 +4,10 @@ import pytest
 
 from app.db.config import RunConfig
 from app.db.models import Dataset
-from app.db.regularizer_options import Regularizer
-from app.services.grid_expansion import product_of
-from app.services.presets import PRESETS, unfit
-from app.services.sweep_notes import Asked, notes_of, notes_of_rows
+from app.training.grid_expansion import product_of
+from app.training.presets import PRESETS, unfit
+from app.training.sweep_checks import Asked, notes_of, notes_of_rows
+from isotropy.catalog import Regularizer
 
 
 def told(repeated=0, **changed):

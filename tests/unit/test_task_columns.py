@@ -1,6 +1,6 @@
 import pytest
 
-from app.services.columns import check_columns
+from app.training.columns import check_columns
 from isoscope.core.errors import InvalidError
 from isoscope.core.task import TaskKind
 from isoscope.files.columns import Column, ColumnKind

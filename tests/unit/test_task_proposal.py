@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.hub_tasks import TASKS, HubName
-from app.services.columns import check_columns
-from app.services.proposal import propose, propose_for
+from app.training.columns import check_columns, propose, propose_for
 from isoscope.core.task import METRICS, Metric, TaskKind
 from isoscope.files.tables import describe_pair
 

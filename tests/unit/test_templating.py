@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.templating import subscripted
+from app.web.templating import subscripted
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from app.db.learning import best_class, best_number, constant_words, empty_answer, learned_nothing, trivial_score
 from app.db.models import RunStatus
 from app.db.predictions import Predictions
-from app.db.trivial import best_class, best_number, constant_words, empty_answer, learned_nothing, trivial_score
 from isoscope.core.task import Metric
 from tests.factories import run_row
 

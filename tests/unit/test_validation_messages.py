@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from app.validation_messages import messages_of, sentence_of
+from app.core.validation_messages import messages_of, sentence_of
 
 
 class Asked(BaseModel):

@@ -1,6 +1,5 @@
 """The rows that pages show. The job engine's own tables live elsewhere and are never read here."""
 
-from app.db.models.attempts import Attempt
 from app.db.models.base import Base
 from app.db.models.embeddings import (
     Embedding,
@@ -14,11 +13,9 @@ from app.db.models.embeddings import (
     ZetaCurve,
 )
 from app.db.models.encodings import Encoding
-from app.db.models.experiments import Dataset, DryRun, Experiment, overall
-from app.db.models.imports import Import
-from app.db.models.runs import DEFAULT_PRIORITY, Run, RunFigure, RunPredictions, Step, Worker
-from app.db.models.sealed import Opening, SealedScore
-from app.db.models.states import (
+from app.db.models.experiments import Dataset, DryRun, Experiment, Import, Opening, SealedScore, View, overall
+from app.db.models.runs import DEFAULT_PRIORITY, Attempt, Run, RunFigure, RunPredictions, Step, Worker
+from app.db.states import (
     FINAL,
     RETRIED,
     UNFINISHED,
@@ -41,7 +38,6 @@ from app.db.models.states import (
     RunStatus,
     Split,
 )
-from app.db.models.views import View
 
 __all__ = [
     "DEFAULT_PRIORITY",

@@ -7,7 +7,7 @@ from sqlalchemy import JSON, MetaData, event
 from sqlalchemy.orm import DeclarativeBase, QueryableAttribute
 from sqlalchemy.types import TypeEngine
 
-from app.db.models.states import (
+from app.db.states import (
     AttemptOutcome,
     ChoiceKind,
     DatasetOrigin,
@@ -25,9 +25,9 @@ from app.db.models.states import (
     RunStatus,
     Split,
 )
-from app.db.regularizer_options import Regularizer
 from app.db.types import Typed, UtcDateTime, stored_by_value
-from isoscope.files.quoting import Quoting
+from isoscope.files.text import Quoting
+from isotropy.catalog import Regularizer
 
 
 class Base(DeclarativeBase):

@@ -7,17 +7,10 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from app.core.student import block_degrees, quantile
 from app.db.models.base import Base
-from app.db.models.states import (
-    EmbeddingOrigin,
-    EmbeddingStatus,
-    FileRole,
-    MeasurementStatus,
-    Pooling,
-    ResultStatus,
-)
+from app.db.states import EmbeddingOrigin, EmbeddingStatus, FileRole, MeasurementStatus, Pooling, ResultStatus
 from app.db.types import new_id, utcnow
-from app.results.statistics.estimate import block_degrees, quantile
 from isotropy.catalog import MEASURES
 
 

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from app.db.encoding import EncodingConfig
 from app.db.models.base import Base
 from app.db.models.embeddings import Embedding
-from app.db.models.states import EncodingStatus
+from app.db.states import EncodingStatus
 from app.db.types import Typed, new_id, utcnow
 from isoscope.files.columns import Column
-from isoscope.files.quoting import Quoting
+from isoscope.files.text import Quoting
 
 
 class Encoding(Base):

@@ -1,25 +1,24 @@
-"""Data sets, experiments on them, and dry runs of what an experiment would be."""
+"""Data sets, experiments on them, and what is kept beside: dry runs, sealed scores, imports, views."""
 
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig, TrainingConfig
 from app.db.models.base import Base
-from app.db.models.states import DatasetOrigin, ExperimentOrigin, ResultStatus, RunStatus
 from app.db.reported_config import AnyConfig, ConfigColumn, ReportedConfig
+from app.db.states import ChoiceKind, DatasetOrigin, ExperimentOrigin, ImportStatus, ResultStatus, RunStatus
 from app.db.study import Search
 from app.db.types import Typed, new_id, utcnow
 from isoscope.files.columns import Column
 from isoscope.files.division import Division
-from isoscope.files.quoting import Quoting
+from isoscope.files.text import Quoting
 
 if TYPE_CHECKING:
     from app.db.models.runs import Run
-
 
 CONFIG = ConfigColumn(TrainingConfig, ReportedConfig)
 
@@ -147,3 +146,97 @@ class DryRun(Base):
     error: Mapped[str | None] = mapped_column(Text)
     results: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = mapped_column(default=utcnow)
+
+
+class SealedScore(Base):
+    """What a finished run scored on the test rows. Nothing reads it before its experiment has an ``Opening``."""
+
+    __tablename__ = "test_scores"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    metrics: Mapped[dict[str, Any]]
+    """Every metric of the task by name, null where undefined."""
+    reasons: Mapped[dict[str, Any]]
+    """Why a metric is undefined, by its name."""
+    n: Mapped[int]
+    """Test rows."""
+    rows_sha256: Mapped[str] = mapped_column(String(64), index=True)
+    """Names the test rows whatever their order or file format: see ``workers.training.evaluation``."""
+
+
+class Opening(Base):
+    """A choice that was made for an experiment before, or after, its test scores were shown. Append only.
+
+    The first opening of an experiment is the one that counts; every later one is a choice changed afterwards.
+    Openings outlive their experiment, because they are counted for the test rows.
+    """
+
+    __tablename__ = "openings"
+    __table_args__ = (UniqueConstraint("experiment_id", "number"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    record_id: Mapped[str] = mapped_column(String(32), default=new_id, index=True)
+    """Stays the same through export and import, so that an opening counts once."""
+    experiment_id: Mapped[str | None] = mapped_column(ForeignKey("experiments.id", ondelete="SET NULL"), index=True)
+    experiment_name: Mapped[str] = mapped_column(String(200))
+    number: Mapped[int]
+    """From 1 on, in its experiment."""
+    kind: Mapped[ChoiceKind]
+    position: Mapped[int]
+    """Of the chosen run in its experiment; of a chosen setting, the position of its first run."""
+    label: Mapped[str] = mapped_column(Text)
+    """The choice as it was shown."""
+    note: Mapped[str | None] = mapped_column(Text)
+    by: Mapped[str] = mapped_column(String(200))
+    at: Mapped[datetime] = mapped_column(default=utcnow)
+    rows_sha256: Mapped[str] = mapped_column(String(64), index=True)
+    opened_before: Mapped[int]
+    """How many choices had been opened on the same test rows before, in any experiment."""
+
+
+class Import(Base):
+    """One archive on its way in. Its experiment and data set stay hidden (``app.db.arriving``) until it finishes."""
+
+    __tablename__ = "imports"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True, default=new_id)
+    filename: Mapped[str] = mapped_column(String(255))
+    file_sha256: Mapped[str | None] = mapped_column(ForeignKey("files.sha256"), index=True)
+    """The archive; null once the import has ended."""
+    status: Mapped[ImportStatus] = mapped_column(default=ImportStatus.QUEUED, index=True)
+    content: Mapped[str | None] = mapped_column(String(64))
+    """A hash of the rows that were checked: two imports of the same rows never go on together."""
+    written: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """Rows written so far by member of the archive, so that an import goes on where it was killed."""
+    total: Mapped[int | None]
+    """Rows of all members; null until the archive has been checked."""
+    attempts: Mapped[int] = mapped_column(default=0)
+    error: Mapped[str | None] = mapped_column(Text)
+    page: Mapped[str | None] = mapped_column(String(200))
+    """Path of what the error names."""
+    experiment_id: Mapped[str | None] = mapped_column(ForeignKey("experiments.id", ondelete="SET NULL"), index=True)
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
+    """Only a data set that this import made."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)
+    started_at: Mapped[datetime | None]
+    """When the last attempt began; who began last writes."""
+    finished_at: Mapped[datetime | None]
+
+    @property
+    def done(self) -> int:
+        """Rows written so far."""
+        return sum(self.written.values())
+
+
+class View(Base):
+    """The address of a page with all that is chosen there, named so that it can be found and sent."""
+
+    __tablename__ = "views"
+
+    id: Mapped[str] = mapped_column(String(12), primary_key=True)
+    """Random, and short enough to be told on the telephone."""
+    name: Mapped[str] = mapped_column(String(200))
+    path: Mapped[str] = mapped_column(String(200))
+    query: Mapped[str] = mapped_column(Text)
+    """The query string, without the question mark."""
+    created_at: Mapped[datetime] = mapped_column(default=utcnow, index=True)

@@ -1,4 +1,4 @@
-"""Runs, what they logged and what their figures show, and the workers that work on them."""
+"""Runs, attempts at them, what they logged, and the workers that work on them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,14 +9,37 @@ from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from app.db.config import RunConfig
-from app.db.models.attempts import Attempt
 from app.db.models.base import Base
 from app.db.models.experiments import Experiment
-from app.db.models.states import FailureCause, Phase, RunStatus, Split
-from app.db.regularizer_options import Regularizer
 from app.db.reported_config import AnyRunConfig, ConfigColumn, ReportedRunConfig
 from app.db.run_results import Learning, RunResults
+from app.db.states import AttemptOutcome, FailureCause, Phase, RunStatus, Split
 from app.db.types import Typed, new_id, utcnow
+from isotropy.catalog import Regularizer
+
+
+class Attempt(Base):
+    """One process that worked on a run. A run has at most one that has not ended: its last."""
+
+    __tablename__ = "attempts"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    """From 1, over all that the run was ever tried."""
+    worker: Mapped[str] = mapped_column(String(100))
+    started_at: Mapped[datetime] = mapped_column(default=utcnow)
+    ended_at: Mapped[datetime | None]
+    """Of a lost worker: when it was last heard."""
+    seconds: Mapped[float] = mapped_column(default=0.0)
+    """Work until its last word, by a clock that nobody sets."""
+    outcome: Mapped[AttemptOutcome | None]
+    detail: Mapped[str | None] = mapped_column(Text)
+    """What is known beyond the outcome: the signal, or the sentence of a failure."""
+    first_step: Mapped[int | None]
+    """The step of the checkpoint that training resumed from, 0 without one; null if it never came to train."""
+    last_step: Mapped[int | None]
+    """The last step that was logged when it ended."""
+
 
 DEFAULT_PRIORITY = 100
 CONFIG = ConfigColumn(RunConfig, ReportedRunConfig)

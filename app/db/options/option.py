@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from app.db.regularizer_options import Regularizer
 from isoscope.core.task import TaskKind
+from isotropy.catalog import Regularizer
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,17 +7,9 @@ from pydantic import AfterValidator, Field, FiniteFloat
 
 from app.db.options.data import DataOptions
 from app.db.options.option import BARCODE, FIXED, SEEN, SHRINKAGE, Behind, Option
-from app.db.regularizer_options import (
-    SEEING,
-    SEEING_TOKENS,
-    Bars,
-    Layers,
-    Points,
-    Refresh,
-    Regularizer,
-    reading,
-)
+from app.db.options.regularizers import SEEING, SEEING_TOKENS, Bars, Refresh, reading
 from isoscope.core.task import TaskKind
+from isotropy.catalog import Layers, Points, Regularizer
 from isotropy.catalog.sources import ATIENZA_2019, KUDRIASHOV_2025, RUDMAN_2024
 
 OF_ITS_PAPER_WORDS = "those of its paper"

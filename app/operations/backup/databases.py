@@ -1,6 +1,9 @@
-"""Both databases of a dashboard, each by its engine's own means: SQLite's online backup, PostgreSQL's programs."""
+"""Copy and load both databases by their engine's means: SQLite's online backup, pg_dump and pg_restore."""
 
+import os
+import shutil
 import sqlite3
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -8,12 +11,75 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, Inspector, inspect, make_url, text
 
+from app.core.settings import Settings
 from app.db.session import create_database_engine
-from app.operations.backup import postgresql
 from app.operations.backup.manifest import Engine as EngineName
 from app.queue import ENGINE_SCHEMA
-from app.settings import Settings
-from isoscope.core.errors import InvalidError
+from isoscope.core.errors import ConflictError, InvalidError, UnavailableError
+
+INSTALL = "Install PostgreSQL's client programs, of the server's version or newer, and put them on the PATH"
+
+
+@contextmanager
+def snapshot(engine: Engine) -> Iterator[tuple[str, Connection]]:
+    """Hold one moment of a database; yield its name, by which pg_dump sees it, and a connection that does."""
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        yield str(connection.scalar(text("select pg_export_snapshot()"))), connection
+
+
+def dump(url: str, target: Path, moment: str) -> None:
+    """Write a database as it was at a moment that ``snapshot`` holds.
+
+    Raises:
+        UnavailableError: pg_dump is not here, or fails.
+
+    """
+    options = ["--format=custom", "--no-owner", "--no-privileges", f"--snapshot={moment}", f"--file={target}"]
+    _run("pg_dump", url, options)
+
+
+def load_dump(url: str, dumped: Path) -> None:
+    """Write a dump into a database, in one transaction.
+
+    Raises:
+        UnavailableError: pg_restore is not here, or fails; the database is as it was.
+
+    """
+    options = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+    _run("pg_restore", url, [*options, str(dumped)])
+
+
+def require_postgresql_programs() -> None:
+    """Raise ConflictError where PostgreSQL's programs are not here."""
+    for program in ("pg_dump", "pg_restore"):
+        _find(program)
+
+
+def _run(program: str, url: str, options: list[str]) -> None:
+    known, password = _without_password(url)
+    environment = os.environ | ({"PGPASSWORD": password} if password else {})
+    command = [_find(program), "--no-password", f"--dbname={known}", *options]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    if ended.returncode:
+        words = " ".join(ended.stderr.split()) or f"it ended with {ended.returncode}"
+        advice = f" {INSTALL}." if "version mismatch" in words or "unsupported version" in words else ""
+        raise UnavailableError(f"{program} failed: {words.rstrip('.')}.{advice}")
+
+
+def _find(program: str) -> str:
+    if (found := shutil.which(program)) is None:
+        raise ConflictError(f"There is no {program} here. {INSTALL}.")
+    return found
+
+
+def _without_password(url: str) -> tuple[str, str | None]:
+    """Return the URL as libpq reads it, without the password, which other users would see among the processes."""
+    parsed = make_url(url).set(drivername="postgresql")
+    in_query = parsed.query.get("password")
+    password = parsed.password or (in_query if isinstance(in_query, str) else None)
+    plain = parsed.set(password=None).difference_update_query(["password"])
+    return plain.render_as_string(hide_password=False), None if password is None else str(password)
+
 
 BESIDE = ("", "-wal", "-shm")
 """The files of a SQLite database, by what follows its name."""
@@ -46,8 +112,8 @@ class Database(NamedTuple):
         """Write what is in it at one moment into a folder; yield where, and a connection that sees the same."""
         target = folder / self.filename
         if self.engine == "postgresql":
-            with _connected(self) as engine, postgresql.snapshot(engine) as (moment, connection):
-                postgresql.dump(self.url, target, moment)
+            with _connected(self) as engine, snapshot(engine) as (moment, connection):
+                dump(self.url, target, moment)
                 yield target, connection
             return
         copy_database(self.file, target)
@@ -86,7 +152,7 @@ def databases_of(settings: Settings) -> list[Database]:
 def require_programs(databases: list[Database]) -> None:
     """Raise ConflictError where a database needs programs that are not here."""
     if any(one.engine == "postgresql" for one in databases):
-        postgresql.require_programs()
+        require_postgresql_programs()
 
 
 def tables_in(database: Database) -> bool:
@@ -110,7 +176,7 @@ def load(database: Database, dumped: Path) -> None:
     with _connected(database) as engine:
         kept = _put_aside(engine)
         try:
-            postgresql.load(database.url, dumped)
+            load_dump(database.url, dumped)
         except BaseException:
             _bring_back(engine, kept)
             raise

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from app.core.settings import Settings
 from app.db.migration import INSTALL_NEWER, known_revisions
 from app.db.session import require_database
+from app.db.work import FileLocks
 from app.operations.backup.databases import (
     BESIDE,
     Database,
@@ -20,8 +22,6 @@ from app.operations.backup.databases import (
     tables_in,
 )
 from app.operations.backup.manifest import FILES, RUNS, Manifest, find_backup, read_manifest, verify
-from app.settings import Settings
-from app.slot import FileLocks
 from app.storage import open_storage
 from app.storage.space import explaining_full
 from isoscope.core.errors import ConflictError

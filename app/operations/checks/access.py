@@ -12,8 +12,8 @@ from ipaddress import ip_address
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from app.core.settings import Settings, is_loopback
 from app.operations.checks import Finding, ok, problem, warning
-from app.settings import Settings, is_loopback
 
 PREFIX = str(Settings.model_config["env_prefix"])
 

@@ -8,16 +8,15 @@ from pathlib import Path
 from sqlalchemy import URL, Engine, make_url, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.core.settings import Settings
 from app.db.migration import MIGRATE, known_revisions, schema_problem, try_insert
 from app.db.models import Worker
 from app.db.session import Sessions, cause, create_database_engine, shown
 from app.db.types import utcnow
+from app.db.work import slot_name, wanted
 from app.operations.checks import Finding, ok, problem, warning
 from app.queue import JobQueue
-from app.services.workers import LOST_AFTER
-from app.settings import Settings
-from app.slot import slot_name
-from app.wanted import wanted
+from app.training.queue_status import LOST_AFTER
 from isoscope.core.formatting import ago, plural
 
 WRITABLE = "Check that its user may write to it and that its disk has free space."

@@ -13,9 +13,9 @@ from io import BytesIO
 from pathlib import Path
 from uuid import uuid4
 
-from app.bundled import BUNDLED, PACKAGE, bundled_folder
+from app.core.installation import BUNDLED, PACKAGE, bundled_folder
+from app.core.settings import Settings
 from app.operations.checks import Finding, ok, problem, warning
-from app.settings import Settings
 from app.storage import Storage, open_storage
 from isoscope.core.errors import IsoscopeError
 from isoscope.core.formatting import size

@@ -7,10 +7,8 @@ from math import isfinite
 from statistics import fmean
 
 from app.db.models import ChoiceKind, Opening, Run, RunStatus, SealedScore
-from app.results.setting import Setting
-from app.results.statistics.estimate import Estimate, estimate
-from app.results.statistics.repeats import by_seed
-from app.results.sweep import Sweep
+from app.results.statistics.estimate import Estimate, by_seed, estimate
+from app.results.sweep import Setting, Sweep
 from isoscope.core.errors import InvalidError
 
 MOST_LISTED = 20

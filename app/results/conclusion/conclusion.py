@@ -1,12 +1,21 @@
-"""A conclusion: the evidence of a sweep, the sentences of it, and what speaks against reading more into them."""
+"""A conclusion: evidence, sentences, cautions; computed once for as long as its runs stay the same."""
 
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
+from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
 
-from app.db.models import Run, RunStatus
+from app.context import Context
+from app.db.learning import diverged, learned_nothing, trivial_score
+from app.db.models import Run, RunStatus, Split
 from app.db.options.measuring import Selection
+from app.db.predictions import Predictions, read_predictions
 from app.results.conclusion import verdict_words, words
-from app.results.conclusion.evidence import Evidence, Pooled
+from app.results.conclusion.comparisons import RowValues, RunFacts, row_values
+from app.results.conclusion.evidence import Evidence, Pooled, evidence, pooled
 from app.results.points import finished, given_up, named, unscored
 from app.results.sweep import Sweep
 from isoscope.core.formatting import count, plural
@@ -103,3 +112,117 @@ def left_out(sweep: Sweep, found: Evidence) -> list[str]:
 
 def _chose_on_validation(run: Run) -> bool:
     return run.config.selects and run.config.selection is Selection.VALIDATION
+
+
+MOST_BYTES = 128 * 2**20
+"""Of values by row that are kept: 500 runs of 60,000 rows each, or 3,000 of 10,000."""
+MOST_COMPUTED = 64
+AT_ONCE = 50
+"""Runs whose predictions are unpacked at a time."""
+ABOUT_A_RUN = 2_000
+
+Value = TypeVar("Value")
+
+
+def read_conclusion(context: Context, sweep: Sweep, others: Sequence[Sweep] = ()) -> Conclusion:
+    """Return what the runs of a sweep say, together with those on other data sets where some are given."""
+    key = _key([sweep, *others])
+    known = _computed.get(key)
+    if known is None:
+        known = _Computed(evidence(sweep, _facts_of(context, sweep.runs)), pooled([sweep, *others]))
+        _computed.put(key, known, 1)
+    return Conclusion(sweep, known.evidence, known.pooled)
+
+
+class _Computed(NamedTuple):
+    """No rows of the database are in it, so that keeping it keeps nothing else."""
+
+    evidence: Evidence
+    pooled: Pooled | None
+
+
+def _facts_of(context: Context, runs: Iterable[Run]) -> dict[str, RunFacts]:
+    finished = [run for run in runs if run.status is RunStatus.FINISHED]
+    rows = {run.id: known for run in finished if (known := _rows.get(_version(run))) is not None}
+    missing = [run for run in finished if run.id not in rows]
+    for start in range(0, len(missing), AT_ONCE):
+        some = missing[start : start + AT_ONCE]
+        with context.sessions() as session:
+            stored = read_predictions(session, [run.id for run in some], Split.VALIDATION)
+        for run in some:
+            found = _row_values(run, stored.get(run.id))
+            _rows.put(_version(run), found, ABOUT_A_RUN + (0 if isinstance(found, str) else found.values.nbytes))
+            rows[run.id] = found
+    return {run.id: _facts(run, rows[run.id]) for run in finished}
+
+
+def _facts(run: Run, rows: RowValues | str) -> RunFacts:
+    return RunFacts(
+        rows=None if isinstance(rows, str) else rows,
+        without_rows=rows if isinstance(rows, str) else "",
+        learned_nothing=learned_nothing(run),
+        diverged=diverged(run),
+        judged=trivial_score(run) is not None,
+    )
+
+
+def _row_values(run: Run, predictions: Predictions | None) -> RowValues | str:
+    if predictions is None:
+        return "no predictions are stored"
+    return row_values(run, predictions, _digest(predictions))
+
+
+def _digest(predictions: Predictions) -> bytes:
+    digest = blake2b(predictions.rows.tobytes(), digest_size=16)
+    if predictions.reference is not None:
+        digest.update(predictions.reference.tobytes())
+    return digest.digest()
+
+
+def _version(run: Run) -> Hashable:
+    """What changes when a run is tried again, or something is added to what it logged."""
+    return run.id, run.finished_at, run.performance, run.heard_at
+
+
+def _key(sweeps: Sequence[Sweep]) -> Hashable:
+    return tuple(
+        (
+            (*sweep.fields, repr([sweep.grid[field] for field in sweep.fields])),
+            tuple(
+                (_version(run), run.status, run.isoscore_star, repr(run.learning), sweep.setting(run))
+                for run in sweep.runs
+            ),
+        )
+        for sweep in sweeps
+    )
+
+
+class _Cache(Generic[Value]):
+    """The values that were asked for last, as long as their sizes allow."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._known: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> Value | None:
+        """Return a value, if it is still here."""
+        with self._lock:
+            if key not in self._known:
+                return None
+            self._known.move_to_end(key)
+            return self._known[key][0]
+
+    def put(self, key: Hashable, value: Value, size: int) -> None:
+        """Keep a value in place of those that were not asked for longest."""
+        with self._lock:
+            if key in self._known:
+                self._size -= self._known.pop(key)[1]
+            self._known[key] = value, size
+            self._size += size
+            while self._size > self._most and len(self._known) > 1:
+                self._size -= self._known.popitem(last=False)[1][1]
+
+
+_rows: _Cache[RowValues | str] = _Cache(MOST_BYTES)
+_computed: _Cache[_Computed] = _Cache(MOST_COMPUTED)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.db.models import Run, RunStatus
-from app.results.conclusion.comparisons import Comparison, comparisons
-from app.results.conclusion.facts import NOTHING_KNOWN, RunFacts
+from app.results.conclusion.comparisons import NOTHING_KNOWN, Comparison, RunFacts, comparisons
 from app.results.conclusion.relations import Curve, counted, curves, measured_runs, scored_runs
-from app.results.setting import Setting
 from app.results.statistics.relation import Relation, relation
 from app.results.statistics.setting_effect import SettingEffect, setting_effect
 from app.results.statistics.verdict import LEVEL, Verdict
-from app.results.sweep import Sweep
+from app.results.sweep import Setting, Sweep
 
 BEST = 1.0
 """What every metric is at best: there seeds score alike because the task is solved."""

@@ -6,12 +6,11 @@ from statistics import fmean
 from typing import NamedTuple
 
 from app.db.models import Run
-from app.db.regularizer_options import Regularizer
 from app.results.points import scored
-from app.results.setting import Family, Setting
 from app.results.statistics.relation import Measured, adjusted
 from app.results.statistics.setting_effect import Scored
-from app.results.sweep import Sweep
+from app.results.sweep import Family, Setting, Sweep
+from isotropy.catalog import Regularizer
 
 
 class Place(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.db.models import Run
-from app.regularizers import NAMES
+from app.db.options.regularizers import NAMES
 from app.results.conclusion.evidence import Evidence, Pooled
 from app.results.conclusion.relations import Curve
 from app.results.statistics.relation import LEVEL, Relation, lambdas_needed

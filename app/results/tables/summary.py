@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from app.db.models import Run, RunStatus
 from app.figures.figure import Cell, Table
-from app.results.column_labels import head, inside
-from app.results.metrics import SCALES
+from app.figures.labels import head, inside
+from app.results.labels import SCALES
 from app.results.points import cells, flattered, named
 from app.results.run_set import RunSet, order
-from app.results.setting import words
-from app.results.statistics.estimate import Error, Estimate, estimate
-from app.results.statistics.repeats import by_seed
+from app.results.statistics.estimate import Error, Estimate, by_seed, estimate
+from app.results.sweep import words
 from isoscope.core.formatting import plural, short
 
 ISOTROPY = "IsoScore★"

@@ -6,11 +6,11 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
+from app.core.settings import Settings
 from app.db import migration
 from app.operations.checks import Level
 from app.operations.checks.databases import metrics_database, queue_database
 from app.operations.migrate import migrate
-from app.settings import Settings
 from isoscope.core.errors import ConflictError
 
 

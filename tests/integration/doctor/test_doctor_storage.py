@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.core.settings import Settings
 from app.operations.checks import Level
 from app.operations.checks.machine import storage
-from app.settings import Settings
 from tests.ports import free_port
 from tests.s3 import CREDENTIALS, Bucket, Line, S3Server
 

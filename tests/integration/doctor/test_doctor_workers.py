@@ -2,12 +2,12 @@ from datetime import timedelta
 
 import pytest
 
+from app.core.settings import Settings
 from app.db.models import Embedding, EmbeddingFile, StoredFile, Worker
 from app.db.types import utcnow
+from app.db.work import slot_name
 from app.operations.checks import Level
 from app.operations.checks.databases import own_worker, workers
-from app.settings import Settings
-from app.slot import slot_name
 
 pytestmark = pytest.mark.both_databases
 

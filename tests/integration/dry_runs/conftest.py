@@ -2,10 +2,10 @@
 
 import pytest
 
+from app.core.settings import Settings
 from app.db.models import DryRun, ResultStatus
-from app.settings import Settings
 from tests.tiny import make_table
-from workers.finetune.dry_run import dry_run
+from workers.training.dry_run import dry_run
 
 
 @pytest.fixture

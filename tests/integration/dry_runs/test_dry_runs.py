@@ -10,17 +10,16 @@ from app.db import job_kinds
 from app.db.config import RunConfig
 from app.db.models import Dataset, DryRun, ResultStatus
 from app.db.options.measuring import Checkpoint
+from app.db.work import wanted
 from app.queue import Job
-from app.services import dry_runs
-from app.services.sweeps import SweepRequest, plan_sweep
-from app.wanted import wanted
+from app.training import dry_runs
+from app.training.sweeps import SweepRequest, plan_sweep
 from isoscope.core.errors import ConflictError, InvalidError
 from tests.dry_runs import ask
 from tests.tiny import make_table
-from workers.finetune import dry_run as job
-from workers.finetune.columns import n_rows
-from workers.finetune.dry_run import dry_run
-from workers.finetune.rehearsal import Rehearsal
+from workers.training import dry_run as job
+from workers.training.data import n_rows
+from workers.training.dry_run import Rehearsal, dry_run
 
 
 def test_a_sweep_is_tried_before_anything_is_queued_and_its_time_and_disk_are_told(client, sweep, work):

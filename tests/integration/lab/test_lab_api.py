@@ -9,8 +9,8 @@ import safetensors.torch
 import torch
 
 from app.db.models import Embedding, PostProcessing, ResultStatus, StoredFile
-from app.services import postprocess
-from app.services.postprocess import request_postprocessing
+from app.postprocess import service
+from app.postprocess.service import request_postprocessing
 from isoscope.core.formatting import number
 from isotropy.postprocess.methods import restore
 from tests.rounding import assert_same_images
@@ -194,7 +194,7 @@ def test_a_trial_that_is_not_ready_makes_nothing(client, base):
 
 @pytest.mark.both_databases
 def test_only_the_newest_results_are_kept_with_their_maps(client, context, work, source, base, monkeypatch):
-    monkeypatch.setattr(postprocess, "KEPT", 2)
+    monkeypatch.setattr(service, "KEPT", 2)
     for eps in (0.1, 0.2, 0.3):
         client.post(base, json={"method": "soft_zca", "parameters": {"eps": eps}})
         work()
@@ -205,7 +205,7 @@ def test_only_the_newest_results_are_kept_with_their_maps(client, context, work,
 @pytest.mark.both_databases
 def test_a_result_that_an_embedding_is_being_made_by_is_kept(client, context, work, trial, base, monkeypatch):
     client.post(f"{base}/{trial['id']}/embedding")
-    monkeypatch.setattr(postprocess, "KEPT", 1)
+    monkeypatch.setattr(service, "KEPT", 1)
     client.post(base, json={"method": "centring"})
     assert client.get(f"{base}/{trial['id']}").status_code == 200
     work()

@@ -9,8 +9,8 @@ import safetensors.numpy
 import safetensors.torch
 
 from app.db.models import Embedding, PostProcessing
-from app.services import postprocess
-from app.services.embeddings import get_embedding
+from app.embeddings.service import get_embedding
+from app.postprocess import service
 from isotropy.postprocess.methods import restore
 
 
@@ -29,7 +29,7 @@ def test_looking_asks_for_nothing_and_trying_goes_to_the_result(client, context,
     assert "Of 199 rows held out" in ready
     assert "every 500ms" not in ready
     embedding = get_embedding(context, source)
-    trial = postprocess.last_result(context, embedding, "soft_zca")
+    trial = service.last_result(context, embedding, "soft_zca")
     change = trial.results["after"]["isoscore"]["value"] - trial.results["before"]["isoscore"]["value"]
     assert f"+{change:.2f}" in ready
     assert "silhouette" in ready

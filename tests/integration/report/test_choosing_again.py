@@ -15,7 +15,7 @@ from app.db.models import (
     StoredFile,
     ZetaCurve,
 )
-from app.services import curves, embeddings
+from app.embeddings import service, zeta_curves
 from tests.reports import HOSTILE, PROJECTION, store
 
 
@@ -152,9 +152,9 @@ def test_what_could_not_be_read_offers_nothing_to_choose(client, work):
 
 @pytest.mark.both_databases
 def test_trashed_embeddings_are_no_source_of_a_curve(client, context, measured, other):
-    found = embeddings.get_embedding(context, measured)
-    assert [one.id for one in curves.list_curve_sources(context, found)] == [other]
+    found = service.get_embedding(context, measured)
+    assert [one.id for one in zeta_curves.list_curve_sources(context, found)] == [other]
     with context.sessions.begin() as session:
         row = session.get_one(Embedding, other)
         row.trashed_at = row.created_at
-    assert curves.list_curve_sources(context, found) == []
+    assert zeta_curves.list_curve_sources(context, found) == []

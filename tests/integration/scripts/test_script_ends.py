@@ -10,17 +10,9 @@ from sqlalchemy import select
 
 from app.db.models import Dataset, Experiment, Run, RunStatus, Step
 from app.db.types import utcnow
-from app.services.experiments import cancel_experiment, delete_experiment
-from app.services.runs import cancel_run
-from app.services.script_runs import (
-    SILENT_AFTER,
-    Ending,
-    LoggedStep,
-    LoggedSteps,
-    finish_run,
-    log_steps,
-)
-from app.wanted import wanted
+from app.db.work import SILENT_AFTER, wanted
+from app.results.logged_runs import Ending, LoggedStep, LoggedSteps, finish_run, log_steps
+from app.training.experiments import cancel_experiment, cancel_run, delete_experiment
 from isoscope.core.errors import ConflictError, NotFoundError
 from tests.factories import PLAIN, SHARED
 from tests.script_runs import log

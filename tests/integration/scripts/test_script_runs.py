@@ -7,10 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from app.db.models import Dataset, Experiment, Run, Step
-from app.services.script_runs import (
-    MAX_NOTES,
-    MAX_STEPS,
-)
+from app.results.logged_runs import MAX_NOTES, MAX_STEPS
 from tests.script_runs import log
 
 

@@ -7,9 +7,9 @@ from sqlalchemy import Engine, event
 
 from app.db.models import Run, RunStatus, Worker
 from app.db.types import utcnow
-from app.services.sweeps import SweepRequest, plan_sweep
-from app.services.workers import LOST_AFTER
-from app.wanted import wanted
+from app.db.work import wanted
+from app.training.queue_status import LOST_AFTER
+from app.training.sweeps import SweepRequest, plan_sweep
 from tests.texts import tsv
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.core.settings import Settings
 from app.db.config import RunConfig
 from app.db.models import Base, Embedding, EmbeddingFile, Experiment, Run, StoredFile
 from app.db.session import Sessions, create_sessions
-from app.settings import Settings
 from app.storage import open_storage
 from isoscope.files.detect import detect
 from tests.factories import OPTIONS, SHARED, dataset_row

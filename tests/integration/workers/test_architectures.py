@@ -10,7 +10,7 @@ import pytest
 
 from app.db.models import Dataset, RunStatus
 from tests.tiny import WORDS
-from workers.finetune.job import fine_tune
+from workers.training.job import fine_tune
 
 MODELS = ["tiny-bert", "tiny-albert", "tiny-distilbert", "tiny-roberta", "tiny-gpt2", "tiny-modernbert"]
 # What a model does is the same on both databases.

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from app.db.attempts import begin_attempt
 from app.db.models import RunStatus
 from app.db.types import utcnow
+from app.db.work import begin_attempt
 from tests.integration.workers.test_resume import CONFIG, KilledError, queue_again, stop_after, watch_steps
-from workers.finetune.job import fine_tune
+from workers.training.job import fine_tune
 
 SLOT = "test/cpu"
 
@@ -20,7 +20,7 @@ def settings(settings):
 
 @pytest.fixture
 def often(settings, monkeypatch):
-    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 
@@ -85,8 +85,8 @@ def test_a_duration_does_not_depend_on_the_clock_of_the_wall(
         with pytest.raises(KilledError):
             attempt(run_id, often)
     before = get_run(run_id).seconds
-    monkeypatch.setattr("workers.finetune.job.utcnow", lambda: utcnow() - timedelta(days=2))
-    monkeypatch.setattr("workers.finetune.finish.utcnow", lambda: utcnow() - timedelta(days=2))
+    monkeypatch.setattr("workers.training.job.utcnow", lambda: utcnow() - timedelta(days=2))
+    monkeypatch.setattr("workers.training.finish.utcnow", lambda: utcnow() - timedelta(days=2))
     attempt(run_id, settings)
     run = get_run(run_id)
     assert run.finished_at < run.started_at
@@ -111,7 +111,7 @@ def test_a_failed_attempt_has_the_sentence_of_its_failure(settings, make_run, ge
     def fail(*_, **__):
         raise ArithmeticError("two")
 
-    monkeypatch.setattr("workers.finetune.training.make_penalties", fail)
+    monkeypatch.setattr("workers.training.training.make_penalties", fail)
     run_id = make_run(**CONFIG)
     attempt(run_id, settings)
     (only,) = timeline(run_id)
@@ -130,7 +130,7 @@ def test_a_full_disk_is_no_failure_of_the_run(often, make_run, get_run, attempt,
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("workers.finetune.folder.seal_files", fail)
+    monkeypatch.setattr("workers.training.folder.seal_files", fail)
     run_id = make_run(**CONFIG)
     with pytest.raises(type(error)):
         attempt(run_id, often)

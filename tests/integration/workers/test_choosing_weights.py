@@ -7,9 +7,9 @@ from app.db.models import RunStatus
 from isoscope.core.errors import InvalidError
 from tests.integration.workers.test_resume import KilledError, outcome, watch_steps
 from tests.unit.workers.test_memory import config
-from workers.finetune import selection as module
-from workers.finetune.job import fine_tune
-from workers.finetune.selection import History, divide
+from workers.training import checkpoints as module
+from workers.training.checkpoints import History, divide
+from workers.training.job import fine_tune
 
 # Four steps an epoch of all 60 rows, and of the 54 that are left where six are held out.
 BEST = {"checkpoint": "best", "epochs": 3, "learning_rate": 5e-3}
@@ -94,7 +94,7 @@ def test_a_run_killed_and_resumed_chooses_as_one_that_was_not(
     whole, killed = make_run(**changes), make_run(**changes)
     fine_tune(whole, settings, "cpu")
     with monkeypatch.context() as patch:
-        patch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+        patch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
         watch_steps(patch, kill_after=killed_after)
         with pytest.raises(KilledError):
             fine_tune(killed, settings.model_copy(update={"checkpoint_seconds": 1e-9}), "cpu")
@@ -106,7 +106,7 @@ def test_the_best_of_a_checkpoint_is_kept_though_a_better_one_came_before_the_ki
     settings, make_run, get_run, told, monkeypatch
 ):
     """Saved at step 1, better at step 2, killed at 3: from step 1 on the run goes other ways, and 1 is the best."""
-    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 1e9)  # one checkpoint, the first
+    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 1e9)  # one checkpoint, the first
     told(0.8, 0.9, 0.1)
     run_id = make_run(checkpoint="best", evaluate_every=1, epochs=None, max_steps=4)
     with monkeypatch.context() as patch:

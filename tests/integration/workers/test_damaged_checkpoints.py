@@ -2,13 +2,12 @@
 
 import pytest
 
+from app.core.installation import MARKER
 from app.db.models import RunStatus
-from app.run_files import MARKER
 from tests.integration.workers.test_resume import CONFIG, KilledError, outcome, queue_again, stop_after, watch_steps
-from workers.finetune.folder import RunFolder
-from workers.finetune.job import fine_tune
-from workers.finetune.seal import find_damage
-from workers.finetune.selection import SelectionCallback
+from workers.training.checkpoints import SelectionCallback
+from workers.training.folder import RunFolder, find_damage
+from workers.training.job import fine_tune
 
 CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "validation"}
 
@@ -16,7 +15,7 @@ CHOOSING = CONFIG | {"checkpoint": "best", "evaluate_every": 2, "selection": "va
 @pytest.fixture
 def often(settings, monkeypatch):
     """Settings with a checkpoint after every step, however long saving takes."""
-    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 

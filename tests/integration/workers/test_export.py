@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreT
 from app.db.models import Run, StoredFile
 from app.storage import open_storage
 from tests.tiny import make_table
-from workers.finetune.job import fine_tune
+from workers.training.job import fine_tune
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-gpt2"])

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import delete, update
 
 from app.db.models import Experiment, Phase, Run, RunFigure, RunStatus, Step
-from workers.finetune.job import fine_tune
+from workers.training.job import fine_tune
 
 
 @pytest.mark.both_databases

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.db.models import Dataset, DatasetOrigin, RunStatus, SealedScore
-from workers.finetune.job import fine_tune
+from workers.training.job import fine_tune
 
 STEPS = {"epochs": None, "max_steps": 2, "label_names": []}
 STSB = pa.table(

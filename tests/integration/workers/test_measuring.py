@@ -11,11 +11,11 @@ from isoscope import rows
 from isoscope.core.errors import InvalidError
 from isotropy import cloud
 from isotropy.catalog import MEASURES
-from workers import inspection as inspecting
-from workers import measure as measuring
-from workers.curve import compute_curve
-from workers.inspection import inspect_embedding
-from workers.measure import measure_embedding
+from workers.embeddings import inspection as inspecting
+from workers.embeddings import measure as measuring
+from workers.embeddings.inspection import inspect_embedding
+from workers.embeddings.measure import measure_embedding
+from workers.embeddings.zeta_curves import compute_curve
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ class TestMeasuring:
     ):
         embedding_id = make_embedding(x, status=EmbeddingStatus.MEASURING, selection={"vectors": "array"})
         chosen = {"vectors": "array", "transpose": True}
-        read_cloud = measuring.read_cloud
+        read_cloud = cloud.read_cloud
 
         def chosen_anew_meanwhile(*arguments):
             with sessions.begin() as session:

@@ -10,11 +10,11 @@ from sqlalchemy.exc import OperationalError
 
 from app.db.models import StoredFile
 from app.db.types import utcnow
-from app.slot import FileLocks
+from app.db.work import FileLocks
 from app.storage import open_storage
 from app.storage.ledger import Ledger
 from tests.waiting import wait_for
-from workers.orphans import Janitor
+from workers.reconciler import Janitor
 
 pytestmark = pytest.mark.both_databases
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from app.db.models import Run, RunStatus
-from workers.finetune.job import fine_tune
-from workers.finetune.trainer import IsotropyTrainer
+from workers.training.job import fine_tune
+from workers.training.trainer import IsotropyTrainer
 
 KINDS = [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 
@@ -52,7 +52,7 @@ def test_it_goes_on_with_half_the_rows_a_batch_and_says_so(settings, make_run, g
 def test_it_goes_on_from_the_last_checkpoint_with_the_rows_that_are_left(
     settings, make_run, get_run, narrow, monkeypatch
 ):
-    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
     often = settings.model_copy(update={"checkpoint_seconds": 1e-9})
     seen = narrow(8, KINDS[0], from_step=2)
     run_id = make_run(epochs=1, regularizer="none", lam=0)

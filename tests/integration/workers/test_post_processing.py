@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from app.db import job_kinds
 from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus, StoredFile
-from app.db.postprocess import SEED, key_of
+from app.db.result_keys import SEED, postprocess_key
 from app.queue import Job
 from app.storage import open_storage
 from isoscope.rows import draw_rows
@@ -20,13 +20,12 @@ from isotropy.postprocess.methods import fit, restore
 from isotropy.report import measure
 from isotropy.rows import Rows
 from tests.rounding import assert_same_images
-from workers import generated, postprocess
-from workers import make as making
-from workers.inspection import inspect_embedding
-from workers.make import make_embedding as make
-from workers.measure import measure_embedding
+from workers import files, postprocess
+from workers import postprocess as making
+from workers.embeddings.inspection import inspect_embedding, open_embedding
+from workers.embeddings.measure import measure_embedding
 from workers.postprocess import DRAWN, MEASURED, MOMENTS, post_process
-from workers.upload import open_embedding
+from workers.postprocess import make_embedding as make
 
 SELECTION = {"vectors": "array", "names": None, "labels": None, "transpose": False}
 
@@ -54,7 +53,7 @@ def ask(sessions, source):
     def ask(method="soft_zca", embedding_id=source, **parameters):
         with sessions.begin() as session:
             embedding = session.get(Embedding, embedding_id)
-            key = key_of(embedding, method, parameters)
+            key = postprocess_key(embedding, method, parameters)
             trial = PostProcessing(embedding_id=embedding_id, key=key, method=method, parameters=parameters)
             session.add(trial)
         return trial.id
@@ -266,7 +265,7 @@ def test_an_embedding_deleted_while_it_is_made_leaves_no_file(trial_of, asked_fo
     def deleted_meanwhile(*arguments):
         with sessions.begin() as session:
             session.delete(session.get(Embedding, made_id))
-        return generated.npy_file(*arguments)
+        return files.npy_file(*arguments)
 
     monkeypatch.setattr(making, "npy_file", deleted_meanwhile)
     before = set(settings.files.iterdir())

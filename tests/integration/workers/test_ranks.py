@@ -11,20 +11,20 @@ import pytest
 import torch
 from safetensors.torch import load
 
+from app.core.installation import MARKER
 from app.db.models import FailureCause, Run, RunStatus
-from app.db.regularizer_options import Regularizer
 from app.db.study import Search
-from app.run_files import MARKER
 from app.storage import open_storage
 from isoscope.core.errors import InvalidError
+from isotropy.catalog import Regularizer
 from tests.factories import PLAIN
 from tests.rounding import apart
 from tests.unit.workers.test_memory import config
 from tests.waiting import wait_for
 from workers.failure import Failure
-from workers.finetune import ranks
-from workers.finetune.job import fine_tune
-from workers.finetune.pruning import LEAST_RUNS
+from workers.training import ddp_launch
+from workers.training.job import fine_tune
+from workers.training.search import LEAST_RUNS
 
 # Of 48 rows each step has 16, in one process or in two: accelerate gives the batches of one order, which the seed
 # draws, to the processes in turn. Texts are of different lengths, so no two processes see equally many tokens.
@@ -188,7 +188,7 @@ def test_what_a_process_refuses_is_the_sentence_of_the_run(settings, make_run, g
 
 
 def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, make_run, get_run, monkeypatch):
-    monkeypatch.setattr(ranks, "_work", out_of_memory)
+    monkeypatch.setattr(ddp_launch, "_work", out_of_memory)
     run_id = make_run(processes=2)
     fine_tune(run_id, settings, "cpu")
     run = get_run(run_id)
@@ -198,15 +198,17 @@ def test_memory_that_runs_out_in_a_process_halves_the_batch_of_all(settings, mak
 
 
 def out_of_memory(rank, order, run_id, slot, settings, device, meeting, answer):
-    end, cause = (ranks.End.OUT_OF_MEMORY, FailureCause.MEMORY) if rank else (ranks.End.FAILED, FailureCause.OTHER)
+    end, cause = (
+        (ddp_launch.End.OUT_OF_MEMORY, FailureCause.MEMORY) if rank else (ddp_launch.End.FAILED, FailureCause.OTHER)
+    )
     answer.send((end, Failure("lost its neighbour", cause, None)))
 
 
 def test_on_gpus_each_process_needs_one_of_its_own(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert ranks.devices_of(config(processes=3), "cuda:2") == ["cuda:2", "cuda:3", "cuda:0"]
+    assert ddp_launch.devices_of(config(processes=3), "cuda:2") == ["cuda:2", "cuda:3", "cuda:0"]
     with pytest.raises(InvalidError, match=r"^Expected at most 4 processes, as each needs a device.*got 5\."):
-        ranks.devices_of(config(processes=5), "cuda")
+        ddp_launch.devices_of(config(processes=5), "cuda")
     with pytest.raises(InvalidError, match=r"^Expected at most 1 processes"):
-        ranks.devices_of(config(processes=2), "mps")
-    assert ranks.devices_of(config(processes=3), "cpu") == ["cpu"] * 3
+        ddp_launch.devices_of(config(processes=2), "mps")
+    assert ddp_launch.devices_of(config(processes=3), "cpu") == ["cpu"] * 3

@@ -12,8 +12,8 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 from app.db.models import Dataset, DatasetOrigin, RunStatus
 from app.storage import open_storage
 from workers import models
-from workers.finetune import model
-from workers.finetune.job import fine_tune
+from workers.training import trainer
+from workers.training.job import fine_tune
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_a_file_that_is_gone(settings, sessions, dataset_id, make_run, error_of)
 def test_what_nobody_foresaw_is_one_line_in_the_row_and_a_traceback_in_its_log(
     make_run, error_of, get_run, monkeypatch
 ):
-    monkeypatch.setattr(model, "set_seed", raising(ArithmeticError("two\nlines")))
+    monkeypatch.setattr(trainer, "set_seed", raising(ArithmeticError("two\nlines")))
     run_id = make_run()
     assert error_of(run_id) == "ArithmeticError: two lines"
     log = get_run(run_id).log
@@ -171,7 +171,7 @@ def test_what_nobody_foresaw_is_one_line_in_the_row_and_a_traceback_in_its_log(
     "error", [MemoryError(), torch.OutOfMemoryError("CUDA"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
 def test_memory_that_was_not_enough(make_run, error_of, monkeypatch, error):
-    monkeypatch.setattr(model, "set_seed", raising(error))
+    monkeypatch.setattr(trainer, "set_seed", raising(error))
     assert "The memory was not enough. Take fewer rows" in error_of(make_run())
 
 

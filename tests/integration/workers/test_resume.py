@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import delete
 
+from app.core.installation import MARKER
 from app.db.models import Run, RunStatus, Step
 from app.db.types import utcnow
-from app.run_files import MARKER
-from workers.finetune.folder import RunFolder, remove_left_behind
-from workers.finetune.job import fine_tune
-from workers.finetune.metrics import MetricsCallback
+from workers.training.folder import RunFolder, remove_left_behind
+from workers.training.job import fine_tune
+from workers.training.metrics import MetricsCallback
 
 # Four steps an epoch; the third epoch is cut short, and with rates that fall the schedule must be resumed too.
 CONFIG = {"epochs": None, "max_steps": 10, "schedule": "linear"}
@@ -27,7 +27,7 @@ class KilledError(BaseException):
 @pytest.fixture
 def often(settings, monkeypatch):
     """Settings with a checkpoint after every step, however long saving takes."""
-    monkeypatch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+    monkeypatch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
     return settings.model_copy(update={"checkpoint_seconds": 1e-9})
 
 
@@ -214,7 +214,7 @@ def test_a_folder_that_is_removed_before_its_lock_is_had_is_made_again(settings,
             removed.append(folder.path.stat().st_ino)
             folder.remove()
 
-    monkeypatch.setattr("workers.finetune.folder.fcntl.flock", removing)
+    monkeypatch.setattr("workers.training.folder.fcntl.flock", removing)
     with folder.locked():
         assert removed
         assert folder.path.is_dir()
@@ -276,7 +276,7 @@ def test_a_stopped_run_without_a_checkpoint_leaves_nothing_and_begins_anew(
 
 
 def test_checkpoints_of_the_last_few_stopped_runs_are_kept_for_a_few_days(settings, sessions, make_run, monkeypatch):
-    monkeypatch.setattr("workers.finetune.folder.KEPT_FOLDERS", 2)
+    monkeypatch.setattr("workers.training.folder.KEPT_FOLDERS", 2)
     now = utcnow()
     hours = {"newest": 1, "newer": 2, "one too many": 3, "old": 24 * 4}
     ids = {name: make_run() for name in (*hours, "finished", "paused long ago")}

@@ -6,8 +6,8 @@ from sqlalchemy import select
 from app.db.models import Dataset, Run, RunStatus, SealedScore, Split, Step
 from app.db.predictions import read_predictions
 from tests.tiny import make_table
-from workers.finetune.job import fine_tune
-from workers.finetune.sealed import Sealed, rows_sha256
+from workers.training.evaluation import Sealed, rows_sha256
+from workers.training.job import fine_tune
 
 
 @pytest.fixture

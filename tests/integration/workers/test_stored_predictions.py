@@ -11,14 +11,13 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-from app.db.divergence import diverged
+from app.db.learning import diverged, learned_nothing
 from app.db.models import Dataset, RunStatus, Split
 from app.db.predictions import read_predictions
-from app.db.trivial import learned_nothing
 from tests.integration.workers.test_resume import KilledError, watch_steps
 from tests.tiny import WORDS, make_table
-from workers.finetune.job import fine_tune
-from workers.finetune.tasks.overlap import exact_match, word_f1
+from workers.training.job import fine_tune
+from workers.training.tasks.answers import exact_match, word_f1
 
 STEPS = {"epochs": None, "max_steps": 3, "lam": 0}
 
@@ -153,7 +152,7 @@ def test_a_run_that_was_killed_stores_what_one_that_was_not_does(settings, make_
     _, whole = finished(make_run(**options))
     killed = make_run(**options)
     with monkeypatch.context() as patch:
-        patch.setattr("workers.finetune.checkpoint.SAVINGS_APART", 0)
+        patch.setattr("workers.training.checkpoints.SAVINGS_APART", 0)
         watch_steps(patch, kill_after=2)
         with pytest.raises(KilledError):
             fine_tune(killed, settings.model_copy(update={"checkpoint_seconds": 1e-9}), "cpu")

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from app.results.conclusion.comparisons import RowValues, RunFacts
 from app.results.conclusion.conclusion import Conclusion
 from app.results.conclusion.evidence import evidence
-from app.results.conclusion.facts import RowValues, RunFacts
 from tests.unit.figures.rows import run, sweep
 
 LAMBDAS = (-1.0, -0.5, 0.0, 0.5, 1.0)

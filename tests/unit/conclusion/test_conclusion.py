@@ -1,8 +1,8 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
 from app.results.statistics.verdict import Verdict
+from isotropy.catalog import Regularizer
 from tests.factories import reported
 from tests.unit.conclusion.concluding import LAMBDAS, concluded, trend
 from tests.unit.figures.rows import run

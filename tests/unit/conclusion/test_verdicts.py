@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
-from app.results.conclusion.facts import RowValues, RunFacts
+from app.results.conclusion.comparisons import RowValues, RunFacts
 from app.results.conclusion.verdict_words import interval
+from isotropy.catalog import Regularizer
 from tests.unit.conclusion.concluding import answered, concluded, trend
 from tests.unit.figures.rows import run
 

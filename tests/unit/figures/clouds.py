@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from app.db.models import Measurement, MeasurementStatus
-from app.figures.subject import Subject
+from app.embeddings.figures.overlay import Subject
 from isotropy.cloud import Cloud, read_cloud
 from isotropy.report import measure
 from isotropy.rows import Rows

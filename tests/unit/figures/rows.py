@@ -1,8 +1,8 @@
 """Rows as the services return them, never stored."""
 
 from app.db.models import Experiment, RunStatus, Step
-from app.db.regularizer_options import Regularizer
 from app.results.sweep import Sweep
+from isotropy.catalog import Regularizer
 from tests.factories import SHARED, run_row
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from app.figures.report import figures_of
+from app.embeddings.figures.report import figures_of
 from isotropy.catalog import OUTLIER_RULES
 from tests.unit.figures.clouds import found
 

@@ -1,9 +1,9 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
-from app.figures.bars import method_bars
 from app.figures.palette import METHODS, of_lambda
+from app.results.figures.baseline import method_bars
+from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run, sweep
 
 COSREG = Regularizer.COSREG

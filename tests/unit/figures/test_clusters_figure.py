@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.clusters import isotropy_silhouette
+from app.results.figures.scatter import isotropy_silhouette
 from tests.unit.figures.rows import run, sweep
 
 

@@ -1,8 +1,8 @@
-from app.figures.curves import ZETAS, Line, choose, read_lines, zeta_curve
+from app.embeddings.figures.sample_size import ZETAS, ZetaLine, choose, read_lines, zeta_curve
 from app.figures.palette import MAIN, MARKED
 
-FEW = Line(32, [0.1 + 0.9 * zeta for zeta in ZETAS])
-MANY = Line(400, [0.5 + 0.5 * zeta for zeta in ZETAS])
+FEW = ZetaLine(32, [0.1 + 0.9 * zeta for zeta in ZETAS])
+MANY = ZetaLine(400, [0.5 + 0.5 * zeta for zeta in ZETAS])
 
 
 def test_stored_lines_are_read_from_few_rows_to_many():
@@ -28,7 +28,7 @@ def test_the_reading_is_marked_on_the_chosen_line():
 
 
 def test_names_at_the_beginnings_do_not_cover_one_another():
-    near = Line(800, [value + 0.001 for value in MANY.values])
+    near = ZetaLine(800, [value + 0.001 for value in MANY.values])
     traces = zeta_curve([FEW, MANY, near], near, 0.2, "the identity").draw().data
     assert sorted(trace.text[0].strip() for trace in traces if trace.mode == "lines+text") == ["", "32", "800"]
 
@@ -41,5 +41,5 @@ def test_the_table_has_a_row_for_each_zeta():
 
 
 def test_lines_without_any_value_leave_the_figure_empty():
-    line = Line(1, [None] * 101, "One row.")
+    line = ZetaLine(1, [None] * 101, "One row.")
     assert "undefined" in zeta_curve([line], line, 0.2, "the identity").empty

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.depth import by_depth
+from app.results.figures.profiles import by_depth
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = sweep(*(run(lam, seed) for lam in (0.0, 1.0) for seed in (0, 1)))

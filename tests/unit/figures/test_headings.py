@@ -1,6 +1,6 @@
 import pytest
 
-from app.results.column_labels import heading
+from app.figures.labels import heading
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import json
 
-from app.figures.heat_map import Row, heat_map
-from app.figures.subject import Subject
+from app.embeddings.figures.overlay import Subject
+from app.encodings.figures import Row, heat_map
 from tests.unit.figures.clouds import measurement
 
 REASON = "All points are <equal>."

@@ -1,4 +1,4 @@
-from app.results.statistics.repeats import tail_mean
+from app.results.statistics.estimate import tail_mean
 
 
 def test_a_late_mean_is_of_what_is_known_in_the_last_three_tenths_of_the_steps():

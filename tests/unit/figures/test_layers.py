@@ -1,7 +1,7 @@
 """One measure by layer, from rows as workers write them."""
 
 from app.db.models import Measurement, Pooling
-from app.figures.layers import LayerPoint, by_layer
+from app.encodings.figures import LayerPoint, by_layer
 from isotropy.catalog import MEASURES
 
 

@@ -1,9 +1,9 @@
 import pytest
 
-from app.db.regularizer_options import Regularizer
-from app.figures import legend
-from app.figures.legend import DASHES
 from app.figures.palette import METHODS, of_lambda
+from app.results.figures import legend
+from app.results.figures.legend import DASHES
+from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run, sweep
 
 ISTAR, COSREG = Regularizer.ISTAR, Regularizer.COSREG

@@ -1,9 +1,9 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
-from app.figures.logged import PENALTY, TASK_LOSS, Way, logged, part_shown, smoothed
 from app.figures.palette import of_lambda
+from app.results.figures.sweep_curves import PENALTY, TASK_LOSS, Way, logged, part_shown, smoothed
+from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = sweep(run(-1.0, 0), run(-1.0, 1), run(0.0, 0))

@@ -1,8 +1,7 @@
-from app.db.regularizer_options import Regularizer
-from app.regularizers import NAMES
-from app.results.metrics import SCALES
+from app.db.options.regularizers import NAMES
+from app.results.labels import SCALES
 from isoscope.core.task import METRICS, Metric
-from isotropy.catalog import REGULARIZERS
+from isotropy.catalog import REGULARIZERS, Regularizer
 
 
 def test_every_metric_of_a_task_has_a_name_and_a_range():

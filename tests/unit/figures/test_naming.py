@@ -3,7 +3,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.figures.naming import HEIGHT, POINT, WIDTH, Box, Named, _corner, positions
+from app.figures.labels import HEIGHT, POINT, WIDTH, Box, Named, _corner, positions
 
 UNIT = [0.0, 1.0]
 coordinates = st.tuples(st.floats(0, 1), st.floats(0, 1))

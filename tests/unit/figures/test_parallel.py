@@ -1,10 +1,10 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
+from app.figures.labels import inside
 from app.figures.palette import of_lambda
-from app.figures.parallel import parallel
-from app.results.column_labels import inside
+from app.results.figures.parallel import parallel
+from isotropy.catalog import Regularizer
 from tests.factories import reported
 from tests.unit.figures.rows import run, sweep
 

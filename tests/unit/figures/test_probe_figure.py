@@ -1,8 +1,8 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.probe import probe, setting_probe
-from app.results.metrics import SHARES, WATCHED, slug_of, title_of
+from app.results.figures.layer_curves import probe, setting_probe
+from app.results.labels import SHARES, WATCHED, slug_of, title_of
 from isotropy.catalog import MEASURES
 from tests.unit.figures.rows import run, step, sweep
 

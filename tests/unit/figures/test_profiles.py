@@ -3,7 +3,7 @@ from math import sqrt
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.profiles import profiles
+from app.results.figures.profiles import profiles
 from tests.unit.figures.rows import run, sweep
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from app.embeddings.figures.overlay import Subject
+from app.embeddings.figures.report import DRAWN, figures_of
 from app.figures import palette
-from app.figures.example import gaussian_example
-from app.figures.report import DRAWN, figures_of
-from app.figures.subject import Subject
+from app.playground.figures import gaussian_example
 from isotropy.activation import activation_profile
 from isotropy.anisotropy import anisotropy
 from isotropy.catalog import MEASURES

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
-from app.figures.marks import RING, RUN
 from app.figures.palette import METHODS, SERIES, of_lambda
-from app.figures.scatter import Look, isotropy_performance, lambda_performance
+from app.results.figures.scatter import Look, isotropy_performance, lambda_performance
+from app.results.figures.scatter_traces import RING, RUN
 from app.results.statistics.estimate import Error
+from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run, sweep
 
 SWEEP = [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.figures.report import figures_of
-from app.figures.subject import Subject
+from app.embeddings.figures.overlay import Subject
+from app.embeddings.figures.report import figures_of
 from tests.unit.figures.clouds import found, measurement
 
 EDGES = {"edges": [-1.0, 0.0, 0.5, 1.0]}

@@ -1,6 +1,6 @@
 """Names of several embeddings in a legend."""
 
-from app.results.captions import short_names
+from app.figures.labels import short_names
 
 LAYER = "sst2 · all-MiniLM-L6-v2 · layer {}, mean"
 

@@ -3,10 +3,8 @@
 import pytest
 
 from app.figures.palette import MAIN, MARKED, QUIET
-from app.figures.shift import shift_figure
-from app.figures.space import RANGES, cloud_figure
-from app.playground.clouds import SHAPES, cloud
-from app.playground.grid import MEASURES, SHIFTS, SPREADS, Position, numbers_at
+from app.playground.clouds import MEASURES, SHAPES, SHIFTS, SPREADS, Position, cloud, numbers_at
+from app.playground.figures import RANGES, cloud_figure, shift_figure
 
 SHIFTED = Position("cone", 1.0, 2.0, 32)
 

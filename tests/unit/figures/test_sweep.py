@@ -1,5 +1,5 @@
-from app.db.regularizer_options import Regularizer
-from app.results.setting import Setting
+from app.results.sweep import Setting
+from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run, sweep
 
 ISTAR, COSREG, ENTROPY = Regularizer.ISTAR, Regularizer.COSREG, Regularizer.ENTROPY

@@ -1,4 +1,4 @@
-from app.results.captions import texts
+from app.results.labels import texts
 from tests.unit.figures.rows import run
 
 SPAN = {"task": "span", "metric": "word_f1", "label_names": []}

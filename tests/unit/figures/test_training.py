@@ -1,8 +1,8 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.training import late_anisotropy, while_training
-from app.results.metrics import SHARES
+from app.results.figures.layer_curves import late_anisotropy, while_training
+from app.results.labels import SHARES
 from tests.factories import reported
 from tests.unit.figures.rows import run, sweep
 

@@ -1,9 +1,9 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.figures.bars import method_bars
-from app.figures.scatter import Look, isotropy_performance, lambda_performance
-from app.figures.trivial import Trivial
+from app.results.figures.baseline import method_bars
+from app.results.figures.scatter import Look, isotropy_performance, lambda_performance
+from app.results.points import Trivial
 from tests.unit.figures.rows import run, sweep
 
 PREDICTOR = "always “0”, the most frequent class of the training rows"

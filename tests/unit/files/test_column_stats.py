@@ -1,7 +1,6 @@
 import pytest
 
-from isoscope.files.column_stats import ColumnStats
-from isoscope.files.columns import ColumnKind
+from isoscope.files.columns import ColumnKind, ColumnStats
 
 
 def profile(*values):

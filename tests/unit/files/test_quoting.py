@@ -7,8 +7,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files.delimited import open_tsv_table
-from isoscope.files.quoting import Quotes, Quoting, settle_readings
-from isoscope.files.text import records, tsv_quoting
+from isoscope.files.text import Quotes, Quoting, records, settle_readings, tsv_quoting
 
 DATA = os.environ.get("ISOSCOPE_BENCH_DATA")
 

@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.db.hub_tasks import TASKS, HubName
-from app.services.columns import check_columns
-from app.services.proposal import propose
+from app.training.columns import check_columns, propose
 from isoscope.core.errors import InvalidError, UnsupportedFormatError
 from isoscope.core.task import TaskKind
 from isoscope.files.columns import ColumnKind

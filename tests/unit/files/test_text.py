@@ -2,8 +2,7 @@ import pytest
 
 from isoscope.core.errors import InvalidError
 from isoscope.files import text
-from isoscope.files.quoting import Quoting
-from isoscope.files.text import records
+from isoscope.files.text import Quoting, records
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from isotropy.rows import Rows
 from isotropy.sample_size import sample_size
 from isotropy.score import OUT_OF_RANGE
 from isotropy.spectrum import CHUNK_ROWS
-from workers.zeta import covariance_in_units_of, zeta_lines
+from workers.embeddings.zeta_curves import covariance_in_units_of, zeta_lines
 
 OF_SCALE = {"spectrum": 2, "barcode": 1, "activation_profile": 1}
 """Measures with units, and their power."""

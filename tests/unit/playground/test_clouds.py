@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from app.playground.clouds import MOST, SHAPES, cloud
-from app.playground.grid import SHIFTS, SIZES, SPREADS
+from app.playground.clouds import MOST, SHAPES, SHIFTS, SIZES, SPREADS, cloud
 
 
 def variances(points):

@@ -2,8 +2,7 @@ import math
 
 import pytest
 
-from app.playground.explanation import explain
-from app.playground.grid import FILE, MEASURES, Position, nearest, numbers_at, positions, require
+from app.playground.clouds import FILE, MEASURES, Position, explain, nearest, numbers_at, positions, require
 from isoscope.core.errors import InvalidError
 from isotropy.catalog import MEASURES as CATALOG
 from workers.playground import measured_at

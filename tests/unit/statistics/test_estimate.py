@@ -1,7 +1,8 @@
 import pytest
 from scipy import stats
 
-from app.results.statistics.estimate import BLOCK_KURTOSIS, Error, block_degrees, estimate
+from app.core.student import BLOCK_KURTOSIS, block_degrees
+from app.results.statistics.estimate import Error, estimate
 
 
 def test_degrees_of_an_error_from_blocks_are_those_of_its_variance():

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from app.results.statistics.simultaneous import holm
+from app.results.statistics.verdict import holm
 
 
 @settings(deadline=None, max_examples=25)

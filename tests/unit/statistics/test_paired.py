@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 
-from app.results.statistics.paired import MOST_EXACT_PAIRS, pairs_needed, sign_flips
+from app.results.statistics.mean_difference import MOST_EXACT_PAIRS, pairs_needed, sign_flips
 
 differences = st.lists(st.floats(-1, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
 

@@ -1,4 +1,4 @@
-from app.results.statistics.repeats import by_seed
+from app.results.statistics.estimate import by_seed
 
 
 def test_a_seed_counts_once_by_the_mean_of_its_runs_and_the_least_comes_first():

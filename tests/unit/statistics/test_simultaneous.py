@@ -2,7 +2,7 @@ import pytest
 from scipy import stats
 
 from app.results.statistics.mean_difference import Spread
-from app.results.statistics.simultaneous import half_width, tail
+from app.results.statistics.verdict import half_width, tail
 
 
 @pytest.mark.parametrize("seeds", [3, 4, 5, 20])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.results.statistics.estimate import Estimate
-from app.results.tables import latex, markdown
+from app.results.tables import texts
 from app.results.tables.printed import Style, decimals_of, fixed, printed
 from app.results.tables.summary import Column, Row, Summary
 
@@ -42,7 +42,7 @@ def test_a_rounded_zero_has_no_minus():
 
 
 def test_latex_as_it_is_pasted():
-    assert latex.latex(printed(BY_LAMBDA, Style())) == (
+    assert texts.latex(printed(BY_LAMBDA, Style())) == (
         "% \\usepackage{booktabs}\n"
         "\\begin{table}\n"
         "  \\centering\n"
@@ -61,7 +61,7 @@ def test_latex_as_it_is_pasted():
 
 
 def test_markdown_as_it_is_pasted():
-    assert markdown.markdown(printed(BY_LAMBDA, Style(decimals=2, bold=False))) == (
+    assert texts.markdown(printed(BY_LAMBDA, Style(decimals=2, bold=False))) == (
         CAPTION.replace(" Bold: the largest mean of a column.", "") + "\n\n"
         "| Model | λ | Accuracy | IsoScore★ |\n"
         "| :-- | :-- | --: | --: |\n"
@@ -130,7 +130,7 @@ def test_single_runs_have_no_deviation_and_none_at_all_says_so():
     ],
 )
 def test_latex_special_characters_are_escaped(text, expected):
-    assert latex.escaped(text) == expected
+    assert texts.escaped_latex(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_latex_special_characters_are_escaped(text, expected):
 def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_character(text, beyond):
     table = printed(Summary(["Model"], [ACCURACY], [Row([text], [Estimate(0.5, 0.1, 3)])], []), Style())
     told = "% Compile with XeLaTeX or LuaLaTeX: it has characters that pdfLaTeX does not know."
-    assert (told in latex.latex(table)) == beyond
+    assert (told in texts.latex(table)) == beyond
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_another_engine_is_asked_for_only_where_pdflatex_does_not_know_a_charact
     ],
 )
 def test_github_makes_no_link_no_mention_and_no_emoji_of_a_name(text, expected):
-    assert markdown.escaped(text) == expected
+    assert texts.escaped_markdown(text) == expected
 
 
 def test_markdown_special_characters_are_escaped():
-    assert markdown.escaped("a|b_c*d`e<f>[g](h)\n\\ & ~") == r"a\|b\_c\*d\`e\<f\>\[g\](h) \\ \& \~"
+    assert texts.escaped_markdown("a|b_c*d`e<f>[g](h)\n\\ & ~") == r"a\|b\_c\*d\`e\<f\>\[g\](h) \\ \& \~"
 
 
 TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
@@ -167,16 +167,16 @@ TEXTS = st.text() | st.text(alphabet='\\{}$&%#_~^<>|"`[]*λ\n ab-,@:/w.1')
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_latex(text):
-    rest = latex.escaped(text)
+    rest = texts.escaped_latex(text)
     assert not re.search("--|,,", rest)
-    for command in sorted({*latex.COMMANDS.values(), "{}"}, key=len, reverse=True):
+    for command in sorted({*texts.COMMANDS.values(), "{}"}, key=len, reverse=True):
         rest = rest.replace(command, "")
     assert not re.search(r"[\\{}$&%#_~^<>|\"`\[\]*\n]", rest)
 
 
 @given(TEXTS)
 def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
-    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", markdown.escaped(text))
+    rest = re.sub(r"\\[!-/:-@\[-`{-~]|<!-- -->", "", texts.escaped_markdown(text))
     assert not re.search(r"[\\|_*`<>\[\]&#~$!\n]", rest)
 
 
@@ -184,10 +184,10 @@ def test_no_escaped_text_has_a_bare_special_character_in_markdown(text):
 def test_whatever_is_called_what_a_table_keeps_its_rows_and_columns(model, dataset):
     rows = [Row([model], [Estimate(0.5, 0.1, 3)])] * 2
     table = printed(Summary(["Model"], [Column(dataset, "F1")], rows, []), Style())
-    tex = latex.latex(table).splitlines()
-    tex = [line for line in tex if line != latex.OTHER_ENGINES]
+    tex = texts.latex(table).splitlines()
+    tex = [line for line in tex if line != texts.OTHER_ENGINES]
     assert len(tex) == 13
     assert [len(re.findall(r"(?<!\\)&", line)) for line in tex if line.endswith(r" \\")] == [1, 1, 1]
-    lines = markdown.markdown(table).splitlines()
+    lines = texts.markdown(table).splitlines()
     assert len(lines) == 6
     assert [len(re.findall(r"(?<!\\)\|", re.sub(r"\\\\", "", line))) for line in lines[2:]] == [3, 3, 3, 3]

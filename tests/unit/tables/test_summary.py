@@ -1,10 +1,10 @@
 import pytest
 
 from app.db.models import RunStatus
-from app.db.regularizer_options import Regularizer
 from app.results.run_set import RunSet
 from app.results.statistics.estimate import Estimate
 from app.results.tables.summary import Column, Row, Shown, summary
+from isotropy.catalog import Regularizer
 from tests.unit.figures.rows import run
 from tests.unit.tables.rows import experiment
 

@@ -13,8 +13,7 @@ from app.db.models import RunStatus
 from app.db.run_results import RunResults, Selected
 from app.db.study import Objective, Search, front_of, trials_of
 from tests.factories import run_row
-from workers.finetune.pruning import LEAST_RUNS, median_says_stop
-from workers.search.asking import study_of
+from workers.training.search import LEAST_RUNS, median_says_stop, study_of
 
 VALUES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5])
 

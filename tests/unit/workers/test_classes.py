@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isotropy.score import Score
-from workers.finetune.tasks.classification import Classes
+from workers.training.tasks.classification import Classes
 
 
 def metrics(names, right, given):

@@ -2,8 +2,8 @@ import pytest
 
 from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
-from workers.finetune.data import _subset
-from workers.finetune.tasks.classification import Classification
+from workers.training.data import _subset
+from workers.training.tasks.classification import Classification
 
 CONFIG = RunConfig(
     model="m", text_columns=["t"], label_column="l", label_names=["no", "yes"], regularizer="none", lam=0, seed=0

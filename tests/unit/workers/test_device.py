@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from workers.device import choose_device, device_name
+from workers.models import choose_device, device_name
 
 
 @pytest.mark.parametrize(

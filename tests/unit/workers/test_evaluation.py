@@ -17,10 +17,10 @@ from isotropy.score import Score
 from isotropy.spectrum import eigenvalues, shrink
 from isotropy.topology import barcode, persistent_entropy
 from isotropy.unbiased import isoscore_unbiased
-from workers.finetune import sentences
-from workers.finetune.evaluation import evaluate, observe
-from workers.finetune.rows import Rows
-from workers.finetune.tasks.classification import Classification
+from workers.training import sentences
+from workers.training.evaluation import evaluate, observe
+from workers.training.inference import Rows
+from workers.training.tasks.classification import Classification
 
 
 class Progress:

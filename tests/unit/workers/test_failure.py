@@ -7,7 +7,7 @@ from app.db.models import FailureCause, Run
 from app.db.session import create_sessions
 from isoscope.core.errors import InvalidError, NotFoundError
 from workers.failure import FailedElsewhereError, Failure, NotFiniteError, describe, failure_of, record
-from workers.finetune.memory import MemoryRanOutError
+from workers.training.run_spec import MemoryRanOutError
 
 
 def test_what_no_database_can_keep_of_a_text_is_replaced():

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import app.figures
+import app.playground
 from workers.gaussian_example import gaussian_example
 
-STORED = Path(app.figures.__file__).parent / "gaussian_example.json"
+STORED = Path(app.playground.__file__).parent / "gaussian_example.json"
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from workers.generated import jsonl_file, npy_file
+from workers.files import jsonl_file, npy_file
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

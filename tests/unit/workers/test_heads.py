@@ -7,9 +7,9 @@ from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import depth, hidden_states_of, looking_at, width
 from tests.tiny import make_tokenizer, tiny_configs
-from workers.finetune.model import load_model
-from workers.finetune.tasks import TASKS
 from workers.models import Source, fit_together, longest_input
+from workers.training.tasks import TASKS
+from workers.training.trainer import load_model
 
 MODELS = [f"tiny-{config.model_type}" for config in tiny_configs()]
 KINDS = {

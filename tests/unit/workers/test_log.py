@@ -7,9 +7,9 @@ import time
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from app.run_files import LOG
+from app.core.installation import LOG
 from tests.waiting import wait_for
-from workers.finetune.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
+from workers.training.log import BYTES, EARLIER_BYTES, EARLIER_LINES, LINES, Log
 
 
 def test_nothing_written_is_no_log(tmp_path):
@@ -76,12 +76,12 @@ def test_how_far_the_work_is_stands_in_the_file_and_not_on_the_console(tmp_path,
     logging.getLogger().addHandler(handler)
     try:
         with Log(tmp_path).kept():
-            logging.getLogger("workers.finetune").info("step 3")
-        logging.getLogger("workers.finetune").info("not kept")
+            logging.getLogger("workers.training").info("step 3")
+        logging.getLogger("workers.training").info("not kept")
     finally:
         logging.getLogger().removeHandler(handler)
     assert capfd.readouterr().err == ""
-    assert Log(tmp_path).tail().endswith("INFO workers.finetune: step 3")
+    assert Log(tmp_path).tail().endswith("INFO workers.training: step 3")
 
 
 def test_the_last_lines_are_told_while_there_are_new_ones_also_after_an_outage(tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
 from app.db.config import RunConfig
-from workers.finetune.memory import note, smaller
+from workers.training.run_spec import note, smaller
 
 
 def config(**changes):

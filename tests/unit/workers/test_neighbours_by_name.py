@@ -7,7 +7,7 @@ import torch
 from isotropy.cloud import read_cloud
 from isotropy.postprocess.removal import fit_all_but_the_top
 from isotropy.rows import Rows
-from workers.neighbours import K, first_named, named_neighbours, neighbours_data
+from workers.embeddings.neighbours import K, first_named, named_neighbours, neighbours_data
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from app.db.config import OPTIONS, RunConfig, applies
-from app.db.regularizer_options import Points, Regularizer
-from isotropy.catalog import REGULARIZERS
+from isotropy.catalog import REGULARIZERS, Points, Regularizer
 from isotropy.points import union_of_layers
 from isotropy.regularizers.cosreg import CosReg
 from isotropy.regularizers.istar import IStar
@@ -15,7 +14,7 @@ from isotropy.regularizers.spectrum_control import SpectrumControl
 from isotropy.regularizers.unbiased_istar import UnbiasedIStar
 from tests.architectures import ARCHITECTURES
 from tests.unit.workers.batches import make_rows, pad, stack
-from workers.finetune.penalties import make_penalties
+from workers.training.penalties import make_penalties
 
 LAM = -2.0
 

@@ -10,7 +10,7 @@ from transformers import (
 
 from app.db.models import Pooling
 from tests.architectures import ARCHITECTURES, TINY
-from workers.pooling import pool, sentence_pooling
+from workers.models import pool, sentence_pooling
 
 STATES = torch.arange(24, dtype=torch.float32).reshape(2, 4, 3)
 

@@ -10,8 +10,8 @@ from isotropy.cosine import CosineMoments
 from isotropy.isoscore import isoscore
 from isotropy.spectrum import eigenvalues
 from isotropy.unbiased import isoscore_unbiased
-from workers.finetune.metrics import Probe
-from workers.finetune.rows import Rows
+from workers.training.inference import Rows
+from workers.training.metrics import Probe
 
 
 def make_rows(n, longest=9):

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from app.db.config import RunConfig
 from isoscope.core.errors import InvalidError
 from tests.tiny import make_tokenizer
-from workers.finetune.tasks.regression import Numbers, Regression
+from workers.training.tasks.regression import Numbers, Regression
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from app.machine import machine_memory
-from workers.resident import group_memory
+from app.core.process import machine_memory
+from workers.process import group_memory
 
 
 def test_the_machine_has_as_much_memory_as_the_kernel_says_or_less_in_a_container():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from workers.finetune.rows import Rows
+from workers.training.inference import Rows
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from app.db.config import RunConfig
 from app.db.models import Phase
-from app.db.regularizer_options import Regularizer
+from isotropy.catalog import Regularizer
 from isotropy.points import union_of_layers
-from workers.finetune.penalties import make_penalties
-from workers.finetune.rows import Rows
-from workers.finetune.shrinkage import ShrinkageCallback, draw_rows
+from workers.training.inference import Rows
+from workers.training.penalties import ShrinkageCallback, draw_rows, make_penalties
 
 TEXTS = [list(range(4, 4 + n)) for n in (3, 9, 5, 7, 2, 8)]
 

@@ -3,7 +3,7 @@ import os
 import torch
 
 from isoscope.threads import wait_briefly
-from workers.finetune.together import sharing_cores
+from workers.training.ddp_sync import sharing_cores
 
 
 def test_threads_wait_briefly_unless_the_user_says_how_long(monkeypatch):

@@ -11,9 +11,9 @@ from isoscope.core.errors import InvalidError
 from isoscope.hidden_states import hidden_states_of
 from tests.architectures import ARCHITECTURES
 from tests.unit.workers.batches import make_rows, stack
-from workers.finetune.penalties import make_penalties
-from workers.finetune.tally import Tally
-from workers.finetune.trainer import IsotropyTrainer, optimizer, training_arguments
+from workers.training.metrics import Tally
+from workers.training.penalties import make_penalties
+from workers.training.trainer import IsotropyTrainer, optimizer, training_arguments
 
 ISTAR = {"regularizer": "istar", "lam": 1.0, "zeta": 0}
 

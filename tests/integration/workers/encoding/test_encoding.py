@@ -23,16 +23,16 @@ from app.db.models import (
 )
 from app.queue import Job
 from app.storage import open_storage
-from app.storage.folder import FolderStorage
+from app.storage.storage import FolderStorage
 from isoscope.core.errors import UnavailableError
 from tests.encodings import FULL, TEXTS, one_at_a_time, read
 from tests.waiting import wait_for
-from workers import files, generated
-from workers.encode import forward
-from workers.encode import publish as publishing
-from workers.encode.job import encode_texts
-from workers.inspection import inspect_embedding
-from workers.measure import measure_embedding
+from workers import files, models
+from workers.embeddings.inspection import inspect_embedding
+from workers.embeddings.measure import measure_embedding
+from workers.encodings import forward
+from workers.encodings import job as publishing
+from workers.encodings.job import encode_texts
 
 
 @pytest.mark.parametrize("model", ["tiny-bert", "tiny-distilbert", "tiny-gpt2"])
@@ -132,7 +132,7 @@ def test_an_encoding_that_is_final_or_gone_is_left_alone(settings, sessions, mak
 def slowly(monkeypatch):
     """Have every batch wait until it is let go."""
     go = threading.Semaphore(1)
-    real = forward.pool
+    real = models.pool
 
     def pool(*arguments):
         go.acquire(timeout=30)
@@ -148,7 +148,7 @@ def slowly(monkeypatch):
 def test_an_encoding_that_is_no_longer_wanted_stops_and_leaves_no_file(
     settings, sessions, make_encoding, get_encoding, layers_of, slowly, stop, monkeypatch
 ):
-    monkeypatch.setattr("workers.encode.progress.SECONDS_BETWEEN_WRITES", 0)
+    monkeypatch.setattr("workers.encodings.job.SECONDS_BETWEEN_WRITES", 0)
     encoding_id = make_encoding(batch_size=1)
     before = set(settings.files.iterdir())
     slowly.acquire()
@@ -187,7 +187,7 @@ def test_cancelled_at_the_last_moment_no_file_and_no_row_is_left(
         if len(asked) == 9:
             with sessions.begin() as session:
                 session.get(Encoding, encoding_id).status = EncodingStatus.CANCELLED
-        return generated.npy_file(*arguments)
+        return files.npy_file(*arguments)
 
     monkeypatch.setattr(publishing, "npy_file", npy_file)
     assert encode_texts(encoding_id, settings, "cpu") == ()

@@ -1,0 +1,67 @@
+"""Make names of uploads, rows and methods fit to be shown."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import one_line, short
+from isoscope.files.upload_formats import Role, suffixes
+from isotropy.catalog import METHODS
+
+MAX_NAME_CHARACTERS = 200
+NOT_IN_FILES = re.compile(r"[\W_]+")
+
+
+def natural_order(filename: str) -> list[str | int]:
+    """Sort shard-2 before shard-10."""
+    parts = re.split(r"(\d+)", filename.casefold())
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+
+
+def together(filenames: Sequence[str]) -> str:
+    """What several files are called: shard-1.npy and 3 more."""
+    first, *others = filenames
+    return f"{first[-200:]} and {len(others)} more" if others else first
+
+
+def base_name(filename: str) -> str:
+    """A name for show only, without any folder a client may have sent; no path is ever made from it."""
+    name = PureWindowsPath(PurePosixPath(filename).name).name
+    printable = "".join(character for character in name if character.isprintable()).strip()
+    if not printable.strip("."):
+        raise InvalidError("The upload has no file name; send the file with one, such as embeddings.npy.", "file")
+    return printable[-255:]
+
+
+def file_name(text: str) -> str:
+    """A text as the name of a file on any machine: letters and digits of all scripts, joined by hyphens."""
+    return NOT_IN_FILES.sub("-", text).strip("-")
+
+
+def clean_name(name: str | None, default: str) -> str:
+    """The name the user gave, or else the file's."""
+    return one_line(name or default)[:MAX_NAME_CHARACTERS] or default[:MAX_NAME_CHARACTERS]
+
+
+def file_stem(name: str) -> str:
+    """A name as that of a file without its suffix, plain on any machine: word2vec-zca-whitening, soft-zca-eps-0.5.
+
+    What the name of an uploaded file ended in is left out wherever it stands.
+    """
+    uploaded = rf"(?:{'|'.join(map(re.escape, suffixes(Role.VECTORS)))})\b"
+    bare = re.sub(uploaded, "", name, flags=re.IGNORECASE)
+    return re.sub(r"[^\w.]+", "-", bare).strip("-.").lower() or "embedding"
+
+
+def described(method: str, parameters: Mapping[str, Any]) -> str:
+    """A method in words: Soft ZCA whitening, eps 0.1; one of another version by its slug."""
+    known = METHODS.get(method)
+    usual = {one.name: one.default for one in known.parameters[1:]} if known else {}
+    told = [
+        f"{name} {short(value)}"
+        for name, value in parameters.items()
+        if value is not None and (name not in usual or value != usual[name])
+    ]
+    return ", ".join([known.name if known else method, *told])

@@ -1,0 +1,65 @@
+"""What every process of Isoscope needs of its machine: an end with its parent, lines of a log, memory and cores."""
+
+import logging
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+PARENT_FLAG = "--lifeline"
+
+
+def watch_parent() -> None:
+    """Take standard input for a pipe from the parent, and stop this process when it closes.
+
+    A killed parent closes its pipes too, so nothing is left behind that would hold ports and locks.
+    """
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+FORMAT = "%(asctime)s %(levelname)-7s %(process_name)s  %(message)s"
+
+
+def configure_logs(process_name: str) -> None:
+    """Log to standard error, from INFO for our own modules and from WARNING for those of others."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(FORMAT, defaults={"process_name": process_name}))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in ("app", "isoscope", "workers"):
+        logging.getLogger(name).setLevel(logging.INFO)
+
+
+PROC = Path("/proc")
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
+
+
+def machine_memory() -> int | None:
+    """Return bytes of memory of this machine, or as many as its container may have; None where it does not tell."""
+    limits = [kibibytes(PROC / "meminfo", "MemTotal")]
+    with suppress(OSError, ValueError):  # not in a container, or one without a limit, which says "max"
+        limits.append(int(CONTAINER.read_text()))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def machine_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def kibibytes(path: Path, name: str) -> int | None:
+    """Return a number of bytes that a file of the system gives in KiB under a name."""
+    with suppress(OSError):
+        for line in path.read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    return None

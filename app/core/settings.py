@@ -1,0 +1,287 @@
+"""Settings, read once from environment variables that start with ``ISOSCOPE_`` and passed down."""
+
+import errno
+import re
+from functools import cached_property
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from isoscope.core.errors import ConflictError
+
+EXPECTED = "Expected file:///folder or s3://bucket/prefix"
+
+
+class StoragePlace(NamedTuple):
+    """Where uploads are kept; neither is set where the settings leave it to the data folder."""
+
+    folder: Path | None = None
+    bucket: str | None = None
+    """``bucket`` or ``bucket/prefix``."""
+
+
+def parse_storage_url(url: str) -> StoragePlace:
+    """Read the setting. Raises ValueError with a sentence; it never repeats credentials, which logs would keep."""
+    if not url:
+        return StoragePlace()
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError(f"{EXPECTED}, got one that cannot be read.") from None
+    if "@" in (parts.netloc if parts.scheme == "file" else url):
+        raise ValueError(
+            "The URL holds credentials, which would end up in logs. Leave them out, and set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY."
+        )
+    if parts.query or parts.fragment:
+        raise ValueError(f"{EXPECTED}, got one with ? or #. An endpoint goes into AWS_ENDPOINT_URL.")
+    if parts.scheme == "file":
+        return StoragePlace(folder=_folder(url, parts.netloc, parts.path))
+    if parts.scheme == "s3":
+        return StoragePlace(bucket=_bucket(url, parts.netloc, parts.path))
+    raise ValueError(f"{EXPECTED}, got {url!r}.")
+
+
+def _folder(url: str, host: str, path: str) -> Path:
+    if host not in ("", "localhost") or not path.strip("/"):
+        raise ValueError(f"{EXPECTED}, got {url!r}. A folder's URL has three slashes and its path from the root.")
+    return Path(unquote(path)).resolve()
+
+
+def _bucket(url: str, bucket: str, prefix: str) -> str:
+    if not bucket or ":" in bucket:
+        raise ValueError(f"{EXPECTED}, got {url!r}. An endpoint goes into AWS_ENDPOINT_URL.")
+    if find_spec("s3fs") is None:
+        raise ValueError("Files on S3 need the package s3fs, which is not installed: pip install s3fs")
+    return "/".join([bucket, *filter(None, prefix.split("/"))])
+
+
+GIB = 2**30
+MIB = 2**20
+SECRET_CHARACTERS = 16
+BUSY_SECONDS = 30
+POSTGRESQL = "postgresql"
+POSTGRESQL_SCHEMES = (POSTGRESQL, "postgres", "postgresql+psycopg")
+BARE_PERCENT = re.compile(r"%(?![0-9a-fA-F]{2})")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def spell_url(url: str) -> str:
+    """The URL of a database in the one spelling that all who read it know: ``postgresql://`` or ``sqlite:///``.
+
+    Raises ValueError for any other; its sentence does not repeat the URL, which may hold a password.
+    """
+    expected = "expected postgresql://user:password@host/name or sqlite:///path/of/a/file"
+    unreadable = (
+        f"{expected}, got a URL that cannot be read: write special characters of a password as %2F and the like"
+    )
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise ValueError(unreadable) from None
+    rest = url[len(parts.scheme) :]
+    if parts.scheme == "sqlite":
+        if parts.netloc or len(parts.path) < 2:
+            raise ValueError(f"{expected}, got one of SQLite without three slashes and a file after them")
+        return parts.scheme + rest
+    if parts.scheme not in POSTGRESQL_SCHEMES:
+        raise ValueError(f"{expected}, got one that begins with {url.partition(':')[0][:20]!r}")
+    if BARE_PERCENT.search(url) or "@" in parts.path:
+        raise ValueError(unreadable)
+    if not (parts.hostname or "host" in parse_qs(parts.query)) or len(parts.path) < 2:
+        raise ValueError(f"{expected}, got one without a host or without the database's name")
+    return POSTGRESQL + rest
+
+
+class Settings(BaseSettings):
+    """Everything that can be configured. Each description is the row of the README's table."""
+
+    model_config = SettingsConfigDict(env_prefix="ISOSCOPE_", frozen=True, hide_input_in_errors=True)
+
+    data_dir: Path = Field(Path("data"), description="Folder of everything Isoscope writes.")
+    database_url: str = Field(
+        "",
+        description="Metrics database, `postgresql://user:password@host/name`; "
+        "empty: the SQLite file `isoscope.sqlite` in the data folder.",
+    )
+    queue_url: str = Field(
+        "",
+        description="Job engine's database; empty: the metrics database where that is PostgreSQL, "
+        "else `queue.sqlite` in the data folder.",
+    )
+    models_dir: Path | None = Field(
+        None, description="Folder whose subfolders are offered as models; empty: `models` in the data folder."
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on; off loopback an access token is required.")
+    port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
+    access_token: SecretStr | None = Field(
+        None, description="Secret that every request must carry; at least 16 characters; required off loopback."
+    )
+    allowed_hosts: list[str] = Field(
+        [], description='Further names this server answers to, as a JSON list, e.g. `["lab.example.org"]`.'
+    )
+    trusted_proxies: list[str] = Field(
+        [],
+        description="Reverse proxies off loopback whose `X-Forwarded-Proto` counts, by address, as a JSON list.",
+    )
+    storage_url: str = Field(
+        "", description="Where uploads are kept: `file:///folder` or `s3://bucket/prefix`; empty: in the data folder."
+    )
+    cache_bytes: int = Field(
+        10 * GIB, gt=0, description="Copies of files on S3 that each machine keeps, in bytes; the last used stay."
+    )
+    reserve_bytes: int = Field(
+        512 * MIB,
+        ge=0,
+        description="Free bytes that uploads and launches must leave on the disk; 0: no reserve.",
+    )
+    max_upload_bytes: int = Field(2 * GIB, gt=0, description="Largest upload accepted, in bytes.")
+    max_dataset_bytes: int = Field(200 * MIB, gt=0, description="Largest train or validation file, in bytes.")
+    parse_memory_bytes: int = Field(
+        4 * GIB, gt=0, description="Memory the process that parses an upload may use, in bytes."
+    )
+    parse_seconds: int = Field(300, gt=0, description="Time the process that parses an upload may take.")
+    parse_at_once: int | None = Field(
+        None,
+        ge=1,
+        description="Uploads of rows and texts parsed at once; empty: one per core, in half of the memory together.",
+    )
+    device: str = Field("auto", description="Device of the worker that `serve` starts: `auto`, `cpu`, `cuda:0`, ...")
+    worker_name: str = Field(
+        "",
+        max_length=60,
+        pattern=r"^[\w.-]*$",
+        description="Name of this machine's workers, the same at every start and no other machine's; "
+        "empty: the host name.",
+    )
+    checkpoint_seconds: float = Field(30, gt=0, description="Seconds of training between two checkpoints.")
+    busy_timeout: float = Field(
+        BUSY_SECONDS,
+        gt=0,
+        le=3600,
+        description="Seconds that a writer of SQLite waits for another.",
+    )
+    sample: bool = Field(True, description="Queue the sample experiment when the database is empty.")
+
+    @field_validator("storage_url")
+    @classmethod
+    def _require_a_known_storage(cls, url: str) -> str:
+        parse_storage_url(url)
+        return url
+
+    @field_validator("database_url", "queue_url")
+    @classmethod
+    def _one_spelling(cls, url: str) -> str:
+        return spell_url(url) if url else url
+
+    @model_validator(mode="after")
+    def _require_a_secret_off_loopback(self) -> "Settings":
+        if self.access_token is not None and len(self.access_token.get_secret_value()) < SECRET_CHARACTERS:
+            raise ValueError(
+                f"ISOSCOPE_ACCESS_TOKEN is shorter than {SECRET_CHARACTERS} characters, so it could be guessed. "
+                "Make one with: openssl rand -hex 16"
+            )
+        if self.access_token is None and not is_loopback(self.host):
+            raise ValueError(
+                f"ISOSCOPE_HOST is {self.host!r}, which other machines can reach, and "
+                f"ISOSCOPE_ACCESS_TOKEN is not set. Set it to a secret of at least {SECRET_CHARACTERS} characters, "
+                "or listen on 127.0.0.1."
+            )
+        return self
+
+    @cached_property
+    def root(self) -> Path:
+        """The data folder as an absolute path, so that a process may change its working directory."""
+        return self.data_dir.expanduser().resolve()
+
+    @cached_property
+    def database(self) -> str:
+        """SQLAlchemy URL of the metrics database."""
+        if self.database_url.startswith(POSTGRESQL):
+            return self.database_url.replace(POSTGRESQL, f"{POSTGRESQL}+psycopg", 1)
+        url = self.database_url or f"sqlite:///{self.root / 'isoscope.sqlite'}"
+        return url if self.busy_timeout == BUSY_SECONDS or "?" in url else f"{url}?timeout={self.busy_timeout:g}"
+
+    @cached_property
+    def queue(self) -> str:
+        """URL of the job engine's database. A file beside a shared database would strand other machines' workers."""
+        if not self.queue_url and self.database_url.startswith(POSTGRESQL):
+            return self.database_url
+        return self.queue_url or f"sqlite:///{self.root / 'queue.sqlite'}"
+
+    @cached_property
+    def models(self) -> Path:
+        """Folder whose subfolders are offered as models."""
+        return (self.models_dir or self.root / "models").expanduser().resolve()
+
+    @property
+    def files(self) -> Path:
+        """Folder of the uploaded files, where they are not on S3."""
+        return parse_storage_url(self.storage_url).folder or self.root / "files"
+
+    @property
+    def bucket(self) -> str | None:
+        """``bucket/prefix`` of the uploaded files, where they are on S3."""
+        return parse_storage_url(self.storage_url).bucket
+
+    @property
+    def cache(self) -> Path:
+        """Folder of copies of files on S3."""
+        return self.root / "cache"
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the checkpoints of running fine-tunes."""
+        return self.root / "runs"
+
+    @property
+    def database_copies(self) -> Path:
+        """Folder of the copies of SQLite databases that are made before they are migrated."""
+        return self.root / "before-migration"
+
+    @property
+    def sqlite_files(self) -> list[Path]:
+        """Database files on this machine: the metrics database's, then the job engine's."""
+        urls = [url for url in (self.database, self.queue) if url.startswith("sqlite")]
+        return [Path(url.removeprefix("sqlite:///").partition("?")[0]).absolute() for url in urls]
+
+    def create_folders(self) -> None:
+        """Make every folder that the other processes expect, and see that the data folder can be written to.
+
+        Raises:
+            ConflictError: one cannot be made or written to.
+
+        """
+        files = self.files if self.bucket is None else self.cache
+        folder = self.root
+        try:
+            for folder in (self.root, self.models, self.runs, files, self.root / "locks"):
+                folder.mkdir(parents=True, exist_ok=True)
+            # Written to, because permission bits do not tell of a read-only file system.
+            folder = self.root
+            with TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                return  # a full disk is told by what needs room; deleting does not
+            raise ConflictError(
+                f"{folder} cannot be written to: {error.strerror}. Give this user the folder, or name another one in "
+                "ISOSCOPE_DATA_DIR."
+            ) from error

@@ -1,0 +1,169 @@
+"""Whether a run learned anything: the rule of divergence, and the trivial predictor of its task.
+
+A training diverged where the mean of the last tenth of its logged task losses is more than twice the loss that it
+started from, or where one of that tenth is not a number. Where it started from is the loss of a model that knows
+nothing yet (the same probability for every class, 0 for every number, any token for an answer), or the mean of the
+first tenth of its logged losses where that is higher, but not three times as high: a training may begin from badly
+drawn weights, but one that explodes within its first logged steps must not set its own level.
+"""
+
+from collections.abc import Sequence
+from math import isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.db.models import Run, RunStatus
+from app.db.predictions import Predictions
+from app.db.run_results import Divergence, Trivial
+from isoscope.core.formatting import number
+from isoscope.core.task import Metric, TaskKind
+
+PARTS = 10
+FACTOR = 2.0
+MOST_TIMES_UNTRAINED = 3.0
+
+
+def find_divergence(losses: Sequence[float | None], untrained: float | None) -> Divergence | None:
+    """Return how a training diverged, if it did.
+
+    Args:
+        losses: the logged task losses in order, None for one that was not a number.
+        untrained: the loss of a model that knows nothing yet; None where that is unknown.
+
+    """
+    part = max(1, len(losses) // PARTS)
+    start = _start([loss for loss in losses[:part] if loss is not None], untrained)
+    if len(losses) < 2 or start is None or start <= 0:
+        return None
+    end = [loss for loss in losses[-part:] if loss is not None and isfinite(loss)]
+    if len(end) < part:
+        return Divergence(loss=None, start=start)
+    loss = sum(end) / part
+    return Divergence(loss=loss, start=start) if loss > FACTOR * start else None
+
+
+def diverged(run: Run) -> str | None:
+    """Return how a run's training diverged, as a sentence; None where it did not, or where nothing tells."""
+    told = run.learning.divergence if run.learning and run.status.final else None
+    return None if told is None else divergence_words(told)
+
+
+def divergence_words(found: Divergence) -> str:
+    """Return what is to be said of it."""
+    start = f"{found.start:.3g}"
+    if found.loss is None:
+        return f"Training diverged: its task loss started at {start} and was not a number at the end."
+    return f"Training diverged: its task loss ended at {found.loss:.3g}, after starting at {start}."
+
+
+def _start(first: Sequence[float], untrained: float | None) -> float | None:
+    logged = sum(first) / len(first) if first else None
+    if untrained is None or logged is None:
+        return logged if untrained is None else untrained
+    return max(untrained, logged) if logged < MOST_TIMES_UNTRAINED * untrained else untrained
+
+
+CORRELATIONS = (Metric.MATTHEWS, Metric.PEARSON, Metric.SPEARMAN)
+"""Of these 0 says that nothing is known, whether a constant has a value or not."""
+ROUNDING = 1e-9
+MOST_CHARACTERS = 60
+NO_CORRELATION = "A constant correlates with nothing. A model that learned nothing scores about 0."
+
+Labels = NDArray[np.int64]
+
+
+def best_class(train: Labels, labels: Labels, names: Sequence[str], metric: Metric, rows: str) -> Trivial:
+    """Return the constant class with the best metric on ``train``, scored on ``labels``; both [n], places in ``names``.
+
+    It is the most frequent class for accuracy, macro F1 and Matthews, and for F1 of the second of two classes that
+    one. ``rows`` says which rows ``train`` are of.
+    """
+    frequent = int(np.bincount(train).argmax())
+    looked_for = metric is Metric.F1 and len(names) == 2 and 1 in train
+    chosen = 1 if looked_for else frequent
+    why = f"the most frequent class of the {rows} rows" if chosen == frequent else "the class that F1 looks for"
+    values = _of_class(labels, chosen, len(names))
+    reasons = {
+        Metric.F1: "No row has the class that F1 looks for.",
+        Metric.MATTHEWS: "All rows have the same class, with which nothing can correlate.",
+    }
+    return Trivial(
+        predictor=f"always {_quoted(names[chosen])}, {why}",
+        metrics=values,
+        reasons={name: reasons[name] for name, value in values.items() if value is None},
+    )
+
+
+def best_number(train: NDArray[np.float64], rows: str) -> Trivial:
+    """Return the mean of ``train``, the constant of the least squared error: no constant correlates with anything."""
+    names = (Metric.PEARSON, Metric.SPEARMAN)
+    return Trivial(
+        predictor=f"always {number(float(train.mean()), 4)}, the mean of the {rows} rows",
+        metrics=dict.fromkeys(names),
+        reasons=dict.fromkeys(names, NO_CORRELATION),
+    )
+
+
+def empty_answer(exact_match: float, f1: float) -> Trivial:
+    """Return the predictor that never answers, with its means over questions."""
+    metrics: dict[Metric, float | None] = {Metric.WORD_F1: f1, Metric.EXACT_MATCH: exact_match}
+    return Trivial(predictor="always an empty answer", metrics=metrics, reasons={})
+
+
+def constant_words(predictions: Predictions, names: Sequence[str]) -> str | None:
+    """Return what every row was given, where all were given the same, in words; None where they differ."""
+    constant = predictions.constant
+    if constant is None or len(predictions) == 1:
+        return None
+    if predictions.kind is TaskKind.CLASSIFICATION:
+        place = int(constant)
+        return _quoted(names[place] if 0 <= place < len(names) else str(place))
+    return _quoted(constant) if isinstance(constant, str) else f"{constant:.4g}"
+
+
+def trivial_score(run: Run) -> float | None:
+    """Return what the trivial predictor scores by a run's own metric: 0 for a correlation; None where unknown."""
+    if run.learning is None or run.learning.trivial is None:
+        return None
+    metric = run.config.metric
+    value = run.learning.trivial.metrics.get(metric)
+    return 0.0 if value is None and metric in CORRELATIONS else value
+
+
+def trivial_predictor(run: Run) -> str:
+    """Return what the trivial predictor of a run is, in words; empty where there is none."""
+    return run.learning.trivial.predictor if run.learning and run.learning.trivial else ""
+
+
+def learned_nothing(run: Run) -> str | None:
+    """Return why a finished run learned nothing, as a sentence; None if it learned something or nothing tells.
+
+    It did not where it gives every row the same prediction, or where its performance is not above that of the trivial
+    predictor. Only the run's row is read, and not its results.
+    """
+    if run.status is not RunStatus.FINISHED:
+        return None
+    if run.learning is not None and run.learning.constant_prediction is not None:
+        return f"It predicts {run.learning.constant_prediction} for every validation row."
+    score = trivial_score(run)
+    if score is None or run.performance is None or run.performance > score + ROUNDING:
+        return None
+    own, trivial = number(run.performance), number(score)
+    return f"Its performance, {own}, is not above the trivial predictor’s {trivial} ({trivial_predictor(run)})."
+
+
+def _of_class(labels: Labels, chosen: int, n_classes: int) -> dict[Metric, float | None]:
+    """What a constant class scores, as the metrics of runs count."""
+    share = float((labels == chosen).mean())
+    f1: float | None = 2 * share / (1 + share)
+    if n_classes == 2:
+        f1 = None if 1 not in labels else f1 if chosen == 1 else 0.0
+    else:
+        f1 = 2 * share / (1 + share) / len({*np.unique(labels).tolist(), chosen})
+    matthews = 0.0 if len(np.unique(labels)) > 1 else None
+    return {Metric.ACCURACY: share, Metric.F1: f1, Metric.MATTHEWS: matthews}
+
+
+def _quoted(text: str) -> str:
+    return f"“{text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + '…'}”"

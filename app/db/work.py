@@ -1,0 +1,126 @@
+"""Who works on what: slots of workers, attempts at runs, jobs that rows wait for, scripts that fell silent."""
+
+import fcntl
+import socket
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, case, func, literal, select, update
+from sqlalchemy.orm import Session
+
+from app.core.settings import Settings
+from app.db.job_kinds import KINDS, JobKind, Queue
+from app.db.models import Attempt, AttemptOutcome, Run, RunStatus, Step, Worker
+from app.db.session import Sessions
+from app.db.types import utcnow
+from app.queue import Job
+from isoscope.core.errors import ConflictError, InvalidError
+
+MAX_CHARACTERS = 100
+
+
+def slot_name(settings: Settings, device: str) -> str:
+    """The same for every worker of this device on this machine, across restarts."""
+    name = f"{settings.worker_name or socket.gethostname()}/{device}"
+    if len(name) > MAX_CHARACTERS:
+        raise InvalidError(
+            f"Expected a worker's name and device of at most {MAX_CHARACTERS} characters, got {name!r}. "
+            "Set ISOSCOPE_WORKER_NAME to a shorter name."
+        )
+    return name
+
+
+class FileLocks:
+    """Locked files in one folder; the kernel lets go of them."""
+
+    settled = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Hold the lock of that name."""
+        with (self._folder / f"{name.replace('/', '_')}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise taken(name) from None
+            yield
+
+
+def taken(name: str) -> ConflictError:
+    """Return the error of a slot that another worker holds."""
+    return ConflictError(
+        f"Another worker already works as {name}. Stop it first, or give this one another --device "
+        "or another ISOSCOPE_WORKER_NAME."
+    )
+
+
+def begin_attempt(session: Session, run_id: str, worker: str) -> None:
+    """Add an attempt of a run at a worker. One that was left open has lost its worker."""
+    end_lost(session, Attempt.run_id == run_id)
+    last = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
+    session.add(Attempt(run_id=run_id, number=(last or 0) + 1, worker=worker))
+
+
+def end_attempts(
+    session: Session,
+    which: ColumnElement[bool],
+    outcome: AttemptOutcome,
+    detail: str | None = None,
+    ended_at: datetime | None = None,
+) -> None:
+    """End those of the attempts that are open. Call it after the runs are changed: all lock rows in this order."""
+    logged = select(func.max(Step.step)).where(Step.run_id == Attempt.run_id).scalar_subquery()
+    ended: dict[str, Any] = {"outcome": outcome, "detail": detail, "ended_at": ended_at or utcnow()}
+    # Steps that an earlier attempt logged are taken back when this one begins to train.
+    ended["last_step"] = case((Attempt.first_step.is_not(None), logged))
+    still_open = update(Attempt).where(Attempt.ended_at.is_(None), which)
+    session.execute(still_open.values(ended).execution_options(synchronize_session=False))
+
+
+def end_lost(session: Session, which: ColumnElement[bool]) -> None:
+    """End open attempts whose worker is gone, each at that worker's last heartbeat where that is known."""
+    still_open = select(Attempt, Worker.heartbeat_at).outerjoin(Worker, Worker.slot == Attempt.worker)
+    for attempt, heard_at in session.execute(still_open.where(Attempt.ended_at.is_(None), which)).all():
+        ended_at = max(attempt.started_at, heard_at) if heard_at is not None else None
+        this = (Attempt.run_id == attempt.run_id) & (Attempt.number == attempt.number)
+        end_attempts(session, this, AttemptOutcome.WORKER_LOST, ended_at=ended_at)
+
+
+def wanted(sessions: Sessions) -> list[Job]:
+    """Return the jobs that rows wait for, each kind in its order."""
+    with sessions() as session:
+        return [job for kind in KINDS.values() for job, _ in _jobs(session, kind)]
+
+
+def next_in_turn(sessions: Sessions, queue: Queue, but: Collection[str]) -> Job | None:
+    """Return the job of a queue whose turn it is, by priority and age, leaving out those workflow ids."""
+    kinds = [kind for kind in KINDS.values() if kind.queue is queue]
+    with sessions() as session:
+        found = [one for kind in kinds for one in _jobs(session, kind, len(but) + 1)]
+    waiting = [one for one in found if one[0].workflow_id not in but]
+    return min(waiting, key=lambda one: (one[0].priority, one[1]))[0] if waiting else None
+
+
+def _jobs(session: Session, kind: JobKind, most: int | None = None) -> list[tuple[Job, datetime]]:
+    """Return the jobs of a kind that rows wait for, and since when."""
+    table = kind.table
+    order = kind.order or (literal(None), table.created_at, table.id)
+    waits = select(table.id, *order[:2]).where(table.status.in_(kind.waiting))
+    rows = session.execute(waits.order_by(*(kind.order or order[1:])).limit(most))
+    return [(Job(kind, row_id, priority), since) for row_id, priority, since in rows]
+
+
+SILENT_AFTER = timedelta(minutes=5)
+"""A script that trains says so every minute, whether it has logged anything or not."""
+
+
+def is_silent(run: Run) -> bool:
+    """Whether the script of a run that has not ended says nothing any more."""
+    heard = run.heard_at or run.queued_at
+    return run.status is RunStatus.STREAMING and utcnow() - heard > SILENT_AFTER

@@ -1,0 +1,1 @@
+"""Embeddings over the API."""

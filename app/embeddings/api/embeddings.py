@@ -1,0 +1,346 @@
+"""Embeddings and their tags over the API."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, File, Form, Query, Response, UploadFile
+from fastapi.responses import FileResponse, StreamingResponse
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from app.context import PAGE_ROWS
+from app.db.models import (
+    Embedding,
+    EmbeddingOrigin,
+    EmbeddingStatus,
+    EmbeddingTag,
+    FileRole,
+    Lookup,
+    Pooling,
+    ResultStatus,
+    ZetaCurve,
+)
+from app.db.types import RowId
+from app.embeddings import library, lookups, service, trash, zeta_curves
+from app.embeddings.api.measures import FindingOut, MeasurementOut
+from app.embeddings.files import SafetensorsFile, get_file, get_npy, get_safetensors
+from app.embeddings.library import MAX_QUERY_CHARACTERS, Search, Sort, find_embeddings, known_tags
+from app.embeddings.service import Incoming
+from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
+from app.web.responses import BINARY, DOCUMENTED, attachment, file_of
+from isoscope.files.selection import Selection
+from isoscope.files.upload_formats import Role, listed
+
+
+def safetensors_of(file: SafetensorsFile) -> StreamingResponse:
+    """Vectors behind a header of safetensors."""
+    headers = attachment(file.filename) | {"Content-Length": str(file.size_bytes)}
+    return StreamingResponse(file.blocks(), media_type=BINARY, headers=headers)
+
+
+def _words(tags: list[EmbeddingTag | str]) -> list[str]:
+    return [tag if isinstance(tag, str) else tag.tag for tag in tags]
+
+
+Tags = Annotated[list[str], BeforeValidator(_words, json_schema_input_type=list[str])]
+
+
+class EmbeddingSummary(Row):
+    """An embedding in a list."""
+
+    id: str
+    name: str
+    tags: Tags
+    filename: str
+    format: str
+    origin: EmbeddingOrigin
+    status: EmbeddingStatus
+    error: str | None
+    n: int | None
+    d: int | None
+    n_left_out: int | None
+    created_at: datetime
+    measured_at: datetime | None
+    trashed_at: Annotated[datetime | None, Field(description="When it was put into the trash; null where it was not.")]
+
+
+class EmbeddingListed(EmbeddingSummary):
+    """An embedding in the library, with the numbers that it can be sorted by."""
+
+    isoscore_unbiased: Annotated[float | None, Field(description="Bias-corrected: of the population.")]
+    isoscore: Annotated[float | None, Field(description="Of these rows: low unless n is many times d.")]
+    mean_cosine: float | None
+
+
+class FileOut(Row):
+    """A file of an embedding; the rows of the vectors follow one another in this order."""
+
+    role: FileRole
+    filename: str
+    file_sha256: str
+    size_bytes: int
+
+
+class EmbeddingOut(EmbeddingSummary):
+    """An embedding with what was found in its files and what was measured."""
+
+    notes: str
+    provenance: Annotated[
+        dict[str, Any] | None,
+        Field(description="How it was made here, in words and numbers that repeat it; null for an upload."),
+    ]
+    source_id: Annotated[str | None, Field(description="The embedding that it was made of, while there is one.")]
+    encoding_id: Annotated[str | None, Field(description="The encoding that it is a layer of.")]
+    layer: Annotated[int | None, Field(description="0 is the embedding layer.")]
+    pooling: Pooling | None
+    files: list[FileOut]
+    inspection: dict[str, Any] | None
+    selection: dict[str, Any] | None
+    measurements: list[MeasurementOut]
+    findings: Annotated[
+        list[FindingOut], Field(description="Findings of the cloud; empty before it is measured, or if it is healthy.")
+    ]
+
+
+FigureDataSlug = Literal["sample_size", "projection", "neighbours"]
+
+
+class EmbeddingChange(BaseModel):
+    """What a user says of an embedding; what is null or absent stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str | None, Field(description="Of 1 to 200 characters.")] = None
+    notes: Annotated[str | None, Field(description="Plain text of at most 10,000 characters.")] = None
+    tags: Annotated[
+        list[str] | None,
+        Field(description="All its tags: at most 20 of at most 40 characters, no comma, case kept but never told by."),
+    ] = None
+
+
+class ZetaLine(BaseModel):
+    """IsoScore* of ``rows`` rows at each zeta of the curve; null where undefined."""
+
+    rows: int
+    values: list[float | None] | None
+    reason: str | None = None
+
+
+class ZetaCurveOut(BaseModel):
+    """A shrinkage-zeta curve."""
+
+    source: str
+    source_id: str | None
+    status: ResultStatus
+    error: str | None
+    seed: int
+    zetas: list[float]
+    lines: list[ZetaLine]
+
+
+class LookupOut(Row):
+    """The nearest neighbours of a row among all rows; results are null until there are any."""
+
+    name: str
+    status: ResultStatus
+    error: str | None
+    results: dict[str, Any] | None
+
+
+class LookupRequest(BaseModel):
+    """The name of a row; where none is spelled so, the first that differs by case alone is found."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+
+
+class ZetaCurveRequest(BaseModel):
+    """The embedding whose covariance to shrink towards."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source_id: RowId
+
+
+router = APIRouter(prefix="/embeddings", tags=["embeddings"])
+
+
+def _search(
+    q: Annotated[
+        str,
+        Query(max_length=MAX_QUERY_CHARACTERS, description="Words, each part of a name, file name, note or tag."),
+    ] = "",
+    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    origin: EmbeddingOrigin | None = None,
+    layers: Annotated[bool, Query(description="Layers of encodings too.")] = False,
+    trashed: Annotated[bool, Query(description="List the trash instead of the library.")] = False,
+    sort: Annotated[Sort, Query(description="A minus sorts descending.")] = "-created",
+) -> Search:
+    return Search(q, tag, origin, layers, trashed, sort)
+
+
+SearchDep = Annotated[Search, Depends(_search)]
+
+
+@router.get("", responses=TOTAL)
+def list_embeddings(
+    context: ContextDep,
+    response: Response,
+    search: SearchDep,
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
+) -> list[EmbeddingListed]:
+    """Embeddings, newest first unless sorted otherwise; how many there are is in the header `X-Total-Count`."""
+    found = find_embeddings(context, search, limit, offset)
+    response.headers["X-Total-Count"] = str(found.total)
+    return [
+        EmbeddingListed(
+            **EmbeddingSummary.model_validate(row.embedding).model_dump(),
+            isoscore_unbiased=row.isoscore_unbiased,
+            isoscore=row.isoscore,
+            mean_cosine=row.mean_cosine,
+        )
+        for row in found.rows
+    ]
+
+
+@router.post("", status_code=201, response_model=EmbeddingOut)
+def create_embedding(
+    context: ContextDep,
+    file: Annotated[
+        list[UploadFile],
+        File(description=f"{listed(Role.VECTORS)}. Several are one embedding: shard-2 above shard-10."),
+    ],
+    annotations: Annotated[
+        UploadFile | None, File(description=f"Names and labels of the rows: {listed(Role.ANNOTATIONS)}.")
+    ] = None,
+    name: Annotated[str | None, Form(max_length=200)] = None,
+    commit: Literal["auto"] | None = None,
+) -> Embedding:
+    """Upload a file, or several shards. With `?commit=auto` it is measured as soon as it is found readable."""
+    vectors = [Incoming(one.file, one.filename or "") for one in file]
+    second = None if annotations is None else Incoming(annotations.file, annotations.filename or "")
+    return service.create_embedding(context, vectors, second, name, commit=commit == "auto")
+
+
+@router.get("/{embedding_id}", response_model=EmbeddingOut)
+def show_embedding(context: ContextDep, embedding_id: str) -> Embedding:
+    """One embedding with its measurements; `status` is `ready` when they are there."""
+    return service.get_embedding(context, embedding_id)
+
+
+@router.patch("/{embedding_id}", response_model=EmbeddingOut)
+def describe_embedding(context: ContextDep, embedding_id: str, change: EmbeddingChange) -> Embedding:
+    """Rename an embedding, write its notes, tag it."""
+    return library.describe_embedding(context, embedding_id, change.name, change.notes, change.tags)
+
+
+@router.put("/{embedding_id}/selection", response_model=EmbeddingOut)
+def select_embedding(
+    context: ContextDep, embedding_id: str, selection: Selection, commit: Literal["auto"] | None = None
+) -> Embedding:
+    """Choose other vectors, names or labels; with `?commit=auto` they are measured without another request.
+
+    Of what was measured before, that goes with its curves and post-processings.
+    """
+    return service.select_embedding(context, embedding_id, selection, commit=commit == "auto")
+
+
+@router.post("/{embedding_id}/commit", response_model=EmbeddingOut)
+def commit_embedding(context: ContextDep, embedding_id: str) -> Embedding:
+    """Measure a draft."""
+    return service.commit_embedding(context, embedding_id)
+
+
+@router.delete("/{embedding_id}", status_code=204)
+def trash_embedding(context: ContextDep, embedding_id: str) -> None:
+    """Put an embedding into the trash, from which `/api/trash` deletes it for good."""
+    trash.trash_embedding(context, embedding_id)
+
+
+@router.post("/{embedding_id}/restore", response_model=EmbeddingOut)
+def restore_embedding(context: ContextDep, embedding_id: str) -> Embedding:
+    """Take an embedding out of the trash."""
+    return trash.restore_embedding(context, embedding_id)
+
+
+@router.get("/{embedding_id}/figure-data/{slug}")
+def show_figure_data(context: ContextDep, embedding_id: str, slug: FigureDataSlug) -> dict[str, Any]:
+    """What a figure shows and no single measure holds: scores by number of rows, the plane, nearest neighbours."""
+    return service.get_stored_figure(context, embedding_id, slug)
+
+
+@router.get("/{embedding_id}/findings", response_model=list[FindingOut])
+def show_findings(context: ContextDep, embedding_id: str) -> list[dict[str, Any]]:
+    """What is wrong with an embedding: errors, warnings by their effect, notes; empty before it is measured."""
+    return service.get_embedding(context, embedding_id).findings
+
+
+@router.get("/{embedding_id}/curves/zeta")
+def show_zeta_curve(
+    context: ContextDep,
+    embedding_id: str,
+    source: Literal["identity", "sample", "embedding"] = "identity",
+    source_id: str | None = None,
+    rows: int | None = None,
+) -> ZetaCurveOut:
+    """IsoScore* at 101 values of zeta, a line for each number of rows, or for `rows` alone."""
+    return _answer(zeta_curves.get_zeta_curve(context, embedding_id, source, source_id), rows)
+
+
+@router.post("/{embedding_id}/curves/zeta", status_code=202)
+def request_zeta_curve(context: ContextDep, embedding_id: str, request: ZetaCurveRequest) -> ZetaCurveOut:
+    """Have the curve computed with another embedding's covariance."""
+    return _answer(zeta_curves.request_zeta_curve(context, embedding_id, request.source_id), None)
+
+
+@router.get("/{embedding_id}/neighbors", response_model=LookupOut)
+def show_lookup(context: ContextDep, embedding_id: str, name: str) -> Lookup:
+    """The nearest rows to the row of a name, among all rows, once it was looked up."""
+    return lookups.get_lookup(context, embedding_id, name)
+
+
+@router.post("/{embedding_id}/neighbors", status_code=202, response_model=LookupOut)
+def request_lookup(context: ContextDep, embedding_id: str, request: LookupRequest) -> Lookup:
+    """Look a row up by its name: a worker finds its nearest rows among all, before and after the report's method."""
+    return lookups.request_lookup(context, embedding_id, request.name)
+
+
+@router.get("/{embedding_id}/files/{position}", **DOCUMENTED)
+def show_file(context: ContextDep, embedding_id: str, position: int) -> FileResponse:
+    """A file as it was uploaded or made; they count from 0, in the order of `files`."""
+    return file_of(get_file(context, embedding_id, position))
+
+
+@router.get("/{embedding_id}/vectors.npy", **DOCUMENTED)
+def show_npy(context: ContextDep, embedding_id: str) -> FileResponse:
+    """The vectors, where they lie in one .npy file."""
+    return file_of(get_npy(context, embedding_id))
+
+
+@router.get("/{embedding_id}/vectors.safetensors", **DOCUMENTED)
+def show_safetensors(context: ContextDep, embedding_id: str) -> StreamingResponse:
+    """The same vectors as the tensor `embeddings`."""
+    return safetensors_of(get_safetensors(context, embedding_id))
+
+
+def _answer(curve: ZetaCurve, rows: int | None) -> ZetaCurveOut:
+    lines = [ZetaLine.model_validate(line) for line in curve.lines or []]
+    return ZetaCurveOut(
+        source=curve.source,
+        source_id=curve.source_id,
+        status=curve.status,
+        error=curve.error,
+        seed=curve.seed,
+        zetas=[step / 100 for step in range(101)],
+        lines=[line for line in lines if rows in (None, line.rows)],
+    )
+
+
+tags_router = APIRouter(prefix="/tags", tags=["embeddings"])
+
+
+@tags_router.get("")
+def list_tags(context: ContextDep) -> list[str]:
+    """The tags of all embeddings that are not in the trash, each once whatever its case, in alphabetical order."""
+    return known_tags(context)

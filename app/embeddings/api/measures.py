@@ -1,0 +1,121 @@
+"""The catalogue of measures, and what was measured."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, WithJsonSchema
+
+from app.db.models import MeasurementStatus
+from app.web.dependencies import Row
+from isotropy.catalog import MEASURES, Compared, Error, Group, Measure, Place
+
+
+class EffectOut(BaseModel):
+    """What a measure is, and what it would be if the finding were mended; null where undefined or unknown."""
+
+    measure: str
+    before: float | None
+    before_se: float | None
+    after: float | None
+    after_se: float | None
+
+
+class FindingOut(BaseModel):
+    """Something wrong with an embedding."""
+
+    slug: str
+    severity: Annotated[
+        Literal["note", "warning", "error"], Field(description="A warning changes the scores; a note does not.")
+    ]
+    title: str
+    evidence: str
+    rows: Annotated[list[int], Field(description="Rows of the file, from 0; the first 100.")]
+    row_count: Annotated[int, Field(description="How many rows there are in all.")]
+    names: Annotated[list[str] | None, Field(description="The names of `rows`; null where rows have none.")]
+    dimensions: Annotated[list[int], Field(description="Dimensions, from 0; the first 100.")] = []
+    dimension_count: Annotated[int, Field(description="How many dimensions there are in all.")] = 0
+    dimension_names: Annotated[
+        list[str] | None, Field(description="The names of `dimensions`; null where dimensions have none.")
+    ] = None
+    effect: EffectOut
+    advice: str
+
+
+class MeasureOut(Row):
+    """A measure of the catalogue, in its words."""
+
+    slug: str
+    group: Group
+    name: str
+    symbol: str
+    value: Annotated[
+        str,
+        Field(
+            description="Which number it is in a report, where a measure is more than one or has settings; else empty."
+        ),
+    ]
+    whole: Annotated[bool, Field(description="Whether that number counts something.")]
+    range: str
+    formula: str
+    meaning: str
+    pitfall: str
+    citation: str
+    higher_means: Literal["more isotropic", "less isotropic", "neither"]
+    error: Annotated[
+        Error,
+        Field(
+            description="What the standard error is of: an estimate of the population's value; the spread between "
+            "samples of as many rows, which does not cover the bias; or there is none."
+        ),
+    ]
+    bias: Annotated[str, Field(description="How the number of rows moves the value; else empty.")]
+    corrected: Annotated[str, Field(description="Slug of the form to read wherever the rows are a sample; else empty.")]
+    compared: Annotated[Compared, Field(description="Between which embeddings a difference has an interval.")]
+    shown_in: Annotated[list[Place], Field(description="What shows it beside the table of all measures.")]
+
+
+Slug = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "description": "A slug of `/api/measures`; an embedding that another version measured may have others.",
+            "anyOf": [{"type": "string", "enum": list(MEASURES)}, {"type": "string"}],
+        }
+    ),
+]
+
+
+class MeasurementValue(Row):
+    """A value, or why there is none."""
+
+    status: MeasurementStatus
+    value: float | None
+    se: Annotated[float | None, Field(description="Standard error of the value, where one is known.")]
+    low: Annotated[
+        float | None,
+        Field(description="Lower end of the 95% interval of the population's value, where the measure estimates that."),
+    ]
+    high: Annotated[float | None, Field(description="Upper end of that interval.")]
+    reason: str | None
+    n: int
+
+
+class MeasurementSummary(MeasurementValue):
+    """One measure of an embedding, as a number."""
+
+    measure: Slug
+
+
+class MeasurementOut(MeasurementSummary):
+    """One measure of an embedding."""
+
+    detail: dict[str, Any] | None
+
+
+router = APIRouter(prefix="/measures", tags=["measures"])
+
+
+@router.get("", response_model=list[MeasureOut])
+def list_measures() -> list[Measure]:
+    """Every measure with its formula, range, pitfall and source, in the order in which reports show them."""
+    return list(MEASURES.values())

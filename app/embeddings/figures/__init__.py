@@ -1,0 +1,1 @@
+"""Figures of embeddings: stored measurements in, figure out."""

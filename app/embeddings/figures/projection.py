@@ -1,0 +1,197 @@
+"""The cloud in the plane of its two leading principal components."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from math import ceil, log1p, sqrt
+from typing import Any, NamedTuple
+
+import plotly.graph_objects as go
+
+from app.embeddings.figures.overlay import Overlay, Series
+from app.figures import palette
+from app.figures.figure import Figure, plain, plot, thinned
+from isoscope.core.formatting import count
+
+PROJECTION = "projection"
+MOST_DRAWN = 50_000
+"""Points of one plot: what a browser draws at once without a pause."""
+MANY = 5000
+"""Of more points each is small and lets others through."""
+LONGEST_LABEL = 18
+LONGEST_NAME = 40
+LEGEND = {"itemsizing": "constant", "orientation": "v", "tracegroupgap": 0, "x": 1.02, "y": 1, "yanchor": "top"}
+"""At the right, where axes of one scale leave room."""
+UNLABELLED = "no label"
+OTHERS = "other labels"
+
+
+class Points(NamedTuple):
+    """Points of one colour, as their places among all."""
+
+    name: str
+    colour: str
+    places: Sequence[int]
+
+
+def projection(overlay: Overlay) -> Figure:
+    """The points by their labels, over a map of how densely all rows lie; of several subjects a panel each."""
+    most = MOST_DRAWN // len(overlay.series)
+    remarks = (
+        "Each panel has its own components, labeled with their share of the variance. Compare shapes, not positions."
+        if overlay.several
+        else _remarks(overlay)
+    )
+    return Figure(
+        slug=PROJECTION,
+        title="First two principal components",
+        caption=f"{overlay.each(partial(_drawn, most))}. {remarks}",
+        table=overlay.stacked(
+            ({"row": _rows} if any("rows" in one.of(PROJECTION) for one in overlay.series) else {})
+            | ({"name": _names} if any(one.of(PROJECTION).get("names") for one in overlay.series) else {})
+            | {
+                "component_1": lambda one: one.of(PROJECTION)["x"],
+                "component_2": lambda one: one.of(PROJECTION)["y"],
+                "label": _labels,
+            }
+        ),
+        draw=partial(_draw_panels if overlay.several else _draw, overlay, most),
+    )
+
+
+def _drawn(most: int, one: Series) -> str:
+    data = one.of(PROJECTION)
+    return f"{count(min(len(data['x']), most))} of {count(data['n'])} points drawn"
+
+
+def _remarks(overlay: Overlay) -> str:
+    data = overlay.series[0].of(PROJECTION)
+    remarks = ["Both axes have the same scale."]
+    if data["labels"]:
+        remarks.append(f"The most frequent labels, {len(palette.SERIES)} at most, have colours of their own.")
+    if density := data["density"]:
+        beyond = f", but for {count(density['outside'])} beyond its edges" if density["outside"] else ""
+        remarks.append(f"Shade: number of rows{beyond}.")
+    return " ".join(remarks)
+
+
+def _rows(one: Series) -> list[float | None]:
+    """The row of the file that each point is, from 0; None where it was measured before rows were kept."""
+    data = one.of(PROJECTION)
+    return data.get("rows") or [None] * len(data["x"])
+
+
+def _names(one: Series) -> list[str]:
+    """The name of each point, empty where rows have none, or were measured before names were kept."""
+    data = one.of(PROJECTION)
+    return data.get("names") or [""] * len(data["x"])
+
+
+def _labels(one: Series) -> list[str]:
+    """The label of each point, empty where it has none."""
+    data = one.of(PROJECTION)
+    if data["labels"] is None:
+        return [""] * len(data["x"])
+    names = data["labels"]["names"]
+    return [names[code] for code in data["labels"]["codes"]]
+
+
+def _colours(overlay: Overlay) -> dict[str, str]:
+    """The colours of the most frequent labels of all subjects."""
+    sizes = Counter(label for one in overlay.series for label in _labels(one) if label)
+    return dict(zip([label for label, _ in sizes.most_common(len(palette.SERIES))], palette.SERIES, strict=False))
+
+
+def _points(one: Series, most: int, colours: dict[str, str]) -> list[Points]:
+    """The points drawn by their labels, those behind first that have no colour of their own."""
+    labels = _labels(one)
+    places = thinned(range(len(labels)), most)
+    if one.of(PROJECTION)["labels"] is None:
+        return [Points(one.label, palette.QUIET if colours else one.colour, places)]
+    members: dict[str, list[int]] = {UNLABELLED: [], OTHERS: [], **{label: [] for label in colours}}
+    for i in places:
+        label = labels[i]
+        members[label if label in colours else OTHERS if label else UNLABELLED].append(i)
+    return [Points(name, colours.get(name, palette.QUIET), those) for name, those in members.items() if those]
+
+
+def _draw(overlay: Overlay, most: int) -> go.Figure:
+    (one,) = overlay.series
+    points = _points(one, most, _colours(overlay))
+    density = one.of(PROJECTION)["density"]
+    return plot(
+        [
+            *([_shade(density)] if density else []),
+            *(_markers(one, drawn, f"{plain(drawn.name, LONGEST_LABEL)} ({count(len(drawn.places))})", most)
+              for drawn in points),
+        ],
+        showlegend=one.of(PROJECTION)["labels"] is not None,
+        legend=LEGEND,
+        xaxis=_axis(one, 0),
+        yaxis=_axis(one, 1) | {"scaleanchor": "x"},
+    )  # fmt: skip
+
+
+def _draw_panels(overlay: Overlay, most: int) -> go.Figure:
+    colours = _colours(overlay)
+    columns = ceil(sqrt(len(overlay.series)))
+    traces, named, axes, names = [], set[str](), {}, []
+    for i, one in enumerate(overlay.series):
+        suffix = str(i + 1) if i else ""
+        for drawn in _points(one, most, colours):
+            in_legend = bool(colours) and drawn.name not in named and one.of(PROJECTION)["labels"] is not None
+            named.add(drawn.name)
+            traces.append(
+                _markers(one, drawn, plain(drawn.name, LONGEST_LABEL), most).update(
+                    xaxis=f"x{suffix}", yaxis=f"y{suffix}", showlegend=in_legend
+                )
+            )
+        quiet = {"showticklabels": False, "ticks": ""}
+        axes[f"xaxis{suffix}"] = quiet | {"title": _share(one, 0)}
+        axes[f"yaxis{suffix}"] = quiet | {"title": _share(one, 1), "scaleanchor": f"x{suffix}"}
+        names.append({"text": one.label, "xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0, "y": 1,
+                      "xanchor": "left", "yanchor": "bottom", "showarrow": False})  # fmt: skip
+    rows = ceil(len(overlay.series) / columns)
+    grid = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.12, "ygap": 0.3}
+    return plot(traces, annotations=names, grid=grid, showlegend=bool(colours), legend=LEGEND, **axes)
+
+
+def _axis(one: Series, component: int) -> dict[str, Any]:
+    share = one.of(PROJECTION)["shares"][component]
+    return {"title": {"text": f"Component {component + 1} ({share:.1%} of variance)"}, "constrain": "domain"}
+
+
+def _share(one: Series, component: int) -> dict[str, Any]:
+    """The title of a small panel's axis."""
+    return {"text": f"{one.of(PROJECTION)['shares'][component]:.1%}", "font": {"size": 11}, "standoff": 2}
+
+
+def _markers(one: Series, drawn: Points, name: str, most: int) -> go.Scattergl:
+    data = one.of(PROJECTION)
+    many = min(len(data["x"]), most) > MANY
+    names = _names(one) if data.get("names") else None
+    return go.Scattergl(
+        x=[data["x"][i] for i in drawn.places],
+        y=[data["y"][i] for i in drawn.places],
+        mode="markers",
+        marker={"color": drawn.colour, "size": 3 if many else 5, "opacity": 0.45 if many else 0.7},
+        name=name,
+        legendgroup=drawn.name,
+        text=[plain(names[i], LONGEST_NAME) for i in drawn.places] if names else None,
+        hovertemplate=("%{text}<br>" if names else "")
+        + f"{plain(drawn.name, LONGEST_LABEL)}<br>%{{x:.3g}}, %{{y:.3g}}<extra></extra>",
+    )
+
+
+def _shade(density: dict[str, Any]) -> go.Heatmap:
+    """Rows in each cell of a grid, by the logarithm of their number; empty cells let the paper through."""
+    return go.Heatmap(
+        x=density["x_edges"],
+        y=density["y_edges"],
+        z=[[log1p(rows) for rows in row] for row in density["counts"]],
+        colorscale=[[0, palette.faded(palette.QUIET, 0)], [1, palette.faded(palette.QUIET, 0.6)]],
+        showscale=False,
+        # Without, plotly would give the image a style, which the Content-Security-Policy forbids.
+        zsmooth="best",
+        hoverinfo="skip",
+    )

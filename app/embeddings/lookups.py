@@ -1,0 +1,146 @@
+"""Look up rows by their names, and show their nearest neighbours before and after a method."""
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.core.names import described
+from app.db import job_kinds
+from app.db.models import Embedding, Lookup, ResultStatus
+from app.db.result_keys import lookup_key
+from app.embeddings.service import find_embedding, repeat_failed, require_ready
+from app.queue import Job
+from isoscope.core.errors import InvalidError, NotFoundError
+
+KEPT = 200
+"""Look-ups of an embedding that are kept; the oldest go."""
+MAX_NAME_CHARACTERS = 1000
+
+
+def find_lookup(context: Context, embedding: Embedding, name: str) -> Lookup | None:
+    """Return the look-up of a name, None if nobody asked for it."""
+    with context.sessions() as session:
+        return _find(session, embedding, name)
+
+
+def get_lookup(context: Context, embedding_id: str, name: str) -> Lookup:
+    """Return the look-up of a name."""
+    with context.sessions() as session:
+        found = _find(session, find_embedding(session, embedding_id), name)
+    if found is None:
+        raise NotFoundError(f"Nobody has looked up {name!r} in this embedding yet.")
+    return found
+
+
+def request_lookup(context: Context, embedding_id: str, name: str) -> Lookup:
+    """Have the row of a name looked up, unless it was already; one that failed again."""
+    with context.sessions() as session:
+        embedding = find_embedding(session, embedding_id)
+        require_ready(embedding, "a look-up")
+        if (embedding.selection or {}).get("names") is None:
+            raise InvalidError(f"The rows of {embedding.name} have no names. Choose the names on its page.", "name")
+        if not name or len(name) > MAX_NAME_CHARACTERS:
+            raise InvalidError(f"Give a name of 1 to {MAX_NAME_CHARACTERS:,} characters.", "name")
+        found = _find(session, embedding, name)
+    if found is None:
+        _add(context, embedding, name)
+    elif found.status is ResultStatus.FAILED:
+        repeat_failed(context, Lookup, Job(job_kinds.LOOKUP, found.id))
+    return get_lookup(context, embedding_id, name)
+
+
+def _find(session: Session, embedding: Embedding, name: str) -> Lookup | None:
+    own = Lookup.embedding_id == embedding.id, Lookup.key == lookup_key(embedding, name)
+    return session.scalar(select(Lookup).where(*own))
+
+
+def _add(context: Context, embedding: Embedding, name: str) -> None:
+    asked = Lookup(embedding_id=embedding.id, key=lookup_key(embedding, name), name=name)
+    own = Lookup.embedding_id == embedding.id
+    newest = select(Lookup.id).where(own).order_by(Lookup.created_at.desc(), Lookup.id).limit(KEPT)
+    try:
+        with context.sessions.begin() as session:
+            session.add(asked)
+            session.flush()
+            kept = list(session.scalars(newest))
+            old = own, Lookup.id.not_in(kept), Lookup.status != ResultStatus.QUEUED
+            session.execute(delete(Lookup).where(*old))
+    except IntegrityError:
+        return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
+    context.queue.enqueue(Job(job_kinds.LOOKUP, asked.id))
+
+
+class Neighbour(NamedTuple):
+    """A row by its name, and the cosine of the angle to it."""
+
+    name: str
+    cosine: float
+
+
+class Neighbours(NamedTuple):
+    """What is stored of a few rows, and the row that was chosen of them."""
+
+    names: list[str]
+    chosen: str
+    unknown: str
+    """The name that was asked for if it is none of them, so that the first stands in; else empty."""
+    rows: int
+    """Rows among which neighbours were sought."""
+    method: str
+    before: list[Neighbour]
+    after: list[Neighbour]
+    lookup: Lookup | None = None
+    """Among all rows of the name in ``unknown``, or of what is shown; None if nobody asked for it."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a worker still has to look the name up."""
+        return self.lookup is not None and self.lookup.status is ResultStatus.QUEUED
+
+    @property
+    def pairs(self) -> list[tuple[Neighbour | None, Neighbour | None]]:
+        """The lists side by side, the nearest first."""
+        longest = max(len(self.before), len(self.after))
+        return [(_at(self.before, i), _at(self.after, i)) for i in range(longest)]
+
+    @property
+    def kept(self) -> int:
+        """How many names are in both lists."""
+        return len({one.name for one in self.before} & {one.name for one in self.after})
+
+    @property
+    def new(self) -> set[str]:
+        """Names that are there after, and were not before."""
+        return {one.name for one in self.after} - {one.name for one in self.before}
+
+
+def read_neighbours(data: dict[str, Any] | None, name: str | None) -> Neighbours | None:
+    """The neighbours of the named row, or of the first; None where none are stored."""
+    if data is None or not data["of"]:
+        return None
+    by_name = {one["name"]: one for one in reversed(data["of"])}
+    names = list(dict.fromkeys(one["name"] for one in data["of"]))
+    chosen = name if name is not None and name in by_name else names[0]
+    before, after = (
+        [Neighbour(each["name"], each["cosine"]) for each in by_name[chosen][side]] for side in ("before", "after")
+    )
+    unknown = name if name and name != chosen else ""
+    return Neighbours(
+        names, chosen, unknown, data["rows"], described(data["method"], data["parameters"]), before, after
+    )
+
+
+def with_lookup(found: Neighbours | None, context: Context, embedding: Embedding) -> Neighbours | None:
+    """The same where the name is among those of the report; else what is known of its look-up among all rows."""
+    if found is None or not found.unknown:
+        return found
+    lookup = find_lookup(context, embedding, found.unknown)
+    shown = read_neighbours(lookup.results, None) if lookup else None
+    return (shown or found)._replace(names=found.names, lookup=lookup)
+
+
+def _at(found: list[Neighbour], place: int) -> Neighbour | None:
+    return found[place] if place < len(found) else None

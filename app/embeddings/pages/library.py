@@ -1,0 +1,241 @@
+"""The library and the trash: search, upload, throw away, restore, delete for good."""
+
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, File, Form, Query, Request, Response, UploadFile
+
+from app.context import Context, offset_of, pages_of
+from app.db.models import EmbeddingOrigin
+from app.embeddings.library import MAX_QUERY_CHARACTERS, Found, Listed, Search, Sort, find_embeddings, known_tags
+from app.embeddings.service import Incoming, create_embedding, get_embedding
+from app.embeddings.trash import (
+    empty_trash,
+    get_trashed,
+    list_trash,
+    purge_embedding,
+    restore_embedding,
+    trash_embedding,
+)
+from app.training.relaunch import Server, ways_of_upload
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import see
+from app.web.templating import templates
+from isoscope.core import formatting
+from isoscope.core.errors import InvalidError, IsoscopeError, NotFoundError
+from isoscope.files.upload_formats import Role, suffixes, titles
+
+router = APIRouter(prefix="/embeddings")
+
+ORIGINS = {
+    EmbeddingOrigin.UPLOAD: "uploaded",
+    EmbeddingOrigin.POSTPROCESSED: "post-processed here",
+    EmbeddingOrigin.ENCODED: "encoded here",
+}
+# The columns of the table that it can be sorted by, and whether the first click asks for the greatest first.
+COLUMNS = {"name": False, "isoscore_unbiased": True, "mean_cosine": True, "n": True, "d": True, "created": True}
+
+
+class Listing(NamedTuple):
+    """What the URL says, and what was found by it."""
+
+    search: Search
+    found: Found
+    page: int
+    pages: int
+
+    @property
+    def rows(self) -> list[Listed]:
+        """The rows of this page."""
+        return self.found.rows
+
+    @property
+    def first(self) -> int:
+        """Number of the first row of this page, from 1."""
+        return offset_of(self.page) + 1
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether some are left out because they were not searched for."""
+        return bool(self.search.q or self.search.tag or self.search.origin)
+
+    def url(self, page: int = 1, **changed: Any) -> str:
+        """The same list with something else in its URL, which holds only what is not so by itself."""
+        wanted, plain = asdict(replace(self.search, **changed)), asdict(Search())
+        given = {name: value for name, value in wanted.items() if value != plain[name]}
+        given |= {"page": page} if page > 1 else {}
+        given |= {"layers": "true"} if "layers" in given else {}
+        return f"/embeddings?{urlencode(given)}" if given else "/embeddings"
+
+    def sorted_by(self, column: str) -> str:
+        """The column's ``aria-sort``."""
+        key = self.search.sort
+        return "none" if key.removeprefix("-") != column else "descending" if key.startswith("-") else "ascending"
+
+    def sort_url(self, column: str) -> str:
+        """The list sorted by the column, the other way round where it is already."""
+        now = self.sorted_by(column)
+        falling = COLUMNS[column] if now == "none" else now == "ascending"
+        return self.url(sort=f"-{column}" if falling else column)
+
+
+def _search(
+    q: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    tag: Annotated[str, Query(max_length=MAX_QUERY_CHARACTERS)] = "",
+    origin: EmbeddingOrigin | Literal[""] = "",
+    layers: bool = False,
+    sort: Sort = "-created",
+) -> Search:
+    return Search(q=q.strip(), tag=tag.strip(), origin=origin or None, layers=layers, sort=sort)
+
+
+SearchDep = Annotated[Search, Depends(_search)]
+
+
+@router.get("")
+def list_all(
+    request: Request,
+    context: ContextDep,
+    search: SearchDep,
+    page: Annotated[int, Query(ge=1)] = 1,
+    moved: str = "",
+) -> Response:
+    """What the URL searches for, and the form to upload another; ``moved`` is what has just gone into the trash."""
+    return _list_page(request, context, _find(context, search, page), moved=moved)
+
+
+@router.post("")
+def upload_embedding(
+    request: Request,
+    context: ContextDep,
+    file: Annotated[list[UploadFile | str] | None, File()] = None,
+    annotations: Annotated[UploadFile | str | None, File()] = None,
+    name: Annotated[str, Form()] = "",
+) -> Response:
+    """Keep the files and go to their page, where they are looked into."""
+    try:
+        vectors = [chosen for one in file or [] if (chosen := _incoming(one))]
+        if not vectors:
+            raise InvalidError("Expected a file of embeddings: choose one.", "file")
+        embedding = create_embedding(context, vectors, _incoming(annotations), name or None)
+    except IsoscopeError as error:
+        error.field = error.field or "file"
+        return _list_page(request, context, _find(context, Search(), 1), error, name=name)
+    return see(f"/embeddings/{embedding.id}")
+
+
+def _find(context: Context, search: Search, page: int) -> Listing:
+    """A page of the list, the last one where the list is shorter."""
+    found = find_embeddings(context, search, offset=offset_of(page))
+    pages = pages_of(found.total)
+    return Listing(search, found, page, pages) if page <= pages else _find(context, search, pages)
+
+
+def _incoming(upload: UploadFile | str | None) -> Incoming | None:
+    """The file of a field; None where none was chosen, which browsers send as a file without a name."""
+    if upload is None or isinstance(upload, str) or not upload.filename:
+        return None
+    return Incoming(upload.file, upload.filename)
+
+
+def _list_page(
+    request: Request,
+    context: Context,
+    listing: Listing,
+    problem: IsoscopeError | None = None,
+    name: str = "",
+    moved: str = "",
+) -> Response:
+    shown = {
+        "listing": listing,
+        "origins": ORIGINS,
+        "known_tags": known_tags(context),
+        "moved": _moved(context, moved),
+        "max_bytes": context.settings.max_upload_bytes,
+        "suffixes": {"file": suffixes(Role.VECTORS), "annotations": suffixes(Role.ANNOTATIONS)},
+        "titles": {"file": titles(Role.VECTORS), "tables": titles(Role.ROWS)},
+        "problem": problem,
+        "name": name,
+        "ways": ways_of_upload(Server.of(request, context.settings)),
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "embeddings/embeddings.html", shown, status_code=status)
+
+
+def _moved(context: Context, embedding_id: str) -> object:
+    """What was moved to the trash, while it is still there."""
+    try:
+        embedding = get_embedding(context, embedding_id) if embedding_id else None
+    except NotFoundError:
+        return None
+    return embedding if embedding and embedding.trashed_at else None
+
+
+trash_router = APIRouter()
+
+
+@trash_router.post("/embeddings/{embedding_id}/trash")
+def put_into_trash(context: ContextDep, embedding_id: str) -> Response:
+    """Put it into the trash, and offer to take it out again."""
+    return see(f"/embeddings?{urlencode({'moved': trash_embedding(context, embedding_id).id})}")
+
+
+@trash_router.post("/embeddings/{embedding_id}/restore")
+def restore(context: ContextDep, embedding_id: str, back: Annotated[str, Form()] = "") -> Response:
+    """Take it out of the trash."""
+    embedding = restore_embedding(context, embedding_id)
+    return see("/trash" if back == "trash" else f"/embeddings/{embedding.id}")
+
+
+@trash_router.get("/trash")
+def show_trash(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1)] = 1) -> Response:
+    """What is in the trash, the last page where there is none of that number."""
+    trash = list_trash(context, offset=offset_of(page))
+    pages = pages_of(trash.total)
+    if page > pages:
+        return see(f"/trash?page={pages}")
+    return templates.TemplateResponse(request, "embeddings/trash.html", {"trash": trash, "page": page, "pages": pages})
+
+
+@trash_router.get("/trash/purge")
+def confirm_emptying(request: Request, context: ContextDep) -> Response:
+    """Ask before deleting all of it."""
+    trash = list_trash(context, limit=0)
+    if not trash.total:
+        raise NotFoundError("The trash is empty. There is nothing to delete.")
+    return _confirm(request, formatting.plural(trash.total, "embedding"), trash.frees_bytes)
+
+
+@trash_router.post("/trash/purge")
+def empty(context: ContextDep) -> Response:
+    """Delete all of it for good."""
+    empty_trash(context)
+    return see("/trash")
+
+
+@trash_router.get("/trash/{embedding_id}/purge")
+def confirm_purge(request: Request, context: ContextDep, embedding_id: str) -> Response:
+    """Ask before deleting one."""
+    row = get_trashed(context, embedding_id)
+    return _confirm(request, row.embedding.name, row.frees_bytes)
+
+
+@trash_router.post("/trash/{embedding_id}/purge")
+def purge(context: ContextDep, embedding_id: str) -> Response:
+    """Delete one for good."""
+    purge_embedding(context, embedding_id)
+    return see("/trash")
+
+
+def _confirm(request: Request, name: str, frees_bytes: int) -> Response:
+    frees = f"{formatting.size(frees_bytes)} of the storage are freed"
+    shared = "no bytes of the storage are freed, because others need the same files"
+    shown = {
+        "section": "data",
+        "name": name,
+        "loss": f"Measurements, curves, figures, tags and notes go, and {frees if frees_bytes else shared}.",
+        "back": "/trash",
+    }
+    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)

@@ -1,0 +1,264 @@
+"""One embedding: look at the draft, choose, measure, describe, read the report, keep it as files."""
+
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+
+from app.context import Context
+from app.core.names import file_name
+from app.db.models import Embedding, EmbeddingStatus
+from app.db.types import RowId
+from app.embeddings.api.embeddings import safetensors_of
+from app.embeddings.files import get_file, get_npy, get_safetensors, is_npy
+from app.embeddings.library import describe_embedding, known_tags, split_tags
+from app.embeddings.lookups import request_lookup
+from app.embeddings.readings import table_of
+from app.embeddings.report import ReportDep, ReportQuery, report_figures, report_of
+from app.embeddings.service import commit_embedding, get_embedding, select_embedding
+from app.embeddings.zeta_curves import ShrinkageDep, request_zeta_curve
+from app.encodings.layers import get_place
+from app.figures.figure import Figure
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import FileKind, attachment, csv_file, figure_file, file_of, find_figure, see
+from app.web.templating import data_url, inlined, templates
+from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.files.selection import Selection
+from isoscope.files.text import Quoting
+
+description_router = APIRouter(prefix="/embeddings/{embedding_id}/description")
+
+
+@description_router.get("")
+def show_form(request: Request, context: ContextDep, embedding_id: str) -> Response:
+    """The form."""
+    return _description_page(request, context, embedding_id, {})
+
+
+@description_router.post("")
+def describe(
+    request: Request,
+    context: ContextDep,
+    embedding_id: str,
+    name: Annotated[str, Form()] = "",
+    tags: Annotated[str, Form()] = "",
+    notes: Annotated[str, Form()] = "",
+) -> Response:
+    """Keep what the form says, or show it again with the sentence at the field that is wrong."""
+    try:
+        describe_embedding(context, embedding_id, name, notes, split_tags(tags))
+    except InvalidError as error:
+        return _description_page(request, context, embedding_id, {"name": name, "tags": tags, "notes": notes}, error)
+    return see(f"/embeddings/{embedding_id}")
+
+
+def _description_page(
+    request: Request,
+    context: Context,
+    embedding_id: str,
+    given: dict[str, str],
+    problem: InvalidError | None = None,
+) -> Response:
+    shown = {
+        "embedding": get_embedding(context, embedding_id),
+        "known_tags": known_tags(context),
+        "given": given,
+        "problem": problem,
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "embeddings/embedding_description.html", shown, status_code=status)
+
+
+router = APIRouter(prefix="/embeddings")
+
+
+@router.get("/{embedding_id}")
+def show_embedding(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
+    """The page of one embedding, whatever its state; it updates itself while a worker is busy with it."""
+    return _embedding_page(request, context, embedding_id, query)
+
+
+def read_selection(
+    context: ContextDep,
+    embedding_id: str,
+    vectors: Annotated[list[str] | None, Form()] = None,
+    names: Annotated[str, Form()] = "",
+    labels: Annotated[str, Form()] = "",
+    groups: Annotated[str, Form()] = "",
+    transpose: Annotated[bool, Form()] = False,
+    quoting: Annotated[Quoting | Literal[""], Form()] = "",
+    every_column: Annotated[bool, Form()] = False,
+) -> Selection:
+    """What the form says is to be read; ``every_column`` takes all columns of numbers for the vectors."""
+    inspection = get_embedding(context, embedding_id).inspection or {}
+    chosen = inspection.get("numeric_columns", []) if every_column else vectors or []
+    return Selection(
+        vectors=chosen if inspection.get("numeric_columns") else "".join(chosen[:1]),
+        names=names or None,
+        labels=labels or None,
+        groups=groups or None,
+        transpose=transpose,
+        quoting=quoting or None,
+    )
+
+
+SelectionDep = Annotated[Selection, Depends(read_selection)]
+
+
+@router.post("/{embedding_id}/selection")
+def choose_selection(
+    request: Request, context: ContextDep, embedding_id: str, query: ReportDep, selection: SelectionDep
+) -> Response:
+    """Choose another array or other columns, and look at them as a draft."""
+    try:
+        select_embedding(context, embedding_id, selection)
+    except InvalidError as error:
+        return _embedding_page(request, context, embedding_id, query, error, selection)
+    return see(f"/embeddings/{embedding_id}")
+
+
+@router.post("/{embedding_id}/commit")
+def commit(
+    request: Request,
+    context: ContextDep,
+    embedding_id: str,
+    query: ReportDep,
+    selection: SelectionDep,
+    chosen: Annotated[bool, Form()] = False,
+) -> Response:
+    """Measure by what the form says, where that was ``chosen``; a draft that shows it needs no further look."""
+    embedding = get_embedding(context, embedding_id)
+    shown = embedding.status is EmbeddingStatus.DRAFT and selection == Selection.model_validate(embedding.selection)
+    try:
+        if chosen and not shown:
+            select_embedding(context, embedding_id, selection, commit=True)
+        else:
+            commit_embedding(context, embedding_id)
+    except InvalidError as error:
+        return _embedding_page(request, context, embedding_id, query, error, selection)
+    return see(f"/embeddings/{embedding_id}")
+
+
+def _choice(refused: Selection | None, embedding: Embedding) -> dict[str, Any] | None:
+    """What the form of the choice says, with every field also where an earlier version chose."""
+    if refused is None and embedding.selection is not None:
+        refused = Selection.model_validate(embedding.selection)
+    return refused.model_dump() if refused else None
+
+
+def _embedding_page(
+    request: Request,
+    context: Context,
+    embedding_id: str,
+    query: ReportQuery,
+    problem: InvalidError | None = None,
+    refused: Selection | None = None,
+) -> Response:
+    """The page; with the problem of a choice that was refused, which its form then still says."""
+    embedding = get_embedding(context, embedding_id)
+    shown: dict[str, Any] = {
+        "embedding": embedding,
+        "problem": problem,
+        "choice": _choice(refused, embedding),
+        "known_tags": known_tags(context),
+        "layer": get_place(context, embedding),
+        "is_npy": is_npy(embedding),
+    }
+    if embedding.status is EmbeddingStatus.READY:
+        shown |= report_of(context, embedding, query)
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "embeddings/embedding.html", shown, status_code=status)
+
+
+@router.get("/{embedding_id}/files/{position}")
+def show_file(context: ContextDep, embedding_id: str, position: int) -> Response:
+    """A file as it was uploaded or made."""
+    return file_of(get_file(context, embedding_id, position))
+
+
+@router.get("/{embedding_id}/vectors.npy")
+def show_npy(context: ContextDep, embedding_id: str) -> Response:
+    """The vectors, where they lie in one .npy file."""
+    return file_of(get_npy(context, embedding_id))
+
+
+@router.get("/{embedding_id}/vectors.safetensors")
+def show_safetensors(context: ContextDep, embedding_id: str) -> Response:
+    """The same vectors as safetensors."""
+    return safetensors_of(get_safetensors(context, embedding_id))
+
+
+report_router = APIRouter(prefix="/embeddings/{embedding_id}")
+
+
+@report_router.get("/report.html")
+def show_report_file(request: Request, context: ContextDep, embedding_id: str, query: ReportDep) -> Response:
+    """The report as one file to keep: it asks for nothing, from anywhere."""
+    embedding = _measured(context, embedding_id)
+    shown = report_of(context, embedding, query, whole=True)
+    curve = shown["shrinkage"].figure
+    figures: list[Figure] = [*([curve] if curve else []), *shown["shape"]]
+    figures += [shown["sample_size"]] if shown["sample_size"] else []
+    shown |= {
+        "embedding": embedding,
+        "here": "",
+        "standalone": True,
+        "inlined": inlined,
+        "measurements_csv": data_url("text/csv", table_of(embedding).csv()),
+        "files": {
+            figure.slug: {
+                "json": data_url("application/json", figure.draw().to_json()),
+                "csv": data_url("text/csv", figure.table.csv()),
+            }
+            for figure in figures
+            if not figure.empty
+        },
+    }
+    page = templates.TemplateResponse(request, "embeddings/report_file.html", shown)
+    page.headers.update(attachment(f"isoscope-{file_name(embedding.name) or 'report'}.html"))
+    return page
+
+
+@report_router.get("/figures/{slug}.html")
+def show_figure_page(request: Request, context: ContextDep, embedding_id: str, slug: str, query: ReportDep) -> Response:
+    """A figure of the report with its numbers, on a page of its own, of which the report takes them when asked."""
+    embedding = get_embedding(context, embedding_id)
+    figure = find_figure(report_figures(context, embedding, slug, query.shrinkage), slug)
+    shown = {"embedding": embedding, "figure": figure, "query": query.shrinkage.encoded()}
+    return templates.TemplateResponse(request, "embeddings/embedding_figure.html", shown)
+
+
+@report_router.get("/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, embedding_id: str, slug: str, kind: FileKind, query: ShrinkageDep) -> Response:
+    """A figure of the report."""
+    embedding = get_embedding(context, embedding_id)
+    return figure_file(report_figures(context, embedding, slug, query), slug, kind)
+
+
+@report_router.get("/measurements.csv")
+def show_measurements(context: ContextDep, embedding_id: str) -> Response:
+    """All measurements of the report."""
+    return csv_file(table_of(_measured(context, embedding_id)), "measurements")
+
+
+def _measured(context: Context, embedding_id: str) -> Embedding:
+    embedding = get_embedding(context, embedding_id)
+    if embedding.status is not EmbeddingStatus.READY:
+        state = f"There are no measurements of {embedding.name}, whose state is {embedding.status}"
+        raise NotFoundError(f"{state}: see its page for what to do.")
+    return embedding
+
+
+@report_router.post("/curves")
+def request_curve(context: ContextDep, embedding_id: str, source_id: Annotated[RowId, Form()]) -> Response:
+    """Have the curve against another embedding computed."""
+    request_zeta_curve(context, embedding_id, source_id)
+    return see(f"/embeddings/{embedding_id}?{urlencode({'source': source_id})}#shrinkage")
+
+
+@report_router.post("/neighbors")
+def look_up(context: ContextDep, embedding_id: str, name: Annotated[str, Form()]) -> Response:
+    """Have a row looked up by its name among all rows, and go to where its neighbours appear."""
+    request_lookup(context, embedding_id, name)
+    return see(f"/embeddings/{embedding_id}?{urlencode({'name': name})}#neighbours")

@@ -1,0 +1,265 @@
+"""Embeddings: upload, choose what is the matrix, measure; drop or repeat their results."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+from sqlalchemy import delete, or_, select, update
+from sqlalchemy.orm import Session, defer, selectinload
+
+from app.context import Context
+from app.core.names import base_name, clean_name, natural_order, together
+from app.db import job_kinds
+from app.db.models import (
+    Embedding,
+    EmbeddingFile,
+    EmbeddingStatus,
+    FigureData,
+    FileRole,
+    Lookup,
+    Measurement,
+    PostProcessing,
+    ResultStatus,
+    ZetaCurve,
+)
+from app.queue import Job
+from app.storage import Stored
+from isoscope.core.errors import ConflictError, NotFoundError, TooLargeError
+from isoscope.files.inspection import Inspection
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, check_annotations, common_format
+
+# The job that works on an embedding in such a state.
+WORKING = {status: kind for kind in job_kinds.KINDS.values() if kind.table is Embedding for status in kind.waiting}
+
+
+def repeat_failed(context: Context, table: type[Lookup] | type[PostProcessing] | type[ZetaCurve], job: Job) -> None:
+    """Have a failed result made again by its job, unless somebody asked for that at this moment."""
+    failed = update(table).where(table.id == job.row_id, table.status == ResultStatus.FAILED)
+    queued = failed.values(status=ResultStatus.QUEUED, error=None, attempts=0)
+    with context.sessions.begin() as session:
+        repeated = session.scalar(queued.returning(table.id))
+    if repeated is not None:
+        context.queue.restart(job)
+
+
+def drop_embeddings(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
+    """Delete embeddings in any state; return the jobs that may be at them, and hashes of files they leave.
+
+    As many statements for several as for one.
+    """
+    jobs, hashes = drop_results(session, ids)
+    hashes += session.scalars(select(EmbeddingFile.file_sha256).where(EmbeddingFile.embedding_id.in_(ids)))
+    gone = delete(Embedding).where(Embedding.id.in_(ids)).returning(Embedding.id, Embedding.status)
+    for row_id, status in session.execute(gone):
+        jobs += [Job(WORKING[status], row_id)] if status in WORKING else []
+    return jobs, hashes
+
+
+def drop_results(session: Session, ids: Collection[str]) -> tuple[list[Job], list[str | None]]:
+    """Delete all that was made of embeddings; return the jobs that may be at it, and hashes of files it leaves."""
+    takes_part = or_(ZetaCurve.embedding_id.in_(ids), ZetaCurve.source_id.in_(ids))
+    curves = delete(ZetaCurve).where(takes_part).returning(ZetaCurve.id, ZetaCurve.status)
+    processed = delete(PostProcessing).where(PostProcessing.embedding_id.in_(ids))
+    states = processed.returning(PostProcessing.id, PostProcessing.status, PostProcessing.state_sha256)
+    jobs: list[Job] = []
+    hashes: list[str | None] = []
+    for row_id, status in session.execute(curves):
+        jobs += [Job(job_kinds.CURVE, row_id)] if status is ResultStatus.QUEUED else []
+    for row_id, status, sha256 in session.execute(states):
+        jobs += [Job(job_kinds.POSTPROCESS, row_id)] if status is ResultStatus.QUEUED else []
+        hashes.append(sha256)
+    looked_up = delete(Lookup).where(Lookup.embedding_id.in_(ids)).returning(Lookup.id, Lookup.status)
+    for row_id, status in session.execute(looked_up):
+        jobs += [Job(job_kinds.LOOKUP, row_id)] if status is ResultStatus.QUEUED else []
+    for results in (Measurement, FigureData):
+        session.execute(delete(results).where(results.embedding_id.in_(ids)))
+    return jobs, hashes
+
+
+FINISHED = (EmbeddingStatus.READY, EmbeddingStatus.FAILED)
+CHOOSABLE = (EmbeddingStatus.DRAFT, *FINISHED)
+
+
+class Incoming(NamedTuple):
+    """A file as it arrives."""
+
+    stream: BinaryIO
+    filename: str
+
+
+def create_embedding(
+    context: Context,
+    vectors: Sequence[Incoming],
+    annotations: Incoming | None = None,
+    name: str | None = None,
+    *,
+    commit: bool = False,
+) -> Embedding:
+    """Keep uploaded files and have a worker look into them.
+
+    Several files of vectors are one embedding, their rows in the natural order of the names. With ``commit`` it is
+    measured as soon as it is found readable, by the default choice of array or columns; otherwise it waits as a draft
+    for the user to look at it.
+    """
+    shards = sorted(
+        (Incoming(one.stream, base_name(one.filename)) for one in vectors), key=lambda one: natural_order(one.filename)
+    )
+    given = [(FileRole.VECTORS, one) for one in shards]
+    if annotations is not None:
+        given.append((FileRole.ANNOTATIONS, Incoming(annotations.stream, base_name(annotations.filename))))
+    with context.ledger.arriving() as store:
+        stored: list[Stored] = []
+        for _, one in given:
+            stored.append(store(one.stream, context.settings.max_upload_bytes))
+            _require_room(context, stored)
+        named = [
+            NamedFile(context.storage.local(kept.sha256), one.filename)
+            for kept, (_, one) in zip(stored, given, strict=True)
+        ]
+        kind = common_format(named[: len(shards)])
+        for file in named[len(shards) :]:
+            check_annotations(file)
+        filename = together([one.filename for one in shards])
+        with context.ledger.recording(*stored) as session:
+            embedding = Embedding(
+                name=clean_name(name, filename),
+                filename=filename,
+                format=kind.name,
+                commit_when_inspected=commit,
+                files=[
+                    EmbeddingFile(position=position, role=role, filename=one.filename, file_sha256=kept.sha256)
+                    for position, (kept, (role, one)) in enumerate(zip(stored, given, strict=True))
+                ],
+            )
+            session.add(embedding)
+    context.queue.enqueue(Job(job_kinds.INSPECT, embedding.id))
+    return get_embedding(context, embedding.id)
+
+
+def _require_room(context: Context, stored: Sequence[Stored]) -> None:
+    """Refuse files that are together larger than one may be."""
+    limit = context.settings.max_upload_bytes
+    if sum(one.size_bytes for one in stored) > limit:
+        raise TooLargeError(
+            f"The files have more than {limit:,} bytes together, the limit here: upload fewer rows, "
+            "or have the limit raised by whoever runs this server.",
+            "file",
+        )
+
+
+def list_embeddings(context: Context) -> list[Embedding]:
+    """All embeddings that are not in the trash, newest first, without their measurements."""
+    newest = select(Embedding).where(Embedding.trashed_at.is_(None)).order_by(Embedding.created_at.desc(), Embedding.id)
+    with context.sessions() as session:
+        return list(session.scalars(newest.options(defer(Embedding.inspection))))
+
+
+def get_embedding(context: Context, embedding_id: str) -> Embedding:
+    """One embedding with its files, measurements and curves."""
+    with context.sessions() as session:
+        return find_embedding(session, embedding_id)
+
+
+def select_embedding(context: Context, embedding_id: str, selection: Selection, *, commit: bool = False) -> Embedding:
+    """Choose other vectors, names or labels, and have the worker look again; ``commit`` measures then.
+
+    What was made of the former choice goes: measurements, curves and post-processings.
+    """
+    with context.sessions.begin() as session:
+        embedding = find_embedding(session, embedding_id)
+        require_in_use(embedding)
+        if embedding.status not in CHOOSABLE:
+            raise ConflictError(
+                f"{embedding.name} is {embedding.status}: choose from it when a worker is done with it."
+            )
+        if embedding.inspection is None:
+            raise ConflictError(
+                f"{embedding.name} could not be read, so there is nothing to choose from. Upload it again."
+            )
+        Inspection.model_validate(embedding.inspection).check(selection)
+        jobs, hashes = drop_results(session, [embedding_id])
+        session.expire(embedding, ["measurements", "curves"])
+        embedding.n_left_out = embedding.measured_at = None
+        embedding.selection = selection.model_dump()
+        embedding.commit_when_inspected = commit
+        embedding.status = EmbeddingStatus.INSPECTING
+        embedding.attempts = 0
+        embedding.error = None
+    for job in jobs:
+        context.queue.cancel(job)
+    context.ledger.release(*hashes)
+    context.queue.restart(Job(job_kinds.INSPECT, embedding_id))
+    return get_embedding(context, embedding_id)
+
+
+def commit_embedding(context: Context, embedding_id: str) -> Embedding:
+    """Measure a draft as it is shown."""
+    with context.sessions.begin() as session:
+        embedding = find_embedding(session, embedding_id)
+        require_in_use(embedding)
+        if embedding.status is not EmbeddingStatus.DRAFT:
+            raise ConflictError(f"Only a draft can be measured; this embedding is {embedding.status}.")
+        embedding.status = EmbeddingStatus.MEASURING
+        embedding.attempts = 0
+    context.queue.ensure(Job(job_kinds.MEASURE, embedding_id))
+    return get_embedding(context, embedding_id)
+
+
+def find_embedding(session: Session, embedding_id: str) -> Embedding:
+    """One embedding in a transaction, with its files, tags, measurements, curves and findings."""
+    wanted = select(Embedding).where(Embedding.id == embedding_id)
+    read = Embedding.measurements, Embedding.curves, Embedding.found
+    loaded = wanted.options(*(selectinload(one) for one in read))
+    if (embedding := session.scalar(loaded)) is None:
+        raise NotFoundError(f"There is no embedding {embedding_id!r}; it may have been deleted.")
+    return embedding
+
+
+def require_in_use(embedding: Embedding) -> None:
+    """Refuse what cannot be done with an embedding while it is in the trash."""
+    if embedding.trashed_at is not None:
+        raise ConflictError(f"{embedding.name} is in the trash. Restore it first.")
+
+
+def require_measured(embedding: Embedding, for_what: str) -> None:
+    """Refuse what is done only with measured embeddings that are in use."""
+    require_in_use(embedding)
+    require_ready(embedding, for_what)
+
+
+def require_ready(embedding: Embedding, for_what: str) -> None:
+    """Refuse what needs measurements, which an embedding keeps in the trash."""
+    if embedding.status is not EmbeddingStatus.READY:
+        raise ConflictError(f"{embedding.name} is {embedding.status}; {for_what} needs a measured embedding.")
+
+
+def get_figure_data(context: Context, embedding_id: str, *slugs: str) -> dict[str, dict[str, Any]]:
+    """What the figures of an embedding's report show beside its measurements, by slug; all, or of ``slugs``."""
+    wanted = select(FigureData).where(FigureData.embedding_id == embedding_id)
+    if slugs:
+        wanted = wanted.where(FigureData.slug.in_(slugs))
+    with context.sessions() as session:
+        return {one.slug: one.data for one in session.scalars(wanted)}
+
+
+def get_stored_figure(context: Context, embedding_id: str, slug: str) -> dict[str, Any]:
+    """What one figure of an embedding shows beside its measurements."""
+    data = get_figure_data(context, embedding_id, slug)
+    if slug not in data:
+        embedding = get_embedding(context, embedding_id)
+        if embedding.status is not EmbeddingStatus.READY:
+            raise NotFoundError(
+                f"There is no {slug!r} of {embedding.name}, which is {embedding.status}: it comes with the measures."
+            )
+        needs = "its rows have no names, or " if slug == "neighbours" else ""
+        raise NotFoundError(
+            f"There is no {slug!r} of {embedding.name}: {needs}another version of Isoscope measured it. Choose again "
+            f"to measure it with this version."
+        )
+    return data[slug]
+
+
+def get_figure_slugs(context: Context, embedding_id: str) -> set[str]:
+    """Of which figures an embedding has data, without reading these."""
+    with context.sessions() as session:
+        return set(session.scalars(select(FigureData.slug).where(FigureData.embedding_id == embedding_id)))

@@ -1,0 +1,128 @@
+"""Encodings over the API."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import Field
+
+from app.db.encoding import EncodingConfig
+from app.db.models import Embedding, EmbeddingStatus, Encoding, EncodingStatus, Pooling
+from app.db.types import RowId
+from app.embeddings.api.measures import MeasurementSummary
+from app.encodings import layers, service
+from app.encodings.service import EncodingPlan, Split
+from app.web.dependencies import ContextDep, Row
+from app.web.uploads import parsing
+from isoscope.core.errors import InvalidError
+from isoscope.files.columns import Column
+from isoscope.files.text import Quoting
+from isoscope.files.upload_formats import Role, listed
+
+
+class EncodingOut(Row):
+    """Texts, the model they go through, and how far they are."""
+
+    id: str
+    name: str
+    filename: str
+    n_texts: int
+    columns: list[Column]
+    quoting: Annotated[Quoting | None, Field(description="How quotes are read in a .tsv file. Null if it has none.")]
+    config: Annotated[EncodingConfig | None, Field(description="Null for a draft.")]
+    status: EncodingStatus
+    done: Annotated[int, Field(description="Texts encoded so far.")]
+    total: Annotated[int | None, Field(description="Texts to be encoded; null until they have been read.")]
+    error: str | None
+    environment: dict[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class EncodingPlanOut(Row):
+    """What a configuration would make; null where it is known only when a model of the Hub has been fetched."""
+
+    rows: Annotated[int, Field(description="Texts at most; those that are empty are left out.")]
+    layers: int | None
+    embeddings: int | None
+    dimensions: int | None
+    size_bytes: Annotated[int | None, Field(description="Of all vectors, on the disk.")]
+    model_layers: int | None
+
+
+class LayerOut(Row):
+    """A layer of an encoding under a pooling."""
+
+    layer: Annotated[int, Field(description="0 is the embedding layer.")]
+    pooling: Pooling
+    embedding_id: Annotated[str, Field(validation_alias="id")]
+    status: EmbeddingStatus
+    n: int | None
+    d: int | None
+    measurements: list[MeasurementSummary]
+
+
+router = APIRouter(prefix="/encodings", tags=["encodings"])
+
+
+@router.get("", response_model=list[EncodingOut])
+def list_encodings(context: ContextDep) -> Sequence[Encoding]:
+    """All encodings, newest first."""
+    return service.list_encodings(context)
+
+
+@router.post("", status_code=201, response_model=EncodingOut)
+@parsing
+def create_encoding(
+    request: Request,
+    context: ContextDep,
+    file: Annotated[UploadFile | None, File(description=f"Texts: {listed(Role.TEXTS)}; a text a line in .txt.")] = None,
+    dataset_id: Annotated[RowId | None, Form(description="Or a data set that is here, with `split`.")] = None,
+    split: Annotated[Split, Form()] = "validation",
+    name: Annotated[str | None, Form(max_length=200)] = None,
+) -> Encoding:
+    """Upload a file of texts, or take those of a data set: a draft, until it is launched."""
+    if (file is None) == (dataset_id is None):
+        raise InvalidError("Expected either a file of texts or a dataset_id; give one of them.", "file")
+    if file is not None:
+        return service.create_encoding(context, file.file, file.filename or "", name)
+    return service.create_encoding_of_dataset(context, str(dataset_id), split, name)
+
+
+@router.get("/{encoding_id}", response_model=EncodingOut)
+def show_encoding(context: ContextDep, encoding_id: str) -> Encoding:
+    """One encoding and how far it is."""
+    return service.get_encoding(context, encoding_id)
+
+
+@router.post("/{encoding_id}/plan", response_model=EncodingPlanOut)
+def plan_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> EncodingPlan:
+    """What a configuration would make: embeddings, rows, bytes on the disk. Nothing is launched."""
+    return service.plan_encoding(context, service.get_encoding(context, encoding_id), config)
+
+
+@router.post("/{encoding_id}/launch", response_model=EncodingOut)
+def launch_encoding(context: ContextDep, encoding_id: str, config: EncodingConfig) -> Encoding:
+    """Put the texts of a draft through a model; or again, of one that failed or was cancelled."""
+    return service.launch_encoding(context, encoding_id, config)
+
+
+@router.post("/{encoding_id}/cancel", response_model=EncodingOut)
+def cancel_encoding(context: ContextDep, encoding_id: str) -> Encoding:
+    """Stop one that waits or runs."""
+    return service.cancel_encoding(context, encoding_id)
+
+
+@router.get("/{encoding_id}/layers", response_model=list[LayerOut])
+def list_layers(context: ContextDep, encoding_id: str) -> Sequence[Embedding]:
+    """The embedding of each layer and pooling with its measurements, which `/api/embeddings/<id>` has in detail."""
+    service.get_encoding(context, encoding_id)
+    return layers.list_layers(context, encoding_id)
+
+
+@router.delete("/{encoding_id}", status_code=204)
+def delete_encoding(context: ContextDep, encoding_id: str) -> None:
+    """Delete an encoding with the embeddings of its layers and the files that no other needs."""
+    service.delete_encoding(context, encoding_id)

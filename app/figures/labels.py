@@ -1,0 +1,162 @@
+"""Heads of columns, short names, and where the names of points stand in a plot."""
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+from app.db.config import OPTIONS
+from app.db.options.option import lowered
+from isoscope.core.formatting import starred
+from isotropy.catalog import MEASURES
+
+WHOLE = {"lambda": "λ", "lam": "λ", "zeta": "ζ"}
+PARTS = (
+    (re.compile(r"_?ci95_half_width$"), " ± (95% CI)"),
+    (re.compile(r"\b(raw|centred)_(\d)"), r"\1, k = \2"),
+    (re.compile(r"^_(\d)\b"), r", k = \1"),
+    (re.compile(r"_"), " "),
+)
+MEASURE = re.compile(rf"({'|'.join(sorted(MEASURES, key=len, reverse=True))})(?=_|$)")
+DATA_SET = {"task": "Data set"}
+"""A run's task is called as its data set is, in columns and in searches."""
+
+
+def head(field: str) -> str:
+    """Return what a field that runs differ in is called at the head of a column."""
+    label = DATA_SET.get(field) or (OPTIONS[field].label if field in OPTIONS else "")
+    return label or field.replace("_", " ").capitalize()
+
+
+def inside(field: str) -> str:
+    """Return the same inside a sentence or beside a value."""
+    return lowered(head(field))
+
+
+def heading(column: str) -> str:
+    """A column's name as a reader wants it: λ, IsoScore★ mean, raw, k = 1 ± (95% CI)."""
+    if column in WHOLE:
+        return WHOLE[column]
+    measure, rest = (found[1], column[found.end() :]) if (found := MEASURE.match(column)) else ("", column)
+    for pattern, words in PARTS:
+        rest = pattern.sub(words, rest)
+    return f"{starred(MEASURES[measure].name) if measure else ''}{rest}".strip()
+
+
+WIDTH, HEIGHT = 300, 190
+"""Pixels that a plot has at least for its points, between its axes on a phone: elsewhere names only get more room."""
+LETTER, LINE = 7.0, 16.0
+"""Of a name, at the size of the plots' type."""
+POINT = 7.0
+"""From the middle of a point to where its name begins."""
+BAR = 2.0
+CORNERS = tuple(product(("top", "bottom"), ("right", "left")))
+
+
+class Box(NamedTuple):
+    """A rectangle in pixels."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def meets(self, other: "Box") -> bool:
+        """Whether they have more than an edge in common."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.bottom < other.top and other.bottom < self.top
+
+    def within(self, other: "Box") -> bool:
+        """Whether nothing of it is outside of the other."""
+        across = other.left <= self.left and self.right <= other.right
+        return across and other.bottom <= self.bottom and self.top <= other.top
+
+
+class Named(NamedTuple):
+    """A point with the half-widths of its error bars, and what it is called."""
+
+    x: float
+    y: float
+    x_bar: float
+    y_bar: float
+    name: str
+
+
+def positions(points: Sequence[Named], x_range: Sequence[float], y_range: Sequence[float]) -> list[str | None]:
+    """Plotly's textposition of each name, those first in the sequence first; None where there is no room.
+
+    A name stands beside its point in one of the four corners that its own error bars leave free; where bars of other
+    points cross all of them it lies on a bar sooner than to be left out, never on a point or a name or beyond the axes.
+    """
+    scale = WIDTH / (x_range[1] - x_range[0]), HEIGHT / (y_range[1] - y_range[0])
+    placed = [_scaled(point, scale) for point in points]
+    marks = [Box(p.x - POINT, p.y - POINT, p.x + POINT, p.y + POINT) for p in placed]
+    bars = [bar for p in placed for bar in (Box(p.x - p.x_bar, p.y - BAR, p.x + p.x_bar, p.y + BAR),
+                                            Box(p.x - BAR, p.y - p.y_bar, p.x + BAR, p.y + p.y_bar))]  # fmt: skip
+    frame = Box(x_range[0] * scale[0], y_range[0] * scale[1], x_range[1] * scale[0], y_range[1] * scale[1])
+    names: list[Box] = []
+    found: list[str | None] = []
+    for point in placed:
+        corners = {f"{high} {side}": _corner(point, high, side) for high, side in CORNERS}
+        inside = {where: box for where, box in corners.items() if box.within(frame)}
+        free = {where: box for where, box in inside.items() if not any(map(box.meets, [*marks, *names]))}
+        crossed = {where: sum(map(box.meets, bars)) for where, box in free.items()}
+        where = min(crossed, key=lambda corner: crossed[corner], default=None)
+        found.append(where)
+        if where:
+            names.append(free[where])
+    return found
+
+
+def _scaled(point: Named, scale: tuple[float, float]) -> Named:
+    across, up = scale
+    return Named(point.x * across, point.y * up, point.x_bar * across, point.y_bar * up, point.name)
+
+
+def _corner(point: Named, high: str, side: str) -> Box:
+    length = LETTER * len(point.name)
+    left = point.x + POINT if side == "right" else point.x - POINT - length
+    bottom = point.y + POINT if high == "top" else point.y - POINT - LINE
+    return Box(left, bottom, left + length, bottom + LINE)
+
+
+BETWEEN_PARTS = re.compile(r"( · |, )")
+"""What parts a name of several parts: sst2 · all-MiniLM-L6-v2 · layer 0, mean."""
+
+
+def short_names(names: Sequence[str], longest: int) -> list[str]:
+    """Each name within a length: where one is too long, without the parts that all share, or cut.
+
+    The parts that all begin with go first, those that all end with if that is not enough; of each name one part is
+    left. What is still too long loses its middle. Names that are then alike are numbered.
+    """
+    parts = [BETWEEN_PARTS.split(name) for name in names]
+    if len(parts) > 1 and _too_long(parts, longest):
+        begin = _shared(parts)
+        parts = [one[begin:] for one in parts]
+        if _too_long(parts, longest):
+            end = _shared([one[::-1] for one in parts])
+            parts = [one[: len(one) - end] for one in parts]
+    whole = ["".join(one) for one in parts]
+    short = [_cut(name, longest) for name in whole]
+    if len(set(short)) == len(short):
+        return short
+    return [f"{i}. {_cut(name, longest - len(f'{i}. '))}" for i, name in enumerate(whole, 1)]
+
+
+def _too_long(parts: Sequence[Sequence[str]], longest: int) -> bool:
+    return any(sum(map(len, one)) > longest for one in parts)
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many pieces all begin with, a part and what follows it each time; of the shortest one part is left."""
+    most = min(map(len, parts)) - 1
+    return next((i for i in range(0, most, 2) if len({one[i] for one in parts}) > 1), most)
+
+
+def _cut(name: str, longest: int) -> str:
+    """The name without its middle where it is too long."""
+    if len(name) <= longest:
+        return name
+    tail = (longest - 1) // 2
+    return f"{name[: longest - 1 - tail]}…{name[len(name) - tail :]}"

@@ -1,0 +1,65 @@
+"""Health and disk space over the API."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from app.operations import health
+from app.operations.health import Vitals
+from app.web.dependencies import ContextDep, Row
+
+router = APIRouter(tags=["space"])
+
+
+class DiskOut(Row):
+    """A disk that this server writes to."""
+
+    folder: Annotated[str, Field(description="The first of the folders on it that are written to.")]
+    free_bytes: int
+    total_bytes: int
+    holds_data: Annotated[bool, Field(description="Whether data stay there, not temporary files alone.")]
+
+
+class UseOut(Row):
+    """A kind of data."""
+
+    kind: str
+    place: str
+    size_bytes: int
+
+
+class SpaceOut(Row):
+    """What is free and what is used."""
+
+    disks: list[DiskOut]
+    uses: list[UseOut]
+    reserve_bytes: Annotated[int, Field(description="Free bytes that uploads and launches must leave on a disk.")]
+
+
+@router.get("/space")
+def show_space(context: ContextDep) -> SpaceOut:
+    """Free space of the server's disks, and what takes up room by kind."""
+    found = health.measure_space(context)
+    return SpaceOut(
+        disks=[DiskOut(**disk._asdict() | {"folder": str(disk.folder)}) for disk in found.disks],
+        uses=[UseOut.model_validate(use) for use in found.uses],
+        reserve_bytes=found.reserve_bytes,
+    )
+
+
+health_router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """The state of the database, and the number of workers alive."""
+
+    status: str
+    workers_alive: int
+
+
+@health_router.get("/health")
+async def show_health(request: Request) -> Health:
+    """Answer once the database has, or with 503 within two seconds."""
+    vitals: Vitals = request.app.state.vitals
+    return Health(status="ok", workers_alive=await vitals.workers_alive())

@@ -1,0 +1,103 @@
+"""Whether the database answers, and what takes up room on the disks."""
+
+import asyncio
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from anyio import CapacityLimiter, to_thread
+from sqlalchemy import func, select
+from sqlalchemy.pool import NullPool
+
+from app.context import Context
+from app.core.settings import Settings
+from app.db.models import StoredFile
+from app.db.session import create_sessions
+from app.storage.space import Disk, disks
+from app.training.queue_status import count_alive
+from isoscope.core.errors import UnavailableError
+
+ANSWER_SECONDS = 1.5
+
+
+class Vitals:
+    """Looks at the database on a connection and a thread of its own, once at a time however many ask."""
+
+    def __init__(self, context: Context) -> None:
+        self._sessions = create_sessions(context.settings.database, poolclass=NullPool)
+        self._limiter = CapacityLimiter(1)
+        self._looking: asyncio.Task[int] | None = None
+
+    async def workers_alive(self) -> int:
+        """Return how many workers are alive.
+
+        Raises:
+            UnavailableError: the database does not answer in time.
+
+        """
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(to_thread.run_sync(count_alive, self._sessions, limiter=self._limiter))
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._looking), ANSWER_SECONDS)
+        except TimeoutError:
+            raise UnavailableError(f"The database does not answer within {ANSWER_SECONDS} seconds.") from None
+
+
+BESIDE_SQLITE = ("", "-wal", "-shm")
+
+
+class Use(NamedTuple):
+    """One kind of data, where it is, and its size."""
+
+    kind: str
+    place: str
+    size_bytes: int
+
+
+class Space(NamedTuple):
+    """The disks of this machine, and what Isoscope keeps, on them or elsewhere."""
+
+    disks: list[Disk]
+    uses: list[Use]
+    reserve_bytes: int
+
+
+def measure_space(context: Context) -> Space:
+    """Look at every disk, and add up what is kept."""
+    settings = context.settings
+    return Space(disks(settings), list(_uses(context, settings)), settings.reserve_bytes)
+
+
+def _uses(context: Context, settings: Settings) -> Iterator[Use]:
+    with context.sessions() as session:
+        stored = int(session.scalar(select(func.coalesce(func.sum(StoredFile.size_bytes), 0))) or 0)
+        if session.get_bind().dialect.name == "postgresql":
+            database = session.scalar(select(func.pg_database_size(func.current_database())))
+            yield Use("database", "PostgreSQL", int(database or 0))
+    for file in settings.sqlite_files:
+        yield Use("database", str(file), _sizes(Path(f"{file}{suffix}") for suffix in BESIDE_SQLITE))
+    if settings.bucket is None:
+        yield Use("files", str(settings.files), stored)
+    else:
+        yield Use("files", f"s3://{settings.bucket}", stored)
+        yield Use("cache", str(settings.cache), _sizes(_files(settings.cache)))
+    yield Use("run folders", str(settings.runs), _sizes(_files(settings.runs)))
+    if (copies := settings.database_copies).exists():
+        yield Use("database copies", str(copies), _sizes(_files(copies)))
+    if (spare := context.spare).path.exists():
+        yield Use("spare file", str(spare.path), spare.size_bytes)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path, _, names in os.walk(folder):
+        yield from (Path(path, name) for name in names)
+
+
+def _sizes(paths: Iterable[Path]) -> int:
+    total = 0
+    for path in paths:
+        with suppress(OSError):  # it is not there, or gone just now
+            total += path.stat().st_size
+    return total

@@ -1,0 +1,58 @@
+"""The playground's clouds over the API."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from app.playground import clouds
+from app.playground.clouds import SHAPES
+
+
+class PlaygroundOut(BaseModel):
+    """A cloud of the playground and what was measured of it, by slug of `/api/measures`."""
+
+    shape: str
+    spread: float
+    shift: float
+    n: int
+    measures: dict[str, float]
+
+
+class PlaygroundShape(BaseModel):
+    """A shape of the playground."""
+
+    slug: str
+    name: str
+    spread: Annotated[str, Field(description="What its spread, from 0 to 1, is.")]
+
+
+class PlaygroundGrid(BaseModel):
+    """The values that each coordinate of a position may have."""
+
+    shapes: list[PlaygroundShape]
+    spread: list[float]
+    shift: Annotated[list[float], Field(description="Distance of the mean from the origin.")]
+    n: list[int]
+
+
+playground_router = APIRouter(prefix="/playground", tags=["playground"])
+
+
+@playground_router.get("", response_model=PlaygroundOut)
+def show_position(
+    shape: Annotated[str, Query(description="A slug of the grid’s shapes.", json_schema_extra={"enum": list(SHAPES)})],
+    spread: Annotated[float, Query(allow_inf_nan=False, description="Of the grid’s spreads.")],
+    shift: Annotated[float, Query(allow_inf_nan=False, description="Of the grid’s shifts.")],
+    n: Annotated[int, Query(description="Of the grid’s sizes.")],
+) -> PlaygroundOut:
+    """What was measured of one cloud, to five digits."""
+    position = clouds.require(clouds.Position(shape, spread, shift, n))
+    return PlaygroundOut(**position._asdict(), measures=clouds.numbers_at(position))
+
+
+@playground_router.get("/grid", response_model=PlaygroundGrid)
+def show_grid() -> PlaygroundGrid:
+    """The positions at which clouds were measured: every combination of these."""
+    shapes = [PlaygroundShape(slug=slug, name=one.name, spread=one.spread) for slug, one in SHAPES.items()]
+    return PlaygroundGrid(shapes=shapes, spread=list(clouds.SPREADS), shift=list(clouds.SHIFTS), n=list(clouds.SIZES))

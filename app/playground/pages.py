@@ -1,0 +1,45 @@
+"""The playground: a small cloud, and why mean cosine is not isotropy."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.playground.clouds import SHAPES, SHIFTS, SIZES, SPREADS, Position, explain, numbers_at
+from app.playground.figures import SHIFTED, PlaygroundDep, playground_figures
+from app.web.responses import FileKind, figure_file
+from app.web.templating import templates
+
+router = APIRouter(prefix="/playground")
+
+PRESETS = {
+    "Gaussian at the origin": SHIFTED._replace(shift=0.0),
+    "The same, shifted": SHIFTED,
+    "A narrow cone, and yet even": Position("cone", 1.0, 2.0, 512),
+    "A line through the origin: cosine 0, isotropy 0": Position("line", 0.0, 0.0, 512),
+    "Too few points": Position("sphere", 1.0, 0.0, 8),
+}
+
+
+@router.get("")
+def show_playground(request: Request, query: PlaygroundDep) -> Response:
+    """The cloud that the URL names, its numbers, and what they show."""
+    cloud, shift, example = playground_figures(query)
+    shown = {
+        "query": query,
+        "position": query.position,
+        "shapes": SHAPES,
+        "spreads": SPREADS,
+        "shifts": SHIFTS,
+        "sizes": SIZES,
+        "presets": PRESETS,
+        "numbers": numbers_at(query.position),
+        "explanation": explain(query.position),
+        "cloud": cloud,
+        "shift": shift,
+        "example": example,
+    }
+    return templates.TemplateResponse(request, "playground/playground.html", shown)
+
+
+@router.get("/figures/{slug}.{kind}")
+def show_figure(slug: str, kind: FileKind, query: PlaygroundDep) -> Response:
+    """A figure of the page."""
+    return figure_file(playground_figures(query), slug, kind)

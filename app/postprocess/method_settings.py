@@ -1,0 +1,167 @@
+"""A method of post-processing with all its parameters, checked against the rows, and its sliders."""
+
+import sys
+from collections.abc import Mapping
+from math import ceil, floor, inf, log10
+from typing import Any, NamedTuple
+
+from app.core.names import described
+from app.db.models import Embedding
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import short
+from isotropy.catalog import METHODS, Method, Parameter
+
+DRAWN_ROWS = 20_000
+"""Rows that a trial takes of an embedding at most: ``isotropy.cloud.PAIR_ROWS``."""
+
+
+class MethodSettings(NamedTuple):
+    """A method of the catalogue with all of its parameters."""
+
+    method: str
+    parameters: dict[str, int | float]
+
+    @property
+    def title(self) -> str:
+        """The method's name with its first parameter, and those that are not what they usually are."""
+        return described(self.method, self.parameters)
+
+
+def rows_of(embedding: Embedding) -> tuple[int, int]:
+    """How many rows of a measured embedding a trial takes, and how many of them a method is fitted on."""
+    rows = min(embedding.n_measured, DRAWN_ROWS)
+    return rows, min(max(round(rows / 2), 1), max(rows - 1, 1))
+
+
+def method_settings_of(embedding: Embedding, method: str, given: Mapping[str, Any]) -> MethodSettings:
+    """The position that a method and some parameters name; what is not given takes its default.
+
+    Raises:
+        InvalidError: there is no such method or parameter, or a value is out of its range for these rows.
+
+    """
+    if method not in METHODS:
+        raise InvalidError(f"Expected a method among {', '.join(METHODS)}, got {method[:80]!r}.", "method")
+    parameters = {one.name: one for one in METHODS[method].parameters}
+    if unknown := sorted(given.keys() - parameters.keys()):
+        raise InvalidError(
+            f"Expected parameters of {METHODS[method].name} among {', '.join(parameters) or 'none'}, got "
+            f"{unknown[0][:80]!r}: leave it out.",
+            "parameters",
+        )
+    return MethodSettings(method, {name: _value(embedding, one, given.get(name)) for name, one in parameters.items()})
+
+
+def _value(embedding: Embedding, parameter: Parameter, given: Any) -> int | float:
+    fit_rows, d = rows_of(embedding)[1], embedding.d or 0
+    value = parameter.default_for(d) if given is None else given
+    if parameter.whole and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    elif not parameter.whole and isinstance(value, int) and abs(value) > sys.float_info.max:
+        value = inf if value > 0 else -inf
+    high = parameter.high_for(fit_rows, d)
+    if given is None and high is not None:
+        value = min(value, high)
+    if not parameter.takes(value) or (high is not None and value > high):
+        numbers = "a whole number" if parameter.whole else "a number"
+        to = "upwards" if high is None else f"to {high:,}"
+        why = {"n": f": a method is fitted on {fit_rows:,} rows", "d": f": there are {d:,} dimensions"}
+        raise InvalidError(
+            f"Expected {parameter.name} as {numbers} from {short(parameter.low)} {to}"
+            f"{why.get(parameter.up_to or '', '')}; got {str(value)[:40]}.",
+            parameter.name,
+        )
+    return value if parameter.whole else float(value)
+
+
+SLIDER_MOST = 50
+"""A slider of whole numbers ends here, or at four times what is usual; the box takes all that is allowed."""
+DECADES_BELOW, DECADES_ABOVE = 4, 2
+"""How far a slider reaches around the mean variance of a dimension, for what is added to variances."""
+SEED = "seed"
+
+
+class Slider(NamedTuple):
+    """The ends and steps of a slider; of powers of ten where the values span decades."""
+
+    low: float
+    high: float
+    step: float
+    at: float
+    log: bool
+
+
+class Dial(NamedTuple):
+    """A parameter, what its box says, its bounds, and its slider if it has one."""
+
+    parameter: Parameter
+    text: str
+    high: int | float | None
+    slider: Slider | None
+
+
+def dials_of(embedding: Embedding, method: Method, texts: Mapping[str, str]) -> list[Dial]:
+    """The dials of a method: at what was typed where that is given, else at the default."""
+    return [_dial(embedding, parameter, texts.get(parameter.name, "")) for parameter in method.parameters]
+
+
+def numbers_of(method: Method, texts: Mapping[str, str]) -> dict[str, int | float]:
+    """The numbers that were typed, by parameter; what is empty or of another method is left out.
+
+    Raises:
+        InvalidError: a text is no number.
+
+    """
+    typed = {one.name: texts[one.name].strip() for one in method.parameters if texts.get(one.name, "").strip()}
+    return {name: _number(name, text) for name, text in typed.items()}
+
+
+def mean_variance(embedding: Embedding) -> float | None:
+    """The variance of a dimension on average; None where there is none."""
+    spectrum = next((one for one in embedding.measurements if one.measure == "spectrum"), None)
+    eigenvalues = (spectrum.detail or {}).get("eigenvalues", []) if spectrum else []
+    return sum(eigenvalues) / len(eigenvalues) if sum(eigenvalues) > 0 else None
+
+
+def _number(name: str, text: str) -> int | float:
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError:
+        raise InvalidError(f"Expected {name} as a number, got {text[:40]!r}.", name) from None
+
+
+def _dial(embedding: Embedding, parameter: Parameter, text: str) -> Dial:
+    fit_rows, d = rows_of(embedding)[1], embedding.d or 0
+    usual = parameter.default_for(d)
+    high = parameter.high_for(fit_rows, d)
+    text = text or str(usual if high is None else min(usual, high))
+    return Dial(parameter, text, high, None if parameter.name == SEED else _slider(embedding, parameter, text, high))
+
+
+def _slider(embedding: Embedding, parameter: Parameter, text: str, high: int | float | None) -> Slider:
+    value = _float(text)
+    if parameter.whole:
+        usual = parameter.default_for(embedding.d or 0)
+        most = max(SLIDER_MOST, 4 * usual)
+        most = most if high is None else min(most, high)
+        return Slider(parameter.low, most, 1, value if value is not None else usual, log=False)
+    low, most = _decades(embedding, parameter)
+    return Slider(low, most, 0.05, round(log10(value), 2) if value else low, log=True)
+
+
+def _decades(embedding: Embedding, parameter: Parameter) -> tuple[int, int]:
+    """The powers of ten at the ends: of the range if it has two, else around the mean variance and the default."""
+    if parameter.low > 0 and parameter.high is not None:
+        return floor(log10(parameter.low)), ceil(log10(parameter.high))
+    around = log10(mean_variance(embedding) or 1)
+    usual = log10(parameter.default or 1)
+    return floor(min(around - DECADES_BELOW, usual)), ceil(max(around + DECADES_ABOVE, usual))
+
+
+def _float(text: str) -> float | None:
+    """The number of a text if it is one above zero or zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < float("inf") else None

@@ -1,0 +1,182 @@
+"""The lab: choose a method of post-processing, see what it does to rows held out, make a new embedding of it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+
+from app.context import Context
+from app.db.models import Embedding, PostProcessing, ResultStatus
+from app.db.types import RowId
+from app.embeddings.files import get_map
+from app.embeddings.service import get_embedding, require_ready
+from app.postprocess.method_settings import (
+    MethodSettings,
+    dials_of,
+    mean_variance,
+    method_settings_of,
+    numbers_of,
+    rows_of,
+)
+from app.postprocess.service import create_postprocessed, find_postprocessing, last_result, request_postprocessing
+from app.postprocess.trial import comparisons_of, outcome_of, trial_figures, trial_neighbours
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import FileKind, figure_file, file_of, see
+from app.web.templating import templates
+from isoscope.core.errors import InvalidError, NotFoundError
+from isotropy.catalog import METHODS, Method
+
+router = APIRouter(prefix="/embeddings/{embedding_id}/lab")
+
+FIRST_METHOD = "all_but_the_top"
+WHITENING = ("pca_whitening", "zca_whitening")
+TRAINED = "flow"
+MAX_TEXT_CHARACTERS = 200
+
+
+class Asked(NamedTuple):
+    """What the URL or the form says: a method, the texts of its parameters, a name to look up."""
+
+    method: Method
+    texts: dict[str, str]
+    name: str
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Asked":
+        """What was given; what belongs to no parameter of the method is left out."""
+        texts = {key: str(value)[:MAX_TEXT_CHARACTERS] for key, value in given.items()}
+        if (method := METHODS.get(texts.get("method", FIRST_METHOD))) is None:
+            raise NotFoundError(f"There is no method {texts['method']!r}: choose one on the page of the lab.")
+        own = {one.name: texts[one.name] for one in method.parameters if one.name in texts}
+        return cls(method, own, texts.get("name", ""))
+
+    def position(self, embedding: Embedding) -> MethodSettings:
+        """The same, checked."""
+        return method_settings_of(embedding, self.method.slug, numbers_of(self.method, self.texts))
+
+
+async def _form(request: Request) -> Mapping[str, Any]:
+    return await request.form()
+
+
+FormDep = Annotated[Mapping[str, Any], Depends(_form)]
+
+
+@router.get("")
+def show_lab(request: Request, context: ContextDep, embedding_id: str) -> Response:
+    """The lab at a position; it shows what is stored and never asks for anything."""
+    embedding, asked = _measured(context, embedding_id), Asked.of(request.query_params)
+    try:
+        position = asked.position(embedding)
+    except InvalidError as error:
+        return _page(request, context, embedding, asked, problem=error)
+    return _page(request, context, embedding, asked, position)
+
+
+@router.post("")
+def try_position(
+    request: Request,
+    context: ContextDep,
+    embedding_id: str,
+    form: FormDep,
+    instead_of: Annotated[RowId, Form()] = "",
+) -> Response:
+    """Have a position tried, and go to it."""
+    embedding, asked = _measured(context, embedding_id), Asked.of(form)
+    try:
+        position = asked.position(embedding)
+    except InvalidError as error:
+        return _page(request, context, embedding, asked, problem=error)
+    request_postprocessing(context, embedding_id, position.method, position.parameters, instead_of or None)
+    return see(f"/embeddings/{embedding_id}/lab?{_query(position, asked.name)}")
+
+
+@router.post("/embedding")
+def make_embedding(
+    context: ContextDep,
+    embedding_id: str,
+    postprocessing_id: Annotated[RowId, Form()],
+    name: Annotated[str, Form()] = "",
+) -> Response:
+    """Make a new embedding of all rows, and go to it."""
+    made = create_postprocessed(context, embedding_id, postprocessing_id, name or None)
+    return see(f"/embeddings/{made.id}")
+
+
+@router.get("/figures/{slug}.{kind}")
+def show_figure(request: Request, context: ContextDep, embedding_id: str, slug: str, kind: FileKind) -> Response:
+    """A figure of a trial."""
+    return figure_file(trial_figures(_trial(request, context, embedding_id)), slug, kind)
+
+
+@router.get("/map.safetensors")
+def show_map(request: Request, context: ContextDep, embedding_id: str) -> Response:
+    """The fitted map of a trial."""
+    return file_of(get_map(context, _trial(request, context, embedding_id)))
+
+
+def _measured(context: Context, embedding_id: str) -> Embedding:
+    embedding = get_embedding(context, embedding_id)
+    require_ready(embedding, "post-processing")
+    return embedding
+
+
+def _trial(request: Request, context: Context, embedding_id: str) -> PostProcessing:
+    embedding = get_embedding(context, embedding_id)
+    position = Asked.of(request.query_params).position(embedding)
+    if (trial := find_postprocessing(context, embedding, position)) is None or trial.results is None:
+        raise NotFoundError(f"{position.title} has no result here yet: the page of the lab asks for it.")
+    return trial
+
+
+def _page(
+    request: Request,
+    context: Context,
+    embedding: Embedding,
+    asked: Asked,
+    position: MethodSettings | None = None,
+    problem: InvalidError | None = None,
+) -> Response:
+    rows, fit_rows = rows_of(embedding)
+    shown: dict[str, Any] = {
+        "embedding": embedding,
+        "method": asked.method,
+        "dials": dials_of(embedding, asked.method, asked.texts),
+        "mean_variance": mean_variance(embedding),
+        "rows": rows,
+        "fit_rows": fit_rows,
+        "trained": asked.method.slug == TRAINED,
+        "tautology": asked.method.slug in WHITENING and fit_rows > (embedding.d or 0),
+        "problem": problem,
+        "name": asked.name,
+        "trial": None,
+        "result": None,
+    }
+    if position is not None:
+        trial = find_postprocessing(context, embedding, position)
+        waiting = trial is not None and trial.status is ResultStatus.QUEUED
+        result = last_result(context, embedding, position.method) if waiting else trial
+        shown |= {"title": position.title, "query": _query(position, asked.name), "trial": trial, "waiting": waiting}
+        if result is not None and result.results is not None:
+            shown |= _of_result(result, asked.name)
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "postprocess/lab.html", shown, status_code=status)
+
+
+def _of_result(result: PostProcessing, name: str) -> dict[str, Any]:
+    position, comparisons = MethodSettings(result.method, result.parameters), comparisons_of(result)
+    return {
+        "result": result,
+        "result_title": position.title,
+        "result_query": _query(position),
+        "comparisons": comparisons,
+        "outcome": outcome_of(METHODS[position.method].name, comparisons),
+        "figures": trial_figures(result),
+        "neighbours": trial_neighbours(result, name),
+    }
+
+
+def _query(position: MethodSettings, name: str = "") -> str:
+    return urlencode({"method": position.method, **position.parameters, **({"name": name} if name else {})})

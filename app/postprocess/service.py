@@ -1,0 +1,186 @@
+"""Post-processing: ask what a method does to an embedding, look at it, make a new embedding of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Select, delete, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, defer
+
+from app.context import Context, freeing
+from app.core.names import clean_name, described, file_stem
+from app.db import job_kinds
+from app.db.encoding import FLOAT_BYTES
+from app.db.models import Embedding, EmbeddingOrigin, EmbeddingStatus, PostProcessing, ResultStatus
+from app.db.result_keys import IN_USE, is_of, postprocess_key
+from app.embeddings.service import get_embedding, repeat_failed, require_measured
+from app.postprocess.method_settings import MethodSettings, method_settings_of
+from app.queue import Job
+from isoscope.core.errors import ConflictError, NotFoundError
+
+KEPT = 200
+"""Results of an embedding that are kept; the oldest go."""
+
+
+def list_postprocessings(context: Context, embedding_id: str) -> list[PostProcessing]:
+    """What was tried on the vectors that are chosen now, the newest first, without the results themselves."""
+    embedding = get_embedding(context, embedding_id)
+    tried = select(PostProcessing).where(PostProcessing.embedding_id == embedding_id)
+    newest = tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id)
+    with context.sessions() as session:
+        found = session.scalars(newest.options(defer(PostProcessing.results)))
+        return [one for one in found if is_of(one, embedding)]
+
+
+def get_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> PostProcessing:
+    """One trial with its results, null until there are any."""
+    with context.sessions() as session:
+        found = session.get(PostProcessing, postprocessing_id)
+    if found is None or found.embedding_id != embedding_id:
+        raise NotFoundError(
+            f"There is no post-processing {postprocessing_id!r} of this embedding; only the last {KEPT} are kept. "
+            "Ask for it again."
+        )
+    return found
+
+
+def find_postprocessing(context: Context, embedding: Embedding, position: MethodSettings) -> PostProcessing | None:
+    """The trial of a position, if it was asked for."""
+    with context.sessions() as session:
+        return session.scalar(_of_key(embedding, position))
+
+
+def made_by(context: Context, embedding: Embedding) -> PostProcessing | None:
+    """The trial that an embedding was made by, while its result is kept."""
+    if embedding.postprocessing_id is None:
+        return None
+    with context.sessions() as session:
+        found = session.get(PostProcessing, embedding.postprocessing_id)
+    return found if found is not None and found.results is not None else None
+
+
+def last_result(context: Context, embedding: Embedding, method: str) -> PostProcessing | None:
+    """The newest result of a method, to look at while another is being made."""
+    ready = select(PostProcessing).where(
+        PostProcessing.embedding_id == embedding.id,
+        PostProcessing.method == method,
+        PostProcessing.status == ResultStatus.READY,
+    )
+    with context.sessions() as session:
+        found = session.scalar(ready.order_by(PostProcessing.created_at.desc()).limit(1))
+    return found if found is not None and is_of(found, embedding) else None
+
+
+def request_postprocessing(
+    context: Context, embedding_id: str, method: str, given: Mapping[str, Any], instead_of: str | None = None
+) -> PostProcessing:
+    """Have a position tried, unless it was already; a failed one again.
+
+    ``instead_of`` is a trial that its asker waits for no longer; it is dropped if it was not made yet.
+    """
+    embedding = get_embedding(context, embedding_id)
+    require_measured(embedding, "post-processing")
+    position = method_settings_of(embedding, method, given)
+    found = find_postprocessing(context, embedding, position)
+    if instead_of is not None and (found is None or found.id != instead_of):
+        _drop_waiting(context, embedding_id, instead_of)
+    if found is None:
+        _add(context, embedding, position)
+    elif found.status is ResultStatus.FAILED:
+        repeat_failed(context, PostProcessing, Job(job_kinds.POSTPROCESS, found.id))
+    if (asked := find_postprocessing(context, embedding, position)) is None:
+        raise ConflictError("This embedding or this result was deleted at the same moment; ask again.")
+    return asked
+
+
+@freeing
+def delete_postprocessing(context: Context, embedding_id: str, postprocessing_id: str) -> None:
+    """Drop a trial in any state with its fitted map, unless an embedding is being made by it."""
+    get_postprocessing(context, embedding_id, postprocessing_id)
+    unused = delete(PostProcessing).where(PostProcessing.id == postprocessing_id, PostProcessing.id.not_in(IN_USE))
+    with context.sessions.begin() as session:
+        dropped = session.execute(unused.returning(PostProcessing.status, PostProcessing.state_sha256)).one_or_none()
+    if dropped is None:
+        get_postprocessing(context, embedding_id, postprocessing_id)
+        raise ConflictError("An embedding is being made by this trial. Delete it when that is done.")
+    if dropped.status is ResultStatus.QUEUED:
+        context.queue.cancel(Job(job_kinds.POSTPROCESS, postprocessing_id))
+    context.ledger.release(dropped.state_sha256)
+
+
+def create_postprocessed(
+    context: Context, embedding_id: str, postprocessing_id: str, name: str | None = None
+) -> Embedding:
+    """Have all rows of an embedding mapped as a trial mapped some of them, as an embedding of its own."""
+    source = get_embedding(context, embedding_id)
+    require_measured(source, "post-processing")
+    trial = get_postprocessing(context, embedding_id, postprocessing_id)
+    if trial.status is not ResultStatus.READY or trial.results is None:
+        raise ConflictError(f"This trial is {trial.status}; a new embedding needs one that is ready.")
+    if not is_of(trial, source):
+        raise ConflictError(f"Other vectors were chosen of {source.name} since; try the method on them first.")
+    context.require_room((source.n or 0) * (source.d or 0) * FLOAT_BYTES)
+    title = clean_name(name, f"{source.name}, {described(trial.method, trial.parameters)}")
+    made = Embedding(
+        name=title,
+        filename=f"{file_stem(title)}.npy",
+        format="npy",
+        origin=EmbeddingOrigin.POSTPROCESSED,
+        status=EmbeddingStatus.MAKING,
+        source_id=source.id,
+        postprocessing_id=trial.id,
+        provenance={
+            "source": source.name,
+            "method": trial.method,
+            "parameters": trial.parameters,
+            **{key: trial.results[key] for key in ("rows", "fit_rows", "seed")},
+        },
+    )
+    with context.sessions.begin() as session:
+        session.add(made)
+    context.queue.enqueue(Job(job_kinds.MAKE, made.id))
+    return get_embedding(context, made.id)
+
+
+def _of_key(embedding: Embedding, position: MethodSettings) -> Select[PostProcessing]:
+    key = postprocess_key(embedding, position.method, position.parameters)
+    return select(PostProcessing).where(PostProcessing.embedding_id == embedding.id, PostProcessing.key == key)
+
+
+def _add(context: Context, embedding: Embedding, position: MethodSettings) -> None:
+    key = postprocess_key(embedding, position.method, position.parameters)
+    asked = PostProcessing(embedding_id=embedding.id, key=key, method=position.method, parameters=position.parameters)
+    try:
+        with context.sessions.begin() as session:
+            session.add(asked)
+            session.flush()
+            gone = _drop_oldest(session, embedding.id)
+    except IntegrityError:
+        return  # the same was asked for, or the embedding deleted, at this moment: a look will tell
+    context.queue.enqueue(Job(job_kinds.POSTPROCESS, asked.id))
+    context.ledger.release(*gone)
+
+
+def _drop_oldest(session: Session, embedding_id: str) -> Sequence[str | None]:
+    """Delete the results beyond those kept, but none that an embedding is being made by; return their files."""
+    tried = select(PostProcessing.id).where(PostProcessing.embedding_id == embedding_id)
+    newest = session.scalars(tried.order_by(PostProcessing.created_at.desc(), PostProcessing.id).limit(KEPT))
+    beyond = delete(PostProcessing).where(
+        PostProcessing.embedding_id == embedding_id,
+        PostProcessing.id.not_in(list(newest)),
+        PostProcessing.id.not_in(IN_USE),
+        PostProcessing.status != ResultStatus.QUEUED,
+    )
+    return session.scalars(beyond.returning(PostProcessing.state_sha256)).all()
+
+
+def _drop_waiting(context: Context, embedding_id: str, postprocessing_id: str) -> None:
+    waiting = delete(PostProcessing).where(
+        PostProcessing.id == postprocessing_id,
+        PostProcessing.embedding_id == embedding_id,
+        PostProcessing.status == ResultStatus.QUEUED,
+    )
+    with context.sessions.begin() as session:
+        dropped = session.scalar(waiting.returning(PostProcessing.id))
+    if dropped is not None:
+        context.queue.cancel(Job(job_kinds.POSTPROCESS, dropped))

@@ -1,0 +1,227 @@
+"""Runs of any experiments read together, over the API."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from app.results import across
+from app.results.across import (
+    choose_runs,
+    conclude_across,
+    measured_in_words,
+    measured_on,
+    offered_of,
+    on_of,
+    read_across,
+    summarise,
+)
+from app.results.api.conclusion import ConclusionOut
+from app.results.run_set import settings
+from app.results.statistics.estimate import Estimate
+from app.results.sweep_figures import SweepDep
+from app.results.tables.printed import MOST_DECIMALS, Style
+from app.results.tables.summary import Shown, Summary
+from app.results.tables.texts import MEDIA_TYPES, Kind, text_of
+from app.web.dependencies import ContextDep
+from app.web.responses import FigureOut, attachment
+
+
+class MomentsOut(BaseModel):
+    """A cell of a table."""
+
+    mean: float
+    std: Annotated[float | None, Field(description="Sample standard deviation; null of a single seed.")]
+    n: Annotated[int, Field(description="Seeds behind it.")]
+
+    @classmethod
+    def of(cls, found: Estimate) -> "MomentsOut":
+        """From a mean with its standard deviation."""
+        return cls(mean=found.mean, std=found.half_width, n=found.n)
+
+
+class ColumnOut(BaseModel):
+    """A measure on a data set. Different data sets and metrics are never in one mean."""
+
+    dataset: str
+    measure: str
+
+
+class GroupOut(BaseModel):
+    """A row: runs that are alike in all that groups are made of."""
+
+    group: Annotated[list[str], Field(description="In the order of `groups`; a dash where a setting means nothing.")]
+    cells: Annotated[list[MomentsOut | None], Field(description="In the order of `columns`; null without a value.")]
+
+
+class RunTableOut(BaseModel):
+    """Means and standard deviations of groups of finished runs."""
+
+    runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
+    total: Annotated[int, Field(description="Runs that the search finds.")]
+    groups: Annotated[list[str], Field(description="What groups are made of.")]
+    columns: list[ColumnOut]
+    rows: list[GroupOut]
+    notes: Annotated[
+        list[str], Field(description="What was left out, and in which settings runs behind one mean differ.")
+    ]
+
+
+class ConclusionOfRunsOut(BaseModel):
+    """What the runs of a search say, on one data set by one metric."""
+
+    runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
+    total: Annotated[int, Field(description="Runs that the search finds.")]
+    groups: Annotated[list[str], Field(description="Settings that distinguish groups, besides regularizer and λ.")]
+    on: Annotated[str, Field(description="Data set and metric; empty if no run matches.")]
+    measured: Annotated[dict[str, str], Field(description="All that `on` can be, in words.")]
+    cautions: Annotated[list[str], Field(description="Caveats of comparing these runs.")]
+    conclusion: ConclusionOut
+
+
+class SideOut(BaseModel):
+    """A run, or an experiment where the runs are more than eight."""
+
+    name: str
+    href: str
+    runs: int
+
+
+class DifferingOut(BaseModel):
+    """A setting in which some of the runs differ."""
+
+    field: str
+    values: Annotated[list[list[str]], Field(description="In the order of `sides`: the values of its runs.")]
+
+
+class EqualOut(BaseModel):
+    """A setting that is the same for all of the runs."""
+
+    field: str
+    value: str
+
+
+class SettingsOut(BaseModel):
+    """Settings side by side."""
+
+    runs: Annotated[int, Field(description="Runs that were read, at most 1,000, those of the newest experiments.")]
+    total: Annotated[int, Field(description="Runs that the search finds.")]
+    sides: list[SideOut]
+    left_out: Annotated[int, Field(description="Experiments beyond the first eight, which have no side.")]
+    differing: list[DifferingOut]
+    equal: list[EqualOut]
+
+
+runs_router = APIRouter(prefix="/compare/runs", tags=["runs"])
+
+Search = Annotated[
+    str, Query(description="Words and conditions such as `task:cola lam<0 iso>0.2`; all runs without one.")
+]
+Group = Annotated[
+    list[str] | None,
+    Query(
+        description="Fields that groups are made of: task, experiment, model, regularizer, lam, zeta, seed or a "
+        "training option or a setting that scripts said; without one, all that varies but tasks and seeds."
+    ),
+]
+On = Annotated[
+    str,
+    Query(
+        description="Data set and metric as `<id of the data set>.<metric>`, since performance is comparable on one "
+        "alone; without it, those on which the most runs have finished."
+    ),
+]
+TEXTS: dict[str, Kind] = {"markdown": "md", "latex": "tex", "csv": "csv"}
+AS_TEXT: dict[str, Any] = {"content": {media: {"schema": {"type": "string"}} for media in MEDIA_TYPES.values()}}
+
+
+@runs_router.get("/table", response_model=RunTableOut, responses={200: AS_TEXT})
+def show_table(
+    context: ContextDep,
+    q: Search = "",
+    group: Group = None,
+    columns: Annotated[Shown, Query(description="What the columns are, each for every data set.")] = Shown.PERFORMANCE,
+    format: Annotated[  # noqa: A002 - the name in the URL
+        Literal["json", "markdown", "latex", "csv"], Query(description="JSON and CSV are unrounded.")
+    ] = "json",
+    decimals: Annotated[
+        int | None,
+        Query(ge=0, le=MOST_DECIMALS, description="Of Markdown and LaTeX; without it, as the deviations allow."),
+    ] = None,
+    bold: Annotated[bool, Query(description="Print the largest mean of each column but isotropy in bold.")] = True,
+) -> Response | RunTableOut:
+    """Means and standard deviations of groups of runs, as a paper prints them or as numbers."""
+    chosen = choose_runs(context, q, group or ())
+    found = summarise(context, chosen, columns)
+    if format == "json":
+        return RunTableOut(
+            runs=len(chosen.gathered.runs),
+            total=chosen.total,
+            groups=chosen.fields,
+            columns=[ColumnOut(dataset=one.dataset, measure=one.measure) for one in found.columns],
+            rows=[
+                GroupOut(group=row.labels, cells=[None if one is None else MomentsOut.of(one) for one in row.cells])
+                for row in found.rows
+            ],
+            notes=found.notes,
+        )
+    kind = TEXTS[format]
+    return Response(text_of(found, kind, Style(decimals, bold)), media_type=MEDIA_TYPES[kind])
+
+
+@runs_router.get("/settings")
+def show_settings(context: ContextDep, q: Search = "") -> SettingsOut:
+    """The settings in which runs differ, side by side, and those that are the same for all of them."""
+    chosen = choose_runs(context, q)
+    found = settings(chosen.gathered)
+    return SettingsOut(
+        runs=len(chosen.gathered.runs),
+        total=chosen.total,
+        sides=[SideOut(**side._asdict()) for side in found.sides],
+        left_out=found.left_out,
+        differing=[DifferingOut(field=field, values=values) for field, values in found.differing.items()],
+        equal=[EqualOut(field=field, value=value) for field, value in found.equal.items()],
+    )
+
+
+@runs_router.get("/conclusion")
+def show_conclusion(context: ContextDep, q: Search = "", group: Group = None, on: On = "") -> ConclusionOfRunsOut:
+    """Whether performance goes with isotropy over the runs of a search, and each lambda against lambda = 0."""
+    chosen = choose_runs(context, q, group or ())
+    gathered = chosen.gathered
+    return ConclusionOfRunsOut(
+        runs=len(gathered.runs),
+        total=chosen.total,
+        groups=chosen.fields,
+        on=on_of(measured_on(gathered, on)) if gathered.runs else "",
+        measured=measured_in_words(gathered),
+        cautions=across.cautions(chosen, on),
+        conclusion=ConclusionOut.of(conclude_across(context, chosen, on)),
+    )
+
+
+@runs_router.get("/figures")
+def list_figures(context: ContextDep, q: Search = "") -> list[str]:
+    """The slugs of all figures that the runs of a search can have."""
+    return offered_of(choose_runs(context, q).gathered)
+
+
+@runs_router.get("/figures/{slug}")
+def show_figure(
+    context: ContextDep, slug: str, look: SweepDep, q: Search = "", group: Group = None, on: On = ""
+) -> FigureOut:
+    """A figure of the runs of a search, as on the page of an experiment."""
+    return FigureOut.of(read_across(context, choose_runs(context, q, group or ()), slug, on, look))
+
+
+TableFile = Kind | Literal["json"]
+
+
+def table_file(summary: Summary, kind: TableFile, style: Style) -> Response:
+    """A table to keep: as a paper prints it, or unrounded."""
+    headers = attachment(f"isoscope-means.{kind}")
+    if kind == "json":
+        table = summary.table()
+        return JSONResponse([dict(zip(table.columns, row, strict=True)) for row in table.rows], headers=headers)
+    return Response(text_of(summary, kind, style), media_type=MEDIA_TYPES[kind], headers=headers)

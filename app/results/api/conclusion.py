@@ -1,0 +1,238 @@
+"""What the runs of a sweep allow to be concluded."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from app.results.conclusion.comparisons import Comparison, RowsOnly
+from app.results.conclusion.conclusion import Conclusion
+from app.results.conclusion.evidence import Evidence, Flagged
+from app.results.conclusion.verdict_words import quote
+from app.results.statistics.relation import Relation
+from app.results.statistics.setting_effect import SettingEffect
+from app.results.statistics.verdict import Verdict
+from isotropy.catalog import Regularizer
+
+
+class RelationOut(BaseModel):
+    """Whether performance goes with isotropy across settings."""
+
+    spearman: float | None = Field(description="Rank correlation over settings, adjusted for seeds.")
+    p: float | None = Field(description="Two-sided, by permutations of the values of lambda.")
+    lambdas: list[int] = Field(description="Values of lambda that change places, of each method, model and data set.")
+    settings: int
+    permutations: int = Field(description="How many; 0 where there is no p.")
+    exact: bool = Field(description="All permutations there are; else drawn by a fixed seed.")
+    smallest_p: float | None = Field(description="What no p of so few values of lambda can fall below.")
+    reason: str | None = Field(description="Why a value or its p is missing.")
+
+    @classmethod
+    def of(cls, found: Relation) -> "RelationOut":
+        """From what was found."""
+        return cls(
+            spearman=found.value,
+            p=found.p,
+            lambdas=list(found.lambdas),
+            settings=found.settings,
+            permutations=found.permutations,
+            exact=found.exact,
+            smallest_p=found.smallest_p,
+            reason=found.reason,
+        )
+
+
+class SettingEffectOut(BaseModel):
+    """Whether settings differ in performance at all."""
+
+    f: float | None
+    degrees: tuple[int, int] = Field(description="Of freedom: of settings and of the rest.")
+    p: float | None = Field(description="By permutations of performance within each seed.")
+    permutations: int
+    exact: bool
+    smallest_p: float | None = Field(description="What no p of so few runs can fall below.")
+    settings: int
+    seeds: int
+    reason: str | None
+
+    @classmethod
+    def of(cls, found: SettingEffect) -> "SettingEffectOut":
+        """From what was found."""
+        return cls(**found._asdict())
+
+
+class ExactTestOut(BaseModel):
+    """The exact sign-flip test; reported next to the verdict, it never decides it."""
+
+    p: float = Field(description="Two-sided.")
+    p_holm: float = Field(description="Corrected by Holm for all settings.")
+    smallest_p: float = Field(description="What so few seeds cannot fall below, before the correction.")
+    seeds_needed: int | None = Field(
+        description="Number of seeds with which p_holm could reach 0.05; null if none suffices."
+    )
+
+
+class RowsOnlyOut(BaseModel):
+    """Fewer than three seeds: these very runs on new rows."""
+
+    low: float
+    high: float
+    p: float
+    test: Literal["mcnemar", "t"]
+
+    @classmethod
+    def of(cls, found: RowsOnly) -> "RowsOnlyOut":
+        """From what was found."""
+        return cls(low=found.low, high=found.high, p=found.p, test="mcnemar" if found.mcnemar else "t")
+
+
+class NeededOut(BaseModel):
+    """What would show a difference of the size that was seen, four times in five."""
+
+    seeds: int | None
+    rows: int | None = Field(description="Rows needed with the present seeds, if no number of seeds suffices.")
+
+
+class DifferenceOut(BaseModel):
+    """A setting against lambda = 0, paired by seed, and by row where predictions are stored."""
+
+    label: str
+    regularizer: Regularizer
+    lam: float
+    zeta: float | None
+    verdict: Verdict
+    estimate: float = Field(description="Mean difference in performance.")
+    low: float | None = Field(description="End of the 95% interval, which holds for all comparisons at once.")
+    high: float | None
+    p: float | None = Field(description="Two-sided, of this setting alone.")
+    p_adjusted: float | None = Field(description="At most 0.05 exactly where the interval leaves out 0.")
+    comparisons: int = Field(description="Settings that p and interval are adjusted for, by Bonferroni.")
+    method: Literal["seeds and rows", "seeds"] = Field(
+        description="What the error is of: two-way random effects of seeds and rows, or the paired t-test over seeds."
+    )
+    degrees: float | None = Field(description="Of freedom, of Student's t.")
+    seeds: list[int]
+    rows: int | None = Field(description="Validation rows compared one by one; null where only seeds are compared.")
+    rows_only: RowsOnlyOut | None
+    needed: NeededOut | None
+    exact_test: ExactTestOut
+    quote: str = Field(description="The number to report, with its sample.")
+
+    @classmethod
+    def of(cls, found: Comparison) -> "DifferenceOut":
+        """From what was found."""
+        judged, only = found.judged, found.rows_only
+        return cls(
+            label=found.label,
+            regularizer=found.setting.regularizer,
+            lam=found.setting.lam,
+            zeta=found.setting.zeta,
+            verdict=judged.verdict,
+            estimate=found.estimate,
+            low=judged.low,
+            high=judged.high,
+            p=judged.p,
+            p_adjusted=judged.p_adjusted,
+            comparisons=judged.comparisons,
+            method=found.method.value,
+            degrees=judged.of.degrees if judged.p is not None else None,
+            seeds=found.seeds,
+            rows=found.rows,
+            rows_only=only and RowsOnlyOut.of(only),
+            needed=judged.needed and NeededOut(**judged.needed._asdict()),
+            exact_test=ExactTestOut(
+                p=found.flips.p,
+                p_holm=found.p_holm,
+                smallest_p=found.flips.smallest_p,
+                seeds_needed=found.flips_need,
+            ),
+            quote=quote(found),
+        )
+
+
+class PeakOut(BaseModel):
+    """A curve that falls off on both sides of lambda = 0."""
+
+    model: str
+    regularizer: Regularizer
+    gains: dict[float, float] = Field(description="Mean performance less that at lambda = 0, by lambda.")
+
+
+class FlaggedOut(BaseModel):
+    """A run that learned nothing or diverged."""
+
+    run_id: str
+    label: str
+    why: str
+
+    @classmethod
+    def of(cls, found: Flagged) -> "FlaggedOut":
+        """From what was found."""
+        return cls(**found._asdict())
+
+
+class TestsOut(BaseModel):
+    """The tests of a sweep."""
+
+    relation: RelationOut
+    direction: Verdict | None = Field(
+        description="What more isotropic settings do, where p is at most 0.05 and no curve peaks at lambda = 0."
+    )
+    effect: SettingEffectOut
+    peaks: list[PeakOut] = Field(description="Methods whose performance is lower on both sides of lambda = 0.")
+    differences: list[DifferenceOut]
+    smallest_p_holm: float | None = Field(description="What no p of the exact test, corrected, can fall below.")
+
+    @classmethod
+    def tests(cls, found: Evidence) -> "TestsOut":
+        """From what was found."""
+        return cls(
+            relation=RelationOut.of(found.relation),
+            direction=found.direction,
+            effect=SettingEffectOut.of(found.effect),
+            peaks=[PeakOut(model=one.place.model, regularizer=one.regularizer, gains=one.gains) for one in found.peaks],
+            differences=[DifferenceOut.of(one) for one in found.comparisons],
+            smallest_p_holm=found.smallest_p_holm,
+        )
+
+
+class PooledOut(BaseModel):
+    """The tests pooled over data sets and metrics; settings are compared only within one."""
+
+    measured: int = Field(description="Data sets and metrics.")
+    relation: RelationOut
+    effect: SettingEffectOut
+
+
+class ConclusionOut(TestsOut):
+    """The numbers beside the scatters of a sweep, and the same in words."""
+
+    learned_nothing: list[FlaggedOut]
+    diverged: list[FlaggedOut]
+    without: TestsOut | None = Field(description="The tests without runs that learned nothing or diverged.")
+    pooled: PooledOut | None
+    sentences: list[str] = Field(description="Findings, what they generalize to, and the number to report.")
+    methods: list[str] = Field(description="Method and assumptions.")
+    notes: list[str] = Field(description="What was left out or could not be compared.")
+    cautions: list[str] = Field(description="What speaks against reading more into the numbers.")
+
+    @classmethod
+    def of(cls, conclusion: Conclusion) -> "ConclusionOut":
+        """From what was found."""
+        found, over = conclusion.evidence, conclusion.pooled
+        told = [*conclusion.findings, *conclusion.population, conclusion.to_quote]
+        return cls(
+            **dict(TestsOut.tests(found)),
+            learned_nothing=[FlaggedOut.of(one) for one in found.learned_nothing],
+            diverged=[FlaggedOut.of(one) for one in found.diverged],
+            without=TestsOut.tests(found.without) if found.without else None,
+            pooled=over
+            and PooledOut(
+                measured=over.measured,
+                relation=RelationOut.of(over.relation),
+                effect=SettingEffectOut.of(over.effect),
+            ),
+            sentences=[*filter(None, told)],
+            methods=conclusion.methods,
+            notes=conclusion.notes,
+            cautions=conclusion.cautions,
+        )

@@ -1,0 +1,264 @@
+"""Experiments over the API: launch, search, list, steer, and take away or bring as files."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Response, UploadFile
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from app.context import PAGE_ROWS
+from app.db.models import Experiment, ExperimentOrigin, Import, ImportStatus, RunStatus
+from app.db.reported_config import AnyConfig
+from app.db.study import Search
+from app.results import exchange
+from app.results.api.conclusion import ConclusionOut
+from app.results.api.runs import ExtentOut, RunFound, RunOfExperiment, RunsQ, RunsSort, answer
+from app.results.conclusion.conclusion import read_conclusion
+from app.results.exchange import Export, export_experiment
+from app.results.search import listing
+from app.results.search.listing import Listed, RunQuery, list_summaries
+from app.results.sweep import Sweep
+from app.results.sweep_figures import SweepDep, all_figures
+from app.training import experiments, queue_verbs
+from app.training.api.queue import MoveToEnd, PriorityIn
+from app.training.experiments import StudyRequest
+from app.training.presets import PRESETS, Stage
+from app.training.queue_verbs import Place
+from app.training.relaunch import request_of
+from app.training.sweeps import SweepRequest
+from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row, note_old_names
+from app.web.responses import BINARY, DOCUMENTED, attachment
+
+
+class PresetOut(Row):
+    """The settings of a stage of a paper."""
+
+    slug: Stage
+    title: str
+    paper: str
+    what: str
+    settings: Annotated[dict[str, Any], Field(description="Fields for the body of `POST /api/experiments`.")]
+    models: Annotated[list[str], Field(description="Those of the paper, by their names on the Hub.")]
+    differs: Annotated[list[str], Field(description="Where text and code disagree, and which is followed.")]
+
+
+class ExperimentHead(Row):
+    """An experiment without its runs."""
+
+    id: str
+    name: str
+    dataset_id: str
+    config: AnyConfig
+    grid: dict[str, list[Any]]
+    origin: ExperimentOrigin
+    study: Search | None = Field(description="Parameters and status of a search.")
+    created_at: datetime
+    status: RunStatus
+
+
+class ExperimentOut(ExperimentHead):
+    """An experiment and its runs."""
+
+    runs: list[RunOfExperiment]
+
+
+class ExperimentSummary(ExperimentHead):
+    """An experiment in a list of them, its runs in numbers."""
+
+    dataset: str = Field(description="Name of its data set.")
+    total: int = Field(description="Runs it has.")
+    counts: dict[RunStatus, int] = Field(description="Runs in each state.")
+    performance: ExtentOut = Field(description="By the metric of the configuration.")
+
+
+router = APIRouter(prefix="/experiments", tags=["experiments"])
+
+OF_THE_ROW = ExperimentHead.model_fields.keys() - {"status"}
+
+
+@router.get("", responses=TOTAL)
+def list_experiments(
+    context: ContextDep, response: Response, q: RunsQ = "", limit: Limit = PAGE_ROWS, offset: Offset = 0
+) -> list[ExperimentSummary]:
+    """Experiments with a run that is searched for, newest first; how many is in the header `X-Total-Count`."""
+    found = list_summaries(context, q.strip(), limit=limit, offset=offset)
+    response.headers["X-Total-Count"] = str(found.total)
+    return [_summary(one) for one in found.rows]
+
+
+def _summary(one: Listed) -> ExperimentSummary:
+    experiment, dataset = one.experiment, one.experiment.dataset
+    return ExperimentSummary(
+        **{name: getattr(experiment, name) for name in OF_THE_ROW},
+        status=one.status,
+        dataset=dataset.name,
+        total=one.total,
+        counts=one.counts,
+        performance=one.performance,
+    )
+
+
+@router.post("", status_code=201, response_model=ExperimentOut)
+def create_experiment(context: ContextDep, response: Response, request: SweepRequest) -> Experiment:
+    """Launch a sweep: every setting of the grid, each with its baseline, regularizers and lambdas, for every seed.
+
+    A header `X-Isoscope-Note` says which options of the request are called otherwise now.
+    """
+    note_old_names(response, request)
+    return experiments.create_experiment(context, request)
+
+
+@router.get("/{experiment_id}", response_model=ExperimentOut)
+def show_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """One experiment and how far its runs are."""
+    return experiments.get_experiment(context, experiment_id)
+
+
+@router.get("/{experiment_id}/request")
+def show_request(context: ContextDep, experiment_id: str) -> SweepRequest | StudyRequest:
+    """What launches the same again, here or elsewhere: `POST /api/experiments` takes it, of a search `/api/studies`."""
+    return request_of(experiments.get_experiment(context, experiment_id))
+
+
+@router.get("/{experiment_id}/runs", responses=TOTAL)
+def list_runs(
+    context: ContextDep,
+    response: Response,
+    experiment_id: str,
+    q: RunsQ = "",
+    sort: RunsSort = "",
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
+) -> list[RunFound]:
+    """Those of its runs that are searched for, as they were planned unless sorted otherwise."""
+    experiments.get_experiment_alone(context, experiment_id)
+    query = RunQuery.of(q, sort)
+    return answer(listing.list_runs(context, query, limit=limit, offset=offset, experiment_id=experiment_id), response)
+
+
+@router.get("/{experiment_id}/conclusion", response_model=ConclusionOut)
+def show_conclusion(context: ContextDep, experiment_id: str) -> ConclusionOut:
+    """Whether performance goes with isotropy, whether settings differ, and each lambda against lambda = 0."""
+    experiment = experiments.get_experiment(context, experiment_id)
+    return ConclusionOut.of(read_conclusion(context, Sweep.of(experiment)))
+
+
+@router.post("/{experiment_id}/cancel", response_model=ExperimentOut)
+def cancel_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Cancel all its runs that have not ended."""
+    return experiments.cancel_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/pause", response_model=ExperimentOut)
+def pause_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Put all its runs that wait or run aside, until they are resumed."""
+    return queue_verbs.pause_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/resume", response_model=ExperimentOut)
+def resume_experiment(context: ContextDep, experiment_id: str) -> Experiment:
+    """Have all its paused runs go on, when their turns come."""
+    return queue_verbs.resume_experiment(context, experiment_id)
+
+
+@router.post("/{experiment_id}/move", response_model=ExperimentOut)
+def move_experiment(context: ContextDep, experiment_id: str, move: MoveToEnd) -> Experiment:
+    """Move its queued runs before or behind all others that wait."""
+    return queue_verbs.move_experiment(context, experiment_id, Place(move.to))
+
+
+@router.put("/{experiment_id}/priority", response_model=ExperimentOut)
+def set_priority(context: ContextDep, experiment_id: str, priority: PriorityIn) -> Experiment:
+    """Give all its runs that have not ended one number: of waiting runs those with lower ones go first."""
+    return queue_verbs.set_experiment_priority(context, experiment_id, priority.priority)
+
+
+@router.delete("/{experiment_id}", status_code=204)
+def delete_experiment(context: ContextDep, experiment_id: str) -> None:
+    """Delete an experiment whose runs have all ended."""
+    experiments.delete_experiment(context, experiment_id)
+
+
+studies_router = APIRouter(prefix="/studies", tags=["experiments"])
+
+
+@studies_router.post("", status_code=201, response_model=ExperimentOut)
+def create_study(context: ContextDep, response: Response, request: StudyRequest) -> Experiment:
+    """Launch a search: the baseline of every seed, then trials of lambda and zeta that a worker asks Optuna for."""
+    note_old_names(response, request)
+    return experiments.create_study(context, request)
+
+
+presets_router = APIRouter(prefix="/presets", tags=["experiments"])
+
+
+@presets_router.get("")
+def list_presets() -> list[PresetOut]:
+    """The settings of both papers by stage. Name, data set, columns, task and model are to be added."""
+    return [PresetOut.model_validate({"slug": slug} | preset._asdict()) for slug, preset in PRESETS.items()]
+
+
+def export_of(export: Export) -> StreamingResponse:
+    """An experiment as a zip file, which is gone from here when it has been sent."""
+    headers = attachment(export.filename) | {"Content-Length": str(export.size_bytes)}
+    return StreamingResponse(export.blocks(), media_type=BINARY, headers=headers)
+
+
+class ImportOut(Row):
+    """An exported experiment on its way in."""
+
+    id: str
+    filename: str
+    status: Annotated[ImportStatus, Field(description="The experiment is visible once this is `finished`.")]
+    done: Annotated[int, Field(description="Rows written so far: runs, steps and data of figures.")]
+    total: Annotated[int | None, Field(description="Rows to write; null until the file has been checked.")]
+    error: str | None
+    page: Annotated[str | None, Field(description="Path of the page that `error` refers to.")]
+    experiment_id: Annotated[str | None, Field(description="Null once the experiment has been deleted.")]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+archives_router = APIRouter(tags=["experiments"])
+
+
+@archives_router.post("/experiments/import", status_code=202, response_model=ImportOut)
+def import_file(
+    context: ContextDep,
+    response: Response,
+    file: Annotated[UploadFile, File(description="What `export` of another Isoscope wrote.")],
+) -> Import:
+    """Import an experiment that was exported elsewhere. A worker checks and writes it; `Location` says how far it is.
+
+    The experiment appears under a new id once all its rows are written. Importing the same one twice fails.
+    """
+    row = exchange.create_import(context, file.file, file.filename or "")
+    response.headers["Location"] = f"/api/imports/{row.id}"
+    return row
+
+
+@archives_router.get("/experiments/{experiment_id}/export", **DOCUMENTED)
+def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> StreamingResponse:
+    """The experiment as a zip file: rows, every logged step, settings, environment, figures; no trained models."""
+    return export_of(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
+
+
+@archives_router.get("/imports", response_model=list[ImportOut])
+def list_imports(context: ContextDep) -> Sequence[Import]:
+    """List the 20 latest imports, newest first."""
+    return exchange.list_imports(context)
+
+
+@archives_router.get("/imports/{import_id}", response_model=ImportOut)
+def show_import(context: ContextDep, import_id: str) -> Import:
+    """Show how far an import is, or why it failed."""
+    return exchange.get_import(context, import_id)
+
+
+@archives_router.post("/imports/{import_id}/cancel", response_model=ImportOut)
+def cancel_import(context: ContextDep, import_id: str) -> Import:
+    """Cancel a queued or running import and remove what it has written."""
+    return exchange.cancel_import(context, import_id)

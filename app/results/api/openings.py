@@ -1,0 +1,126 @@
+"""Sealed test scores over the API."""
+
+from datetime import datetime
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from app.db.models import ChoiceKind
+from app.results.conclusion.choices import Choice, Opened
+from app.results.openings import OpeningRequest, TestSplit, open_test, read_test_split
+from app.results.statistics.estimate import Estimate
+from app.training.experiments import get_experiment
+from app.web.dependencies import ContextDep, Row
+
+
+class ChoiceOut(BaseModel):
+    """What can be chosen."""
+
+    kind: ChoiceKind
+    label: str = Field(description="What `choose` takes.")
+    run_ids: list[str]
+
+    @classmethod
+    def of(cls, choice: Choice) -> "ChoiceOut":
+        """From a choice."""
+        return cls(kind=choice.kind, label=choice.label, run_ids=[run.id for run in choice.runs])
+
+
+class OpeningOut(Row):
+    """A frozen choice. The first of an experiment counts; later ones were made after the scores were seen."""
+
+    number: int
+    kind: ChoiceKind
+    label: str
+    note: str | None
+    by: str
+    at: datetime
+    rows_sha256: str
+    opened_before: int = Field(description="Choices opened on the same test rows before, in any experiment.")
+
+
+class EstimateOut(Row):
+    """A mean over seeds."""
+
+    mean: float
+    ci95_half_width: float | None = Field(description="By Student's t; null of one seed.")
+    n: int = Field(description="Seeds.")
+
+    @classmethod
+    def of(cls, found: Estimate | None) -> "EstimateOut | None":
+        """From an estimate, if there is one."""
+        return None if found is None else cls(mean=found.mean, ci95_half_width=found.half_width, n=found.n)
+
+
+class OpenedOut(BaseModel):
+    """A setting or a run on the test rows."""
+
+    label: str
+    test: EstimateOut | None
+    reason: str | None = Field(description="Why there is no score.")
+    validation: EstimateOut | None
+    difference: EstimateOut | None = Field(description="Test score less that of the baseline, paired by seed.")
+    baseline: str | None
+    chosen: int | None = Field(description="Number of the opening that chose it; null where it was not chosen.")
+
+    @classmethod
+    def of(cls, found: Opened) -> "OpenedOut":
+        """From what was read."""
+        return cls(
+            label=found.label,
+            test=EstimateOut.of(found.test),
+            reason=found.reason,
+            validation=EstimateOut.of(found.validation),
+            difference=EstimateOut.of(found.difference),
+            baseline=found.baseline,
+            chosen=found.chosen,
+        )
+
+
+class TestSplitOut(BaseModel):
+    """The test split of an experiment: sealed, or opened with its scores."""
+
+    state: Literal["none", "sealed", "opened"]
+    metric: str
+    n: int | None = Field(description="Test rows; null until a run has scored them.")
+    rows_sha256: str | None = Field(description="Names the test rows whatever their order or file format.")
+    scored_runs: int
+    opened_on_rows: int = Field(description="Choices opened on these test rows so far, in any experiment.")
+    settings: list[ChoiceOut] = Field(description="Settings that can be chosen; a run is chosen by its id.")
+    openings: list[OpeningOut]
+    chosen: OpenedOut | None = Field(description="The first choice on the test rows; null while sealed.")
+    scores: list[OpenedOut] | None = Field(description="Every setting on the test rows; null while sealed.")
+
+    @classmethod
+    def of(cls, split: TestSplit) -> "TestSplitOut":
+        """From what may be told."""
+        scores = split.scores
+        state: Literal["none", "sealed", "opened"] = "sealed" if split.exists else "none"
+        return cls(
+            state="opened" if scores else state,
+            metric=split.experiment.config.metric,
+            n=split.n,
+            rows_sha256=split.rows_sha256,
+            scored_runs=split.scored,
+            opened_on_rows=split.opened_on_rows,
+            settings=[ChoiceOut.of(one) for one in split.settings],
+            openings=[OpeningOut.model_validate(one) for one in split.openings],
+            chosen=OpenedOut.of(scores.first) if scores else None,
+            scores=[OpenedOut.of(one) for one in scores.settings] if scores else None,
+        )
+
+
+router = APIRouter(prefix="/experiments", tags=["experiments"])
+
+
+@router.get("/{experiment_id}/opening")
+def show_opening(context: ContextDep, experiment_id: str) -> TestSplitOut:
+    """Show whether the test scores of an experiment are sealed; once opened, the choices and the scores."""
+    return TestSplitOut.of(read_test_split(context, get_experiment(context, experiment_id)))
+
+
+@router.post("/{experiment_id}/opening", status_code=201)
+def open_scores(context: ContextDep, experiment_id: str, request: OpeningRequest) -> TestSplitOut:
+    """Freeze a choice and open the test scores. Recorded for ever; a later choice is marked as changed afterwards."""
+    return TestSplitOut.of(open_test(context, experiment_id, request))

@@ -1,0 +1,304 @@
+"""Runs over the API: of all experiments, one by one, and those that scripts log."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import FileResponse, StreamingResponse
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, model_validator
+
+from app.context import PAGE_ROWS
+from app.db.learning import diverged, learned_nothing
+from app.db.models import AttemptOutcome, FailureCause, Run, RunStatus, Split
+from app.db.reported_config import AnyRunConfig
+from app.db.run_results import RunResults
+from app.results import logged_predictions, logged_runs
+from app.results.logged_config import ScriptRun
+from app.results.logged_predictions import LoggedPredictions
+from app.results.logged_runs import Ending, LoggedSteps
+from app.results.run_data import RunPredictions, get_activation, get_model, get_predictions
+from app.results.search import listing
+from app.results.search.listing import Page, RunQuery
+from app.training import experiments, queue_verbs
+from app.training.api.queue import Move, PriorityIn, RunState
+from app.training.relaunch import request_of_run
+from app.training.sweeps import SweepRequest
+from app.web.dependencies import TOTAL, ContextDep, Limit, Offset, Row
+from app.web.responses import DOCUMENTED, attachment, file_of
+
+
+def csv_of(found: RunPredictions) -> StreamingResponse:
+    """Predictions as a CSV file, sent while it is written."""
+    headers = attachment(f"predictions-{found.run.id}.csv")
+    return StreamingResponse(found.csv(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+class RunSummary(RunState):
+    """A run in a list of experiments."""
+
+    error: str | None
+    cause: FailureCause | None
+    performance: float | None
+    performance_reason: str | None
+    isoscore_star: float | None
+    isoscore_star_reason: str | None
+    finished_at: datetime | None = Field(description="When work on it came to rest: at its end, or at a pause.")
+    seconds: float | None = Field(description="How long it was worked on since it last began at step 0.")
+
+
+class RunOfExperiment(RunSummary):
+    """A run in its experiment."""
+
+    setting: dict[str, Any] = Field(description="Its value of every field of the experiment's grid.")
+    learned_nothing: str | None = Field(
+        None,
+        description="Why the run learned nothing: it is not better than the trivial predictor, or predicts the same "
+        "for every row. Null otherwise, and where nothing is known.",
+    )
+    diverged: str | None = Field(None, description="How training diverged. Null otherwise, and where nothing is known.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _judged(cls, row: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        found = read(row)
+        if isinstance(row, Run):
+            found.learned_nothing, found.diverged = learned_nothing(row), diverged(row)
+        return found
+
+
+class StepOut(Row):
+    """What was logged at one optimizer step."""
+
+    step: int
+    task_loss: float | None
+    penalty: float | None
+    layers: dict[str, list[float | None]] | None
+
+
+class AttemptOut(Row):
+    """One process that worked on a run, and how it ended."""
+
+    number: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None = Field(description="Null while running. For a lost worker: its last heartbeat.")
+    seconds: float = Field(description="How long it worked, whatever was done to the machine's clock.")
+    outcome: AttemptOutcome | None
+    detail: str | None = Field(description="The signal, exit code or error it ended with.")
+    first_step: int | None = Field(description="Step it resumed from, 0 from the start; null if it never trained.")
+    last_step: int | None = Field(description="Last step it logged.")
+
+
+class RunOut(RunOfExperiment):
+    """A run with all that is needed to repeat it and all that was logged."""
+
+    experiment_id: str
+    config: AnyRunConfig
+    results: RunResults | None
+    notes: list[str]
+    log: str | None
+    error_field: str | None
+    model_sha256: str | None
+    environment: dict[str, Any] | None
+    attempts: list[AttemptOut] = Field(validation_alias="timeline", description="Oldest first.")
+    steps: list[StepOut]
+
+
+class ScriptRunOut(Row):
+    """How far a run is that a user's own script writes."""
+
+    id: str
+    experiment_id: str
+    status: RunStatus
+    phase_done: int = Field(description="The last step that was logged.")
+    phase_total: int | None = Field(description="Steps in all, where the script has said it.")
+
+
+class PredictionOut(BaseModel):
+    """What a run predicted for one validation row."""
+
+    row: int = Field(description="Position in the validation rows, from 0.")
+    reference: int | float | str | None = Field(description="Right class or number; null for answers.")
+    predicted: int | float | str = Field(description="Predicted class, number or answer.")
+    exact_match: float | None = Field(description="Of an answer: 1 if it is exactly right, else 0.")
+    f1: float | None = Field(description="Of an answer: F1 of its words.")
+
+
+class ActivationOut(BaseModel):
+    """Sentence vectors of a trained model's last layer, dimension by dimension."""
+
+    n: int
+    mean: list[float]
+    std: list[float]
+
+
+class RunFound(RunOfExperiment):
+    """A run among those of all experiments."""
+
+    experiment_id: str
+    experiment: str = Field(description="Name of its experiment.")
+    dataset_id: str
+    dataset: str = Field(description="Name of its data set.")
+    model: str
+    metric: str = Field(description="What its performance is measured by.")
+
+
+class ExtentOut(Row):
+    """How many runs have a performance, and between which two all lie."""
+
+    n: int
+    lowest: float | None
+    highest: float | None
+
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+RunsQ = Annotated[
+    str,
+    Query(
+        description="Words in the name of the experiment, data set or model, and conditions. All must hold: "
+        "`task:cola lam<0 iso>0.2 seed:0,1 -status:failed`. An unknown field is refused with the list of known fields."
+    ),
+]
+RunsSort = Annotated[str, Query(description="Field to sort by. A leading minus sorts descending.")]
+
+
+@router.get("", responses=TOTAL)
+def list_runs(
+    context: ContextDep,
+    response: Response,
+    q: RunsQ = "",
+    sort: RunsSort = "",
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
+) -> list[RunFound]:
+    """Runs of all experiments, of the newest first unless sorted otherwise; how many is in `X-Total-Count`."""
+    return answer(listing.list_runs(context, RunQuery.of(q, sort), limit=limit, offset=offset), response)
+
+
+def answer(found: Page, response: Response) -> list[RunFound]:
+    """The runs of a page, with how many there are on all in the response's header."""
+    response.headers["X-Total-Count"] = str(found.total)
+    return [
+        RunFound(
+            **RunOfExperiment.model_validate(run).model_dump(),
+            experiment_id=run.experiment_id,
+            experiment=run.experiment.name,
+            dataset_id=run.experiment.dataset_id,
+            dataset=run.experiment.dataset.name,
+            model=run.model,
+            metric=run.config.metric,
+        )
+        for run in found.runs
+    ]
+
+
+TOTAL_OR_CSV: dict[int | str, dict[str, Any]] = {
+    200: {**TOTAL[200], "content": {"text/csv": {"schema": {"type": "string"}}}}
+}
+
+
+@router.post("", status_code=201, response_model=ScriptRunOut)
+def begin_run(context: ContextDep, told: ScriptRun) -> Run:
+    """Begin a run of your own training loop: it is shown as its steps are logged. No worker touches it."""
+    return logged_runs.begin_run(context, told)
+
+
+@router.post("/{run_id}/steps", response_model=ScriptRunOut)
+def log_steps(context: ContextDep, run_id: str, told: LoggedSteps) -> Run:
+    """Log steps of a run that a script began; a step that is logged again takes what is new. 409: it has ended."""
+    return logged_runs.log_steps(context, run_id, told)
+
+
+@router.post("/{run_id}/predictions", response_model=ScriptRunOut)
+def log_predictions(context: ContextDep, run_id: str, told: LoggedPredictions) -> Run:
+    """Log what a script's run predicted for validation rows, up to 10,000 at once. 409: it has ended."""
+    return logged_predictions.log_predictions(context, run_id, told)
+
+
+@router.post("/{run_id}/finish", response_model=ScriptRunOut)
+def finish_run(context: ContextDep, run_id: str, told: Ending) -> Run:
+    """End a run that a script began, with its metrics or with what went wrong."""
+    return logged_runs.finish_run(context, run_id, told)
+
+
+@router.get("/{run_id}", response_model=RunOut)
+def show_run(context: ContextDep, run_id: str) -> Run:
+    """One run with its configuration, results, environment and logged steps."""
+    return experiments.get_run(context, run_id)
+
+
+@router.get("/{run_id}/request")
+def show_request(context: ContextDep, run_id: str) -> SweepRequest:
+    """What launches this run again, beside its baseline: `POST /api/experiments` takes it."""
+    return request_of_run(experiments.get_run(context, run_id))
+
+
+@router.get("/{run_id}/model", **DOCUMENTED)
+def download_model(context: ContextDep, run_id: str) -> FileResponse:
+    """The trained model of a run whose configuration says `export`: a zip file of weights, tokenizer and model card."""
+    return file_of(get_model(context, run_id))
+
+
+@router.get("/{run_id}/activation", response_model=ActivationOut)
+def show_activation(context: ContextDep, run_id: str) -> dict[str, Any]:
+    """Mean and standard deviation of each dimension of the trained model's sentence vectors, on the validation rows."""
+    return get_activation(context, run_id)
+
+
+@router.get("/{run_id}/predictions", response_model=list[PredictionOut], responses=TOTAL_OR_CSV)
+def list_predictions(
+    context: ContextDep,
+    response: Response,
+    run_id: str,
+    format: Annotated[  # noqa: A002 - the name in the URL
+        Literal["json", "csv"], Query(description="JSON is one page of rows; CSV is a file of all of them.")
+    ] = "json",
+    split: Annotated[Split, Query(description="`test`: 409 until the experiment's test scores are opened.")] = (
+        Split.VALIDATION
+    ),
+    limit: Limit = PAGE_ROWS,
+    offset: Offset = 0,
+) -> Response | list[dict[str, Any]]:
+    """What a finished run predicted for each row of a split, beside the reference; how many is in `X-Total-Count`."""
+    found = get_predictions(context, run_id, split)
+    if format == "csv":
+        return csv_of(found)
+    response.headers["X-Total-Count"] = str(len(found.predictions))
+    return [row._asdict() for row in found.rows(offset, offset + limit)]
+
+
+@router.post("/{run_id}/cancel", response_model=RunOut)
+def cancel_run(context: ContextDep, run_id: str) -> Run:
+    """Cancel a run that has not ended."""
+    return experiments.cancel_run(context, run_id)
+
+
+@router.post("/{run_id}/pause", response_model=RunOut)
+def pause_run(context: ContextDep, run_id: str) -> Run:
+    """Put a run that waits or runs aside, until it is resumed from its last checkpoint."""
+    return queue_verbs.pause_run(context, run_id)
+
+
+@router.post("/{run_id}/resume", response_model=RunOut)
+def resume_run(context: ContextDep, run_id: str) -> Run:
+    """Have a paused run go on, when its turn comes."""
+    return queue_verbs.resume_run(context, run_id)
+
+
+@router.post("/{run_id}/retry", response_model=RunOut)
+def retry_run(context: ContextDep, run_id: str) -> Run:
+    """Try a failed or cancelled run again: from its last checkpoint, or from the start where none is left."""
+    return queue_verbs.retry_run(context, run_id)
+
+
+@router.post("/{run_id}/move", response_model=RunOut)
+def move_run(context: ContextDep, run_id: str, move: Move) -> Run:
+    """Move a queued run before or behind the others that wait."""
+    return queue_verbs.move_run(context, run_id, move.to)
+
+
+@router.put("/{run_id}/priority", response_model=RunOut)
+def set_priority(context: ContextDep, run_id: str, priority: PriorityIn) -> Run:
+    """Give a run that has not ended its number: of waiting runs those with lower ones go first."""
+    return queue_verbs.set_run_priority(context, run_id, priority.priority)

@@ -1,0 +1,154 @@
+"""The zip file of an archive: its members and their sizes, checked before a byte is unpacked."""
+
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+from typing import IO
+
+from isoscope.core.errors import InvalidError, TooLargeError
+from isoscope.files.compressed import COMPRESSIONS, ENCRYPTED, MAX_RATIO, is_bomb, open_zip, reading_zip
+
+FORMAT = 1
+"""Raised when an older Isoscope would misread what a newer one writes."""
+
+MIB = 2**20
+
+MANIFEST = "manifest.json"
+README = "README.txt"
+EXPERIMENT = "experiment.json"
+RUNS = "runs.jsonl"
+STEPS = "steps.jsonl"
+RUN_FIGURES = "run_figures.jsonl"
+SEALED = "sealed/"
+SEALED_SCORES = f"{SEALED}test_scores.jsonl"
+SEALED_PREDICTIONS = f"{SEALED}predictions.jsonl"
+OPENINGS = f"{SEALED}openings.jsonl"
+PREDICTIONS = "predictions.jsonl"
+FIGURE = re.compile(r"figures/[a-z0-9_-]{1,60}\.(json|csv)")
+
+ROWS = (EXPERIMENT, RUNS, STEPS, RUN_FIGURES)
+"""Members that an import reads and that every export has."""
+
+LATER_ROWS = (PREDICTIONS, SEALED_SCORES, SEALED_PREDICTIONS, OPENINGS)
+"""Members that an import reads where there are any: exports of earlier versions lack them. The rest is for people."""
+
+MAX_BYTES = {
+    MANIFEST: 1 * MIB,
+    README: 1 * MIB,
+    EXPERIMENT: 16 * MIB,
+    RUNS: 1024 * MIB,
+    STEPS: 8 * 1024 * MIB,
+    RUN_FIGURES: 1024 * MIB,
+    PREDICTIONS: 2 * 1024 * MIB,
+    SEALED_SCORES: 64 * MIB,
+    SEALED_PREDICTIONS: 2 * 1024 * MIB,
+    OPENINGS: 64 * MIB,
+}
+MAX_FIGURE_BYTES = 512 * MIB
+MAX_MEMBERS = 300
+MAX_LINE_BYTES = 16 * MIB
+MAX_RUNS = 10_000
+MAX_STEPS = 10_000_000
+
+TOLD = """An experiment of Isoscope {version}, format {format}, exported at {exported_at}.
+
+Another Isoscope reads this file whole: Experiments, Import; or
+  isoscope import this.zip
+
+manifest.json      format, version, time, and the SHA-256 and size of every other file
+experiment.json    name, settings that all runs share, values that they differ in, data set with its files' hashes
+runs.jsonl         a run a line: settings, status, times, performance and IsoScore*, results, environment, notes, log
+steps.jsonl        a logged step a line, none left out: run, step, task_loss, penalty, and measures by layer
+run_figures.jsonl  what figures of a run show that no other file holds, such as its activation by dimension
+predictions.jsonl  predictions of runs by validation row, up to 5,000 rows a line; positions are from 0
+sealed/            where the data set has a test split: scores and predictions of runs on it, and every choice that was
+                   opened, by whom and when. Freeze a choice before you read them; an import keeps them sealed
+figures/           the figures of the experiment's page: plotly JSON, and the numbers of each as CSV
+
+Times are in UTC. A value that is undefined is null, with the reason beside it; NaN and infinity are never written.
+Trained models are not inside; each run's own page has them. In Python:
+  runs = pandas.read_json("runs.jsonl", lines=True); steps = pandas.read_json("steps.jsonl", lines=True)
+  plotly.io.read_json("figures/isotropy.json").show()
+"""
+
+
+def known(name: str) -> bool:
+    """Whether a file of that name belongs into an export."""
+    return name in MAX_BYTES or FIGURE.fullmatch(name) is not None
+
+
+def max_bytes(name: str) -> int:
+    """How many bytes it may unpack to."""
+    return MAX_BYTES.get(name, MAX_FIGURE_BYTES)
+
+
+BLOCK_BYTES = 2**16
+ADVICE = "Export the experiment again where it was made."
+BROKEN = (
+    "The file cannot be read as a zip archive ({reason}): it was cut off, altered, or is something else. Choose a file "
+    "that an experiment's Export wrote."
+)
+
+
+class Container:
+    """The files inside of a zip file."""
+
+    def __init__(self, opened: zipfile.ZipFile) -> None:
+        self._zip = opened
+        self.names = frozenset(opened.namelist())
+        _check_directory(opened.infolist())
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """What a file unpacks to, a block at a time: ``ZipFile.read`` would inflate all of it before cutting it off."""
+        member = copy(self._zip.getinfo(name))
+        member.file_size += 1  # so that the checksum is also of what a stream has beyond the size that it declares
+        # Only the read is guarded: an error of the caller, between blocks, is not the file's fault.
+        with reading_zip(BROKEN):
+            stream = self._zip.open(member)
+        with stream:
+            while block := _read(stream):
+                yield block
+
+
+@contextmanager
+def open_container(path: Path) -> Iterator[Container]:
+    """Open a zip file whose directory is in order."""
+    with open_zip(path, BROKEN) as opened:
+        yield Container(opened)
+
+
+def _check_directory(members: list[zipfile.ZipInfo]) -> None:
+    if len(members) > MAX_MEMBERS:
+        raise TooLargeError(f"The archive has {len(members):,} files, more than {MAX_MEMBERS}: it is no export.")
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        raise InvalidError(f"Two files in the archive have the same name. {ADVICE}")
+    for member in members:
+        _check_member(member)
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    name, size = member.filename[:80], member.file_size
+    if not known(member.filename):
+        raise InvalidError(
+            f"The archive holds {name!r}, which no export does. Choose a file that an experiment's Export wrote."
+        )
+    if member.flag_bits & ENCRYPTED or member.compress_type not in COMPRESSIONS:
+        raise InvalidError(f"{name!r} is encrypted, or compressed as no export is. {ADVICE}")
+    if size > max_bytes(member.filename):
+        raise TooLargeError(
+            f"{name!r} unpacks to {size:,} bytes, more than the {max_bytes(member.filename):,} allowed here."
+        )
+    if is_bomb(size, member.compress_size):
+        raise TooLargeError(
+            f"{name!r} declares {size:,} bytes in {member.compress_size:,}, more than {MAX_RATIO} to 1, as made to "
+            "exhaust memory."
+        )
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    with reading_zip(BROKEN):
+        return stream.read(BLOCK_BYTES)

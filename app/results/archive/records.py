@@ -1,0 +1,241 @@
+"""What an exported experiment holds, file by file, as strict as what comes from outside has to be."""
+
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+
+from app.db.config import RunConfig, TrainingConfig, renamed
+from app.db.hub_tasks import HubName
+from app.db.models import AttemptOutcome, DatasetOrigin, ExperimentOrigin, FailureCause, RunStatus, Split
+from app.db.options.regularization import Zeta
+from app.db.run_results import MAX_LAYERS, Measure, Reason, RunResults
+from app.db.study import Search
+from app.db.types import Count, Number
+from app.training.grid_expansion import Grid
+from isoscope.files.columns import Column
+from isoscope.files.division import Division
+from isoscope.files.text import Quoting
+from isotropy.catalog import Regularizer
+
+PREDICTIONS_AT_ONCE = 5000
+"""Rows in a line of an archive."""
+FIRST_YEAR, LAST_YEAR = 2000, 2200
+
+
+def _of_our_time(moment: datetime) -> datetime:
+    if not FIRST_YEAR <= moment.year < LAST_YEAR:
+        raise ValueError(f"expected a time from {FIRST_YEAR} to {LAST_YEAR}, got one of the year {moment.year}")
+    return moment
+
+
+def _in_its_order(grid: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Fields of a grid stay in the order in which they were given: it is that of the columns of every table."""
+    checked = check(grid)
+    return {name: checked[name] for name in renamed(grid)}
+
+
+Id = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SplitName = Annotated[str, Field(pattern="^(train|validation|test)$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Filename = Annotated[str, Field(min_length=1, max_length=255)]
+Text = Annotated[str, Field(max_length=1_000_000)]
+Answer = Annotated[str, Field(max_length=1_000_000)]
+Moment = Annotated[AwareDatetime, AfterValidator(_of_our_time)]
+EachLayer = Annotated[list[Number | None], Field(min_length=1, max_length=MAX_LAYERS)]
+GridInOrder = Annotated[Grid, WrapValidator(_in_its_order)]
+
+
+class Record(BaseModel):
+    """Base of all of them: nothing but what is named here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Member(Record):
+    """A file inside, as the manifest has it."""
+
+    sha256: Sha256
+    bytes: int = Field(ge=0)
+
+
+class Manifest(Record):
+    """What the whole file is, and what else is in it."""
+
+    format: int
+    isoscope: str = Field(max_length=40)
+    exported_at: Moment
+    members: dict[str, Member]
+
+
+class DatasetRecord(Record):
+    """The data set of an experiment, told but not contained."""
+
+    name: Name
+    origin: DatasetOrigin
+    hub_name: HubName | None
+    train_sha256: Sha256 | None
+    validation_sha256: Sha256 | None
+    test_sha256: Sha256 | None = None
+    train_filename: Filename | None
+    validation_filename: Filename | None
+    test_filename: Filename | None = None
+    n_train: Count | None
+    n_validation: Count | None
+    n_test: Count | None = None
+    division: Division | None = None
+    columns: list[Column] = Field(max_length=10_000)
+    quoting: dict[SplitName, Quoting] | None = None
+
+
+class ExperimentRecord(Record):
+    """What the runs of an experiment share."""
+
+    id: Id
+    name: Name
+    origin: ExperimentOrigin
+    created_at: Moment
+    config: TrainingConfig
+    grid: GridInOrder
+    study: Search | None
+    dataset: DatasetRecord
+
+
+class AttemptRecord(Record):
+    """One process that worked on a run."""
+
+    number: Count
+    worker: str = Field(max_length=100)
+    started_at: Moment
+    ended_at: Moment | None
+    seconds: Number = Field(ge=0)
+    outcome: AttemptOutcome | None
+    detail: Text | None
+    first_step: Count | None
+    last_step: Count | None
+
+
+class RunRecord(Record):
+    """A run, but for its steps, its figures and its model."""
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("loss", "tokens", "zeta", "reference")
+    """What the results of a finished run say in any case."""
+
+    id: Id
+    position: Count
+    status: RunStatus
+    regularizer: Regularizer
+    lam: Number
+    zeta: Zeta
+    seed: Count
+    config: RunConfig
+    worker: str | None = Field(max_length=100)
+    error: Text | None
+    cause: FailureCause | None = None
+    error_field: str | None = Field(None, max_length=64)
+    queued_at: Moment
+    started_at: Moment | None
+    finished_at: Moment | None
+    rested_seconds: Number = Field(0.0, ge=0)
+    worked_seconds: Number | None = Field(None, ge=0)
+    timeline: list[AttemptRecord] = Field([], max_length=10_000)
+    heard_at: Moment | None = None
+    performance: Number | None
+    performance_reason: Reason | None
+    isoscore_star: Number | None
+    isoscore_star_reason: Reason | None
+    results: RunResults | None
+    notes: list[Reason] = Field(max_length=1000)
+    log: Text | None
+    environment: dict[str, Any] | None
+
+    @field_validator("timeline")
+    @classmethod
+    def _each_number_once(cls, attempts: list[AttemptRecord]) -> list[AttemptRecord]:
+        if len({attempt.number for attempt in attempts}) < len(attempts):
+            raise ValueError("expected each attempt of a run once")
+        return attempts
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.results is not None and self.status is RunStatus.FINISHED:
+            for field in self.NEEDED:
+                if field not in self.results.model_fields_set:
+                    raise ValueError(f"expected the {field} of a finished run among its results, got none")
+        return self
+
+    @model_validator(mode="after")
+    def _as_configured(self) -> Self:
+        if len(self.config.model) > 200:
+            raise ValueError(f"expected a model's name of at most 200 characters, got {len(self.config.model)}")
+        for field in ("regularizer", "lam", "zeta", "seed"):
+            told = getattr(self.config, field)
+            # A script says zeta of I-STAR alone, and the column has a number for all.
+            if getattr(self, field) != (0.0 if told is None else told):
+                raise ValueError(
+                    f"expected the {field} of a run as its config has it, {told}, got {getattr(self, field)}"
+                )
+        return self
+
+
+class StepRecord(Record):
+    """What a run logged at one step."""
+
+    run: Id
+    step: Count
+    task_loss: Number | None
+    penalty: Number | None
+    layers: Annotated[dict[Measure, EachLayer], Field(max_length=100)] | None
+
+
+class Activation(Record):
+    """Sentence vectors of a run's last layer, dimension by dimension."""
+
+    n: Count
+    mean: list[Number] = Field(min_length=1, max_length=100_000)
+    std: list[Number] = Field(min_length=1, max_length=100_000)
+
+    @model_validator(mode="after")
+    def _of_each_dimension(self) -> "Activation":
+        if len(self.mean) != len(self.std):
+            raise ValueError(f"expected as many deviations as the {len(self.mean)} means, got {len(self.std)}")
+        return self
+
+
+class RunFigureRecord(Record):
+    """What a figure of a run shows beside its row."""
+
+    run: Id
+    slug: Annotated[str, Field(pattern=r"^activation$")]
+    data: Activation
+
+
+class PredictionsRecord(Record):
+    """Some rows of what a run predicted; those of one run follow one another, in the order of the rows."""
+
+    run: Id
+    split: Split
+    rows: list[Count] = Field(min_length=1, max_length=PREDICTIONS_AT_ONCE)
+    reference: list[Number] | None
+    predicted: list[Number] | list[Answer]
+    exact_match: list[Number] | None = None
+    f1: list[Number] | None = None
+
+    @model_validator(mode="after")
+    def _of_one_length(self) -> Self:
+        columns = (self.rows, self.reference, self.predicted, self.exact_match, self.f1)
+        lengths = sorted({len(column) for column in columns if column is not None})
+        if len(lengths) > 1:
+            raise ValueError(f"expected columns of one length, got lengths {lengths}")
+        return self

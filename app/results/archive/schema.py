@@ -1,0 +1,55 @@
+"""The open format of an experiment: ``python -m app.results.archive.schema > docs/experiment.schema.json``."""
+
+import json
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from app.results.archive import container
+from app.results.archive.logged_records import LoggedExperimentRecord, LoggedRunRecord
+from app.results.archive.records import (
+    ExperimentRecord,
+    Manifest,
+    PredictionsRecord,
+    Record,
+    RunFigureRecord,
+    RunRecord,
+    StepRecord,
+)
+from app.results.archive.sealed_records import OpeningRecord, SealedScoreRecord
+
+HOLDS: dict[str, tuple[type[Record], ...]] = {
+    container.MANIFEST: (Manifest,),
+    container.EXPERIMENT: (ExperimentRecord, LoggedExperimentRecord),
+    container.RUNS: (RunRecord, LoggedRunRecord),
+    container.STEPS: (StepRecord,),
+    container.RUN_FIGURES: (RunFigureRecord,),
+    container.PREDICTIONS: (PredictionsRecord,),
+    container.SEALED_SCORES: (SealedScoreRecord,),
+    container.SEALED_PREDICTIONS: (PredictionsRecord,),
+    container.OPENINGS: (OpeningRecord,),
+}
+"""What a file of an exported experiment holds: one record, or of ``.jsonl`` one a line."""
+
+
+def schema() -> dict[str, Any]:
+    """Return the schema of every file of an exported experiment, by the file's name."""
+    records = list(dict.fromkeys(record for kinds in HOLDS.values() for record in kinds))
+    refs, found = models_json_schema([(record, "validation") for record in records], ref_template="#/$defs/{model}")
+    files = {
+        name: {"anyOf": [refs[record, "validation"] for record in kinds]} if len(kinds) > 1 else
+        refs[kinds[0], "validation"]
+        for name, kinds in HOLDS.items()
+    }  # fmt: skip
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Experiment",
+        "description": "The files of an exported experiment, by name: one record each, or of .jsonl files one a line.",
+        "type": "object",
+        "properties": files,
+        **found,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(schema(), indent=1, ensure_ascii=False))  # noqa: T201

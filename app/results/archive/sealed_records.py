@@ -1,0 +1,117 @@
+"""Sealed scores, openings and predictions of runs, as an archive holds them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from app.db.models import ChoiceKind, Split
+from app.db.predictions import MAX_ROWS, MAX_TEXT_BYTES, Predictions
+from app.db.run_results import Reason
+from app.db.types import Count, Number
+from app.results.archive.records import PREDICTIONS_AT_ONCE, Id, Moment, Name, PredictionsRecord, Record, Sha256
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric, TaskKind
+
+MOST_OPENINGS = 10_000
+
+
+class SealedScoreRecord(Record):
+    """What a run scored on the test rows."""
+
+    run: Id
+    metrics: dict[Metric, Number | None]
+    reasons: dict[Metric, Reason]
+    n: Count
+    rows_sha256: Sha256
+
+
+class OpeningRecord(Record):
+    """A frozen choice of the experiment."""
+
+    record_id: Id
+    number: Count
+    kind: ChoiceKind
+    position: Count
+    label: Reason
+    note: Reason | None
+    by: Name
+    at: Moment
+    rows_sha256: Sha256
+    opened_before: Annotated[Count, Field(le=1_000_000)]
+
+
+def check_openings(openings: Iterable[OpeningRecord], positions: set[int], advice: str) -> None:
+    """Raise InvalidError where openings are not numbered from 1 on, or choose a run that there is not."""
+    for expected, opening in enumerate(openings, start=1):
+        if opening.number != expected or expected > MOST_OPENINGS:
+            raise InvalidError(f"The openings are not numbered 1, 2, 3 and so on: the file was altered. {advice}")
+        if opening.position not in positions:
+            raise InvalidError(f"An opening chose a run that is not in the file. {advice}")
+
+
+def parts(run_id: str, found: Predictions, split: Split = Split.VALIDATION) -> Iterator[dict[str, Any]]:
+    """Yield the predictions of a run in records of some thousand rows."""
+    for start in range(0, len(found), PREDICTIONS_AT_ONCE):
+        some = slice(start, start + PREDICTIONS_AT_ONCE)
+        predicted = found.predicted[some]
+        yield {
+            "run": run_id,
+            "split": split.value,
+            "rows": found.rows[some].tolist(),
+            "reference": _listed(found.reference, some),
+            "predicted": list(predicted) if isinstance(predicted, tuple) else predicted.tolist(),
+            "exact_match": _listed(found.exact_match, some),
+            "f1": _listed(found.f1, some),
+        }
+
+
+def joined(records: Iterable[PredictionsRecord], task: TaskKind, split: Split = Split.VALIDATION) -> Predictions:
+    """Return the predictions that records of one run tell; of one record at a time they are in memory as lists.
+
+    Raises:
+        ValueError: they cannot be predictions of one run of this task.
+
+    """
+    columns: dict[str, list[NDArray[Any]]] = {"reference": [], "predicted": [], "exact_match": [], "f1": []}
+    rows: list[NDArray[np.int64]] = []
+    texts: list[str] = []
+    n = size = 0
+    for record in records:
+        if record.split is not split:
+            raise ValueError(f"expected {split} as split, got {record.split}")
+        n += len(record.rows)
+        size += sum(len(text) for text in record.predicted if isinstance(text, str))
+        if n > MAX_ROWS or size > MAX_TEXT_BYTES:
+            raise ValueError(f"expected at most {MAX_ROWS:,} rows and {MAX_TEXT_BYTES:,} bytes of answers of a run")
+        rows.append(np.array(record.rows, dtype=np.int64))
+        if task is TaskKind.SPAN:
+            texts.extend(_texts(record.predicted))
+        for name, column in columns.items():
+            if (told := getattr(record, name)) is not None and (name != "predicted" or task is not TaskKind.SPAN):
+                column.append(_numbers(told, whole=task is TaskKind.CLASSIFICATION))
+    reference, predicted, exact_match, f1 = (np.concatenate(one) if one else None for one in columns.values())
+    given = tuple(texts) if task is TaskKind.SPAN else predicted
+    if given is None:
+        raise ValueError("expected predictions")
+    return Predictions(np.concatenate(rows), reference, given, exact_match, f1)
+
+
+def _listed(column: NDArray[Any] | None, some: slice) -> list[Any] | None:
+    return None if column is None else column[some].tolist()
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    if any(not isinstance(value, str) for value in values):
+        raise ValueError("expected answers as text, got numbers")
+    return list(values)
+
+
+def _numbers(values: Sequence[Any], *, whole: bool) -> NDArray[Any]:
+    if any(isinstance(value, str) for value in values):
+        raise ValueError("expected numbers, got text")
+    if whole and any(value % 1 for value in values):
+        raise ValueError("expected classes as whole numbers, got fractions")
+    return np.array(values, dtype=np.int64 if whole else np.float64)

@@ -1,0 +1,261 @@
+"""Experiments as files: exported with all rows and figures, imported hidden until they are whole."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, BinaryIO
+
+from pydantic import BaseModel
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import selectinload
+
+from app import VERSION
+from app.context import Context
+from app.core.names import base_name, file_name
+from app.db import job_kinds
+from app.db.models import (
+    UNFINISHED_IMPORT,
+    Experiment,
+    Import,
+    ImportStatus,
+    Opening,
+    Run,
+    RunFigure,
+    SealedScore,
+    Split,
+    Step,
+)
+from app.db.predictions import read_predictions
+from app.db.types import utcnow
+from app.figures.figure import Figure
+from app.queue import Job
+from app.results.archive.container import (
+    EXPERIMENT,
+    FORMAT,
+    OPENINGS,
+    PREDICTIONS,
+    README,
+    RUN_FIGURES,
+    RUNS,
+    SEALED_PREDICTIONS,
+    SEALED_SCORES,
+    STEPS,
+    TOLD,
+)
+from app.results.archive.records import AttemptRecord, DatasetRecord, ExperimentRecord, RunRecord
+from app.results.archive.sealed_records import OpeningRecord, parts
+from app.results.archive.writing import ArchiveWriter, write_json
+from app.storage.storage import BLOCK_BYTES
+from app.training.experiments import get_experiment
+from isoscope.core.errors import ConflictError, IsoscopeError, NotFoundError
+
+Member = tuple[str, Iterable[dict[str, Any]]]
+
+
+def sealed_members(context: Context, experiment: Experiment) -> Iterator[Member]:
+    """Yield the members of an archive that hold what is sealed, with their records; none where nothing is."""
+    with context.sessions() as session:
+        scores = session.scalars(
+            select(SealedScore).join(Run).where(Run.experiment_id == experiment.id).order_by(Run.position)
+        ).all()
+        openings = session.scalars(
+            select(Opening).where(Opening.experiment_id == experiment.id).order_by(Opening.number)
+        ).all()
+    if scores:
+        yield SEALED_SCORES, map(_score, scores)
+        yield SEALED_PREDICTIONS, _sealed_predictions(context, [score.run_id for score in scores])
+    if openings:
+        yield OPENINGS, map(_opening, openings)
+
+
+def _sealed_predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with context.sessions() as session:
+        for run_id in run_ids:
+            for found in read_predictions(session, [run_id], Split.TEST).values():
+                yield from parts(run_id, found, Split.TEST)
+
+
+def _score(row: SealedScore) -> dict[str, Any]:
+    return {
+        "run": row.run_id,
+        "metrics": row.metrics,
+        "reasons": row.reasons,
+        "n": row.n,
+        "rows_sha256": row.rows_sha256,
+    }
+
+
+def _opening(row: Opening) -> dict[str, Any]:
+    columns = {name: getattr(row, name) for name in OpeningRecord.model_fields}
+    return {**columns, "at": row.at.isoformat()}
+
+
+ROWS_AT_ONCE = 1000
+ADDED_LATER = ("test_sha256", "test_filename", "n_test", "division", "quoting")
+"""Of a data set, what those without a test split lack."""
+FEW_AT_ONCE = 20
+"""Of rows that are large."""
+
+FigureMaker = Callable[[Experiment], Iterable[Figure]]
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exported experiment in a file that has no name and is gone when it is closed, whoever ends."""
+
+    file: BinaryIO
+    size_bytes: int
+    filename: str
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the file, and close it."""
+        with self.file as file:
+            file.seek(0)
+            while block := file.read(BLOCK_BYTES):
+                yield block
+
+
+def export_experiment(context: Context, experiment_id: str, figures_of: FigureMaker) -> Export:
+    """Write an experiment with its runs, all their steps and these figures, but for the trained models.
+
+    No more of it is in memory than a few rows and one figure. Of runs that go on, what is logged meanwhile may be
+    missing from one part and be in another.
+    """
+    experiment = get_experiment(context, experiment_id)
+    file = tempfile.TemporaryFile(dir=context.settings.root)  # noqa: SIM115 - closed when it has been sent
+    try:
+        _write(context, experiment, figures_of(experiment), file)
+        name = f"isoscope-{file_name(experiment.name) or 'experiment'}.zip"
+        return Export(file, file.seek(0, os.SEEK_END), name)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _write(context: Context, experiment: Experiment, figures: Iterable[Figure], file: BinaryIO) -> None:
+    archive = ArchiveWriter(file)
+    told = TOLD.format(version=VERSION, format=FORMAT, exported_at=archive.exported_at)
+    archive.add(README, [told.encode()])
+    archive.add(EXPERIMENT, [write_json(_experiment(experiment))])
+    ids = [run.id for run in experiment.runs]
+    archive.add(RUNS, map(write_json, _runs(context, ids)))
+    archive.add(STEPS, map(write_json, _steps(context, ids)))
+    archive.add(RUN_FIGURES, map(write_json, _run_figures(context, ids)))
+    archive.add(PREDICTIONS, map(write_json, _predictions(context, ids)))
+    for name, records in sealed_members(context, experiment):
+        archive.add(name, map(write_json, records))
+    for figure in figures:
+        if not figure.empty:
+            archive.add(f"figures/{figure.slug}.json", [figure.draw().to_json().encode()])
+            archive.add(f"figures/{figure.slug}.csv", [figure.table.csv().encode()])
+    archive.close()
+
+
+def _experiment(experiment: Experiment) -> dict[str, Any]:
+    told = _columns(experiment, [name for name in ExperimentRecord.model_fields if name != "dataset"])
+    dataset = _columns(experiment.dataset, DatasetRecord.model_fields)
+    # What an earlier Isoscope does not know is left out where it says nothing, so that it reads the rest.
+    return told | {"dataset": {name: one for name, one in dataset.items() if one or name not in ADDED_LATER}}
+
+
+def _runs(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Those that the experiment had when its grid was read, as one that is begun meanwhile may add values to it."""
+    with context.sessions() as session:
+        for start in range(0, len(run_ids), FEW_AT_ONCE):
+            some = Run.id.in_(run_ids[start : start + FEW_AT_ONCE])
+            runs = select(Run).where(some).order_by(Run.position).options(selectinload(Run.timeline))
+            for run in session.scalars(runs):
+                attempts = [_columns(attempt, AttemptRecord.model_fields) for attempt in run.timeline]
+                yield _columns(run, RunRecord.model_fields) | {"timeline": attempts}
+
+
+def _steps(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Run by run, since to sort the steps of all of them would take a copy of the table."""
+    columns = (Step.step, Step.task_loss, Step.penalty, Step.layers)
+    with context.sessions() as session:
+        for run_id in run_ids:
+            logged = select(*columns).where(Step.run_id == run_id).order_by(Step.step)
+            for step, loss, penalty, layers in session.execute(logged.execution_options(yield_per=ROWS_AT_ONCE)):
+                yield {"run": run_id, "step": step, "task_loss": loss, "penalty": penalty, "layers": layers}
+
+
+def _run_figures(context: Context, run_ids: Iterable[str]) -> Iterator[dict[str, Any]]:
+    with context.sessions() as session:
+        for run_id in run_ids:
+            for figure in session.scalars(select(RunFigure).where(RunFigure.run_id == run_id).order_by(RunFigure.slug)):
+                yield {"run": run_id, "slug": figure.slug, "data": figure.data}
+
+
+def _predictions(context: Context, run_ids: Sequence[str]) -> Iterator[dict[str, Any]]:
+    with context.sessions() as session:
+        for run_id in run_ids:
+            for found in read_predictions(session, [run_id], Split.VALIDATION).values():
+                yield from parts(run_id, found)
+
+
+def _columns(row: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: _told(getattr(row, name)) for name in names}
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, list):
+        return list(map(_told, value))
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+KEPT = timedelta(days=30)
+"""So long an import that has ended is remembered."""
+FINAL_IMPORT = (ImportStatus.FINISHED, ImportStatus.FAILED, ImportStatus.CANCELLED)
+LATEST = 20
+
+
+def create_import(context: Context, stream: BinaryIO, filename: str) -> Import:
+    """Keep an exported experiment, and have a worker check and write it."""
+    try:
+        stored = context.ledger.store(stream, context.settings.max_upload_bytes)
+    except IsoscopeError as error:
+        error.field = error.field or "file"
+        raise
+    with context.ledger.recording(stored) as session:
+        ended = Import.status.in_(FINAL_IMPORT) & (Import.finished_at < utcnow() - KEPT)
+        # While an import that did not finish has an experiment, its row is what hides that.
+        hides_nothing = (Import.status == ImportStatus.FINISHED) | Import.experiment_id.is_(None)
+        session.execute(delete(Import).where(ended, hides_nothing))
+        row = Import(filename=base_name(filename), file_sha256=stored.sha256)
+        session.add(row)
+    context.queue.enqueue(Job(job_kinds.IMPORT, row.id))
+    return row
+
+
+def list_imports(context: Context) -> list[Import]:
+    """The latest imports, newest first, but for those whose experiment has been deleted since."""
+    gone = (Import.status == ImportStatus.FINISHED) & Import.experiment_id.is_(None)
+    with context.sessions() as session:
+        newest = select(Import).where(~gone).order_by(Import.created_at.desc(), Import.id).limit(LATEST)
+        return list(session.scalars(newest))
+
+
+def get_import(context: Context, import_id: str) -> Import:
+    """One import and how far it is."""
+    with context.sessions() as session:
+        if (row := session.get(Import, import_id)) is None:
+            raise NotFoundError(f"There is no import {import_id!r}. It may have ended long ago.")
+        return row
+
+
+def cancel_import(context: Context, import_id: str) -> Import:
+    """Stop an import that waits or runs; a worker removes what it has written."""
+    with context.sessions.begin() as session:
+        unfinished = update(Import).where(Import.id == import_id, Import.status.in_(UNFINISHED_IMPORT))
+        removing = unfinished.values(status=ImportStatus.REMOVING, attempts=0, error=None)
+        stopped = session.scalar(removing.returning(Import.id))
+    row = get_import(context, import_id)
+    if stopped is None:
+        raise ConflictError(f"Only a queued or running import can be cancelled. This one is {row.status}.")
+    context.queue.cancel(Job(job_kinds.IMPORT, import_id))
+    context.queue.enqueue(Job(job_kinds.DISCARD, import_id))
+    return row

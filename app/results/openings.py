@@ -1,0 +1,180 @@
+"""Sealed test scores: frozen choices, and what may be shown once one is recorded."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.core.settings import Settings
+from app.db.models import Experiment, Opening, Run, SealedScore, Split
+from app.db.session import hold
+from app.db.types import utcnow
+from app.results.conclusion.choices import Choice, OpenedScores, find_choice, read_opened, runs_of, settings_of
+from app.results.sweep import Sweep
+from app.training.experiments import get_experiment
+from isoscope.core.errors import ConflictError
+from isoscope.core.formatting import one_line, plural
+
+LOCK = "openings"
+LOCAL_USER, ADMINISTRATOR = "local user", "administrator"
+
+
+class OpeningRequest(BaseModel):
+    """A choice that is frozen, for ever."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choose: Annotated[str, Field(min_length=1, max_length=2000)] = Field(
+        description="A setting as the page calls it, such as `lambda = -1`; or a run, by its id."
+    )
+    note: Annotated[str, Field(max_length=2000)] = Field("", description="Why, in your words.")
+    by: Annotated[str, Field(max_length=200)] = Field(
+        "", description="Who chooses; if empty, the local user, or the administrator where a token is asked for."
+    )
+
+
+@dataclass(frozen=True)
+class TestSplit:
+    """What may be told of an experiment's test split; scores only once it was opened."""
+
+    __test__ = False
+
+    experiment: Experiment
+    scored: int
+    """Runs that have a sealed score."""
+    n: int | None
+    """Test rows, where a run has scored them."""
+    rows_sha256: str | None
+    openings: list[Opening]
+    """The first counts, whatever was chosen afterwards."""
+    opened_on_rows: int
+    """Choices that were opened on the same rows so far, in any experiment."""
+    scores: OpenedScores | None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything to be opened, now or once runs have finished."""
+        return bool(self.scored or self.openings or self.experiment.dataset.n_test)
+
+    @property
+    def unfinished(self) -> str:
+        """What has to end before a choice can be frozen, as a sentence; empty where nothing has."""
+        return unfinished(self.experiment)
+
+    @property
+    def settings(self) -> list[Choice]:
+        """Settings that can be chosen."""
+        return settings_of(Sweep.of(self.experiment))
+
+    @property
+    def runs(self) -> list[Choice]:
+        """Runs that can be chosen."""
+        return runs_of(Sweep.of(self.experiment))
+
+
+def read_test_split(context: Context, experiment: Experiment) -> TestSplit:
+    """Return what may be shown of the test split of an experiment that was read with its runs."""
+    with context.sessions() as session:
+        openings = _openings(session, experiment.id)
+        scored, n, rows_sha256 = session.execute(_extent(experiment.id)).one()
+        before = _opened_on(session, rows_sha256) if rows_sha256 else 0
+        scores = None
+        if openings:
+            wanted = select(SealedScore).join(Run).where(Run.experiment_id == experiment.id)
+            by_run = {one.run_id: one for one in session.scalars(wanted)}
+            metric = experiment.config.metric
+            scores = read_opened(Sweep.of(experiment), by_run, openings, metric)
+    return TestSplit(experiment, scored, n, rows_sha256, openings, before, scores)
+
+
+def open_test(context: Context, experiment_id: str, request: OpeningRequest) -> TestSplit:
+    """Record a choice with who made it and when; from then on the test scores of the experiment are shown.
+
+    Raises:
+        ConflictError: nothing is scored yet, runs go on, or this choice is the latest already.
+        InvalidError: there is no such setting or run.
+
+    """
+    experiment = get_experiment(context, experiment_id)
+    with context.sessions.begin() as session:
+        hold(session.connection(), LOCK)
+        _require_scores(session, experiment)
+        choice = find_choice(Sweep.of(experiment), request.choose)
+        ids = [run.id for run in choice.runs]
+        rows_sha256 = session.scalar(select(func.min(SealedScore.rows_sha256)).where(SealedScore.run_id.in_(ids)))
+        if rows_sha256 is None:
+            raise ConflictError(f"No run of {choice.label} has a test score. Choose another.", "choose")
+        before = _openings(session, experiment_id)
+        if before and (before[-1].kind, before[-1].position) == (choice.kind, choice.position):
+            raise ConflictError(f"{choice.label} is the choice already.", "choose")
+        session.add(
+            Opening(
+                experiment_id=experiment_id,
+                experiment_name=experiment.name,
+                number=len(before) + 1,
+                kind=choice.kind,
+                position=choice.position,
+                label=choice.label,
+                note=request.note.strip() or None,
+                by=one_line(request.by) or name_of_user(context.settings),
+                at=utcnow(),
+                rows_sha256=rows_sha256,
+                opened_before=_opened_on(session, rows_sha256),
+            )
+        )
+    return read_test_split(context, experiment)
+
+
+def name_of_user(settings: Settings) -> str:
+    """Return what somebody without a name is called: a token makes an administrator."""
+    return LOCAL_USER if settings.access_token is None else ADMINISTRATOR
+
+
+def require_opened(session: Session, run: Run, split: Split) -> None:
+    """Raise ConflictError where a run's rows of a split are sealed."""
+    if split is Split.TEST and not _openings(session, run.experiment_id):
+        raise ConflictError(
+            "Test scores and predictions are sealed. Freeze a choice and open them on the experiment's page, or by "
+            f"POST /api/experiments/{run.experiment_id}/opening.",
+            "split",
+            page=f"/experiments/{run.experiment_id}/opening",
+        )
+
+
+def unfinished(experiment: Experiment) -> str:
+    """Return what has to end before a choice can be frozen, as a sentence; empty where nothing has."""
+    if experiment.searching:
+        return "The search goes on."
+    left = sum(not run.status.final for run in experiment.runs)
+    return f"{plural(left, 'run has', 'runs have')} not ended." if left else ""
+
+
+def _require_scores(session: Session, experiment: Experiment) -> None:
+    if going_on := unfinished(experiment):
+        raise ConflictError(f"{going_on} Wait, or cancel the rest, before you freeze a choice.")
+    scored, _, _ = session.execute(_extent(experiment.id)).one()
+    if not scored and experiment.dataset.n_test is None:
+        raise ConflictError(
+            "This experiment has no test scores, because its data set has no test split. Upload the data set with a "
+            "test file, then launch again."
+        )
+    if not scored:
+        raise ConflictError("No run has finished, so there are no test scores to open.")
+
+
+def _extent(experiment_id: str) -> Select[int, int | None, str | None]:
+    of_runs = select(func.count(), func.max(SealedScore.n), func.min(SealedScore.rows_sha256))
+    return of_runs.select_from(SealedScore).join(Run).where(Run.experiment_id == experiment_id)
+
+
+def _openings(session: Session, experiment_id: str) -> list[Opening]:
+    wanted = select(Opening).where(Opening.experiment_id == experiment_id)
+    return list(session.scalars(wanted.order_by(Opening.number)))
+
+
+def _opened_on(session: Session, rows_sha256: str) -> int:
+    distinct = select(func.count(Opening.record_id.distinct())).where(Opening.rows_sha256 == rows_sha256)
+    return session.scalars(distinct).one()

@@ -1,0 +1,207 @@
+"""Runs of any experiments read together: figures, tables of means, and the settings that differ."""
+
+import re
+from hashlib import blake2b
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.context import OFFERED, Context
+from app.figures.labels import head
+from app.results.across import (
+    AcrossDep,
+    AcrossQuery,
+    Chosen,
+    TableDep,
+    TableQuery,
+    cautions,
+    choose_runs,
+    conclude_across,
+    draw_across,
+    measured_in_words,
+    measured_on,
+    offered_of,
+    on_of,
+    read_across,
+    shown_of,
+    summarise,
+    sweep_across,
+)
+from app.results.api.across import TableFile, table_file
+from app.results.figures.legend import Colouring, choices
+from app.results.figures.sweep_curves import WINDOWS
+from app.results.labels import SCALES, WATCHED, title_of
+from app.results.run_set import EXPERIMENT, REGULARIZER, SEED, TASK, measured_by, settings
+from app.results.run_table import RunQueryDep, encoded, read_table
+from app.results.search.listing import RunQuery
+from app.results.statistics.estimate import Error
+from app.results.sweep_figures import SECTIONS, SweepDep, SweepQuery, by_section
+from app.results.tables.printed import MOST_DECIMALS, printed
+from app.results.tables.summary import Shown
+from app.results.tables.texts import latex, markdown
+from app.training.experiments import list_names
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import FileKind, figure_file, see
+from app.web.templating import templates
+from isoscope.core.errors import InvalidError
+from isoscope.core.formatting import quoted
+
+router = APIRouter(prefix="/compare/runs")
+
+OF_EXPERIMENTS = re.compile(r"experiment=[0-9a-f]{32}(,[0-9a-f]{32})*")
+COLUMNS = {
+    Shown.PERFORMANCE: "performance",
+    Shown.ISOTROPY: "IsoScore★",
+    Shown.BOTH: "performance and IsoScore★",
+    Shown.METRICS: "all metrics",
+}
+
+
+@router.get("")
+def show_runs(
+    request: Request,
+    context: ContextDep,
+    query: AcrossDep,
+    look: SweepDep,
+    table: TableDep,
+    experiment: Annotated[list[str] | None, Query()] = None,
+) -> Response:
+    """The runs that are searched for; experiments that were ticked become a search for them."""
+    if experiment:
+        return see(f"/compare/runs?{query.encoded(q=_search_for(query.q, experiment))}")
+    shown: dict[str, Any] = {"query": query, "look": look, "at": "/compare/runs"}
+    status = 200
+    try:
+        shown |= _shown(context, choose_runs(context, query.q, query.group), query, look, table)
+    except InvalidError as error:
+        shown["complaint"] = error
+        status = 422
+    return templates.TemplateResponse(request, "results/compare_runs.html", shown, status_code=status)
+
+
+@router.get("/list")
+def list_runs(request: Request, context: ContextDep, wanted: RunQueryDep) -> Response:
+    """The runs that are searched for one by one, sorted and in pages."""
+    table = read_table(context, wanted, "/compare/runs/list", back="across")
+    shown = {"table": table, "compared": f"/compare/runs{encoded(RunQuery(table.query.q))}"}
+    status = status_of(table.problem) if table.problem else 200
+    return templates.TemplateResponse(request, "results/compare_run_list.html", shown, status_code=status)
+
+
+@router.get("/table.html")
+def show_table_page(request: Request, context: ContextDep, query: AcrossDep, table: TableDep) -> Response:
+    """The table of means on a page of its own, of which an experiment's page takes it when it is reached."""
+    chosen = choose_runs(context, query.q, query.group)
+    shown = {"query": query, "at": "/compare/runs/table.html", "kept": parse_qsl(query.encoded())}
+    return templates.TemplateResponse(
+        request, "results/compare_table.html", shown | _means(context, chosen, query, table)
+    )
+
+
+@router.get("/table.{kind}")
+def show_table(context: ContextDep, kind: TableFile, query: AcrossDep, table: TableDep) -> Response:
+    """The table of means as a file to keep."""
+    return table_file(summarise(context, choose_runs(context, query.q, query.group), table.shown), kind, table.style)
+
+
+@router.get("/figures/{slug}.html")
+def show_figure_page(request: Request, context: ContextDep, slug: str, query: AcrossDep, look: SweepDep) -> Response:
+    """A figure on a page of its own, of which the page of all takes it when it is reached."""
+    figure = read_across(context, choose_runs(context, query.q, query.group), slug, query.on, look)
+    shown = {"figure": figure, "asked": _asked(query, look)}
+    return templates.TemplateResponse(request, "results/compare_runs_figure.html", shown)
+
+
+@router.get("/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, slug: str, kind: FileKind, query: AcrossDep, look: SweepDep) -> Response:
+    """A figure of the runs."""
+    chosen = choose_runs(context, query.q, query.group)
+    return figure_file([read_across(context, chosen, slug, query.on, look)], slug, kind)
+
+
+def _shown(context: Context, chosen: Chosen, query: AcrossQuery, look: SweepQuery, table: TableQuery) -> dict[str, Any]:
+    gathered = chosen.gathered
+    offered = offered_of(gathered)
+    figures = _figures(context, chosen, query.on, look) if offered else {}
+    groupable = {*gathered.differing} & {*gathered.varying, TASK, EXPERIMENT, REGULARIZER, SEED} | {*chosen.fields}
+    return {
+        "chosen": chosen,
+        "counted": shown_of(chosen),
+        "listed": f"/compare/runs/list{encoded(RunQuery(query.q))}",
+        "asked": query.encoded(),
+        # What is kept of figures further down holds for the same runs alone.
+        "key": blake2b(query.encoded().encode(), digest_size=6).hexdigest(),
+        "cautions": cautions(chosen, query.on),
+        "measured": measured_in_words(gathered),
+        "on": on_of(measured_on(gathered, query.on)) if offered else "",
+        "figures": by_section(offered),
+        "figure_sections": SECTIONS,
+        **figures,
+        "groupable": {field: head(field) for field in gathered.fields if field in groupable},
+        "settings": settings(gathered),
+        "suggested": f"Runs: {_what(chosen, query.q)}",
+        "head": head,
+        "others": _others(context, chosen) if OF_EXPERIMENTS.fullmatch(query.q) else {},
+        "kept": parse_qsl(_joined(query.encoded(), look.encoded())),
+        "kept_by_search": parse_qsl(_joined(look.encoded(), table.encoded())),
+        "kept_by_figures": parse_qsl(_joined(query.encoded(), table.encoded())),
+        **_means(context, chosen, query, table),
+    }
+
+
+def _figures(context: Context, chosen: Chosen, on: str, look: SweepQuery) -> dict[str, Any]:
+    """The scatters with what they are drawn by, and what the runs say, as on the page of an experiment."""
+    sweep = sweep_across(chosen, on)
+    return {
+        "sweep": sweep,
+        "scatters": [draw_across(context, sweep, slug, look) for slug in look.scatters],
+        "errors": Error,
+        "choices": choices(sweep),
+        "colouring": Colouring(sweep, look.look.colour),
+        "conclusion": conclude_across(context, chosen, on),
+        "scale": SCALES[measured_by(sweep.runs[0]).metric],
+        "watched": {measure: title_of(measure) for measure in WATCHED},
+        "windows": WINDOWS,
+    }
+
+
+def _means(context: Context, chosen: Chosen, query: AcrossQuery, table: TableQuery) -> dict[str, Any]:
+    """The table of means, and the texts and files that it becomes."""
+    text = printed(summarise(context, chosen, table.shown), table.style)
+    return {
+        "table": table,
+        "printed": text,
+        "texts": {"LaTeX": ("tex", latex(text)), "Markdown": ("md", markdown(text))},
+        "files": _joined(query.encoded(on=""), table.encoded()),
+        "columns": COLUMNS,
+        "most_decimals": MOST_DECIMALS,
+    }
+
+
+def _others(context: Context, chosen: Chosen) -> dict[str, str]:
+    """Names of the experiments that can be added."""
+    names = list_names(context, OFFERED)
+    return {row_id: name for row_id, name in names.items() if row_id not in chosen.gathered.experiments}
+
+
+def _what(chosen: Chosen, q: str) -> str:
+    """What the runs are, in words."""
+    return ", ".join(chosen.gathered.experiments.values()) if OF_EXPERIMENTS.fullmatch(q) else q or "all"
+
+
+def _asked(query: AcrossQuery, look: SweepQuery) -> str:
+    """The query string of a figure."""
+    return _joined(query.encoded(), look.encoded())
+
+
+def _joined(*queries: str) -> str:
+    return "&".join(query for query in queries if query)
+
+
+def _search_for(q: str, experiments: list[str]) -> str:
+    """These experiments, besides those that the search is for."""
+    there = q.removeprefix("experiment=").split(",") if OF_EXPERIMENTS.fullmatch(q) else []
+    ids = dict.fromkeys([*there, *(one for one in experiments if one)])
+    return f"experiment={','.join(one if one.isalnum() else quoted(one) for one in ids)}"

@@ -1,0 +1,281 @@
+"""Experiments: list, watch, delete; take away or bring as files; freeze a choice and open test scores."""
+
+from collections import Counter
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
+
+from app.context import Context
+from app.db.models import ImportStatus
+from app.db.options.regularizers import NAMES, reading
+from app.results.api.experiments import export_of
+from app.results.conclusion.conclusion import read_conclusion
+from app.results.exchange import cancel_import, create_import, export_experiment, get_import, list_imports
+from app.results.figures.legend import Colouring, choices
+from app.results.figures.study import outcome_of
+from app.results.figures.sweep_curves import WINDOWS
+from app.results.labels import SCALES, WATCHED, title_of
+from app.results.openings import OpeningRequest, name_of_user, open_test, read_test_split
+from app.results.run_table import RunQueryDep, RunTable, address, read_listing, read_table
+from app.results.search.listing import RunQuery
+from app.results.statistics.estimate import Error
+from app.results.sweep import Sweep, cell, words
+from app.results.sweep_figures import FIGURES, SECTIONS, SweepDep, all_figures, by_section, offered, read_figure
+from app.training.experiments import delete_experiment, get_experiment, get_experiment_alone
+from app.training.queue_status import list_workers
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import FileKind, figure_file, see
+from app.web.templating import templates
+from isoscope.core.errors import InvalidError, IsoscopeError
+
+archives_router = APIRouter()
+
+
+@archives_router.get("/experiments/import")
+def show_import_form(request: Request, context: ContextDep) -> Response:
+    """Show the form to import an experiment, and the latest imports."""
+    return _form(request, context)
+
+
+@archives_router.post("/experiments/import")
+def import_file(
+    request: Request, context: ContextDep, file: Annotated[UploadFile | str | None, File()] = None
+) -> Response:
+    """Import an exported experiment, or show the form again with what is wrong with the file."""
+    try:
+        if file is None or isinstance(file, str) or not file.filename:
+            raise InvalidError("Expected the zip file of an exported experiment: choose one.", "file")
+        row = create_import(context, file.file, file.filename)
+    except IsoscopeError as error:
+        return _form(request, context, error)
+    return see(f"/imports/{row.id}")
+
+
+@archives_router.get("/imports/{import_id}")
+def show_import(request: Request, context: ContextDep, import_id: str) -> Response:
+    """Show how far an import is; once it has finished, the experiment."""
+    row = get_import(context, import_id)
+    if row.status is not ImportStatus.FINISHED:
+        shown = {"row": row, "workers": list_workers(context), "max_bytes": context.settings.max_upload_bytes}
+        return templates.TemplateResponse(request, "results/import.html", shown)
+    path = "/experiments" if row.experiment_id is None else f"/experiments/{row.experiment_id}"
+    if "hx-request" in request.headers:  # a redirect would be followed, and its page put inside of this one
+        return Response(headers={"HX-Redirect": path})
+    return see(path)
+
+
+@archives_router.post("/imports/{import_id}/cancel")
+def stop_import(context: ContextDep, import_id: str, back: Annotated[Literal["queue", ""], Form()] = "") -> Response:
+    """Cancel an import; ``back`` leads to the queue."""
+    cancel_import(context, import_id)
+    return see("/queue" if back else f"/imports/{import_id}")
+
+
+@archives_router.get("/experiments/{experiment_id}/export.zip")
+def export_file(context: ContextDep, experiment_id: str, query: SweepDep) -> Response:
+    """All rows of an experiment and its figures as the page shows them."""
+    return export_of(export_experiment(context, experiment_id, lambda one: all_figures(context, one, query)))
+
+
+def _form(request: Request, context: Context, problem: IsoscopeError | None = None) -> Response:
+    shown = {
+        "max_bytes": context.settings.max_upload_bytes,
+        "problem": problem,
+        "imports": [one for one in list_imports(context) if one.status is not ImportStatus.FINISHED],
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "results/experiment_import.html", shown, status_code=status)
+
+
+router = APIRouter(prefix="/experiments")
+
+MOST_UNFOLDED = 12
+"""Rows of the numbers that are shown beside a figure."""
+
+
+@router.get("")
+def list_all(request: Request, context: ContextDep, q: str = "", page: Annotated[int, Query(ge=1)] = 1) -> Response:
+    """Experiments with a run that is searched for, their progress and the spread of their performance."""
+    listing = read_listing(context, q.strip(), page)
+    status = status_of(listing.problem) if listing.problem else 200
+    shown = {"listing": listing, "scales": SCALES, "nothing_ticked": False}
+    return templates.TemplateResponse(request, "results/experiments.html", shown, status_code=status)
+
+
+@router.get("/compare")
+def compare(
+    request: Request,
+    context: ContextDep,
+    experiment: Annotated[list[str] | None, Query()] = None,
+    q: str = "",
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> Response:
+    """The runs of the experiments that were ticked, or the list again where none was."""
+    if experiment:
+        return see(f"/compare/runs?{urlencode({'experiment': experiment}, doseq=True)}")
+    shown = {"listing": read_listing(context, q.strip(), page), "scales": SCALES, "nothing_ticked": True}
+    return templates.TemplateResponse(request, "results/experiments.html", shown, status_code=422)
+
+
+@router.get("/{experiment_id}/runs")
+def list_runs(request: Request, context: ContextDep, experiment_id: str, wanted: RunQueryDep) -> Response:
+    """Those of its runs that are searched for, on a page of its own and for the table on that of the experiment."""
+    here = f"/experiments/{experiment_id}"
+    experiment = get_experiment_alone(context, experiment_id)
+    table = _table(context, experiment_id, wanted)
+    shown = {"experiment": experiment, "table": table}
+    status = status_of(table.problem) if table.problem else 200
+    headers = address(request, here, table.query)
+    return templates.TemplateResponse(
+        request, "results/experiment_runs.html", shown, status_code=status, headers=headers
+    )
+
+
+def _table(context: Context, experiment_id: str, wanted: RunQuery) -> RunTable:
+    base = f"/experiments/{experiment_id}/runs"
+    return read_table(context, wanted, base, back="runs", experiment_id=experiment_id)
+
+
+@router.get("/{experiment_id}")
+def show_experiment(
+    request: Request, context: ContextDep, experiment_id: str, query: SweepDep, wanted: RunQueryDep
+) -> Response:
+    """The sweep and its runs; updates itself until all have ended. What lies further down comes when it is reached."""
+    experiment = get_experiment(context, experiment_id)
+    config = experiment.config
+    sweep = Sweep.of(experiment)
+    colouring = Colouring(sweep, query.look.colour)
+    shown = {
+        "experiment": experiment,
+        "sweep": sweep,
+        "varied": {
+            field: ", ".join(words(cell(one)) for one in values)
+            for field, values in experiment.grid.items()
+            if len(values) > 1
+        },
+        "table": _table(context, experiment_id, wanted),
+        "scale": SCALES[config.metric],
+        "query": query,
+        "scatters": [read_figure(context, experiment, slug, query, sweep) for slug in query.scatters],
+        "errors": Error,
+        "choices": choices(sweep),
+        "colouring": colouring,
+        "split": read_test_split(context, experiment),
+        "conclusion": read_conclusion(context, sweep),
+        "search": outcome_of(experiment),
+        "methods": {NAMES[name]: name in reading("zeta") for name in sweep.compared},
+        "fixed": {NAMES[name]: lam for name, lam in config.fixed_regularizers.items()},
+        "figures": by_section(offered(experiment)),
+        "figure_sections": SECTIONS,
+        "watched": {measure: title_of(measure) for measure in WATCHED},
+        "windows": WINDOWS,
+        "counts": Counter(run.status for run in experiment.runs),
+        "ended": experiment.ended,
+        "workers": list_workers(context),
+    }
+    return templates.TemplateResponse(request, "results/experiment.html", shown)
+
+
+@router.get("/{experiment_id}/delete")
+def confirm_delete(request: Request, context: ContextDep, experiment_id: str) -> Response:
+    """Ask before deleting."""
+    experiment = get_experiment(context, experiment_id)
+    shown = {
+        "section": "experiments",
+        "name": experiment.name,
+        "loss": f"All {len(experiment.runs)} runs with their curves and results are deleted; the data set stays.",
+        "back": f"/experiments/{experiment_id}",
+    }
+    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+
+
+@router.post("/{experiment_id}/delete")
+def delete(context: ContextDep, experiment_id: str) -> Response:
+    """Delete it."""
+    delete_experiment(context, experiment_id)
+    return see("/experiments")
+
+
+@router.get("/{experiment_id}/figures/{slug}.html")
+def show_figure_page(request: Request, context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> Response:
+    """A figure of the experiment on a page of its own, of which the experiment's page takes it when it is reached."""
+    experiment = get_experiment(context, experiment_id)
+    figure = read_figure(context, experiment, slug, query)
+    shown = {
+        "name": experiment.name,
+        "here": f"/experiments/{experiment_id}",
+        "figure": figure,
+        "query": query.encoded(),
+        "folded": not FIGURES[slug].unfolded or len(figure.table.rows) > MOST_UNFOLDED,
+        "live": not experiment.ended,
+    }
+    return templates.TemplateResponse(request, "results/training_figure.html", shown)
+
+
+@router.get("/{experiment_id}/figures/{slug}.{kind}")
+def show_figure(context: ContextDep, experiment_id: str, slug: str, kind: FileKind, query: SweepDep) -> Response:
+    """A figure of the experiment."""
+    return figure_file([read_figure(context, get_experiment(context, experiment_id), slug, query)], slug, kind)
+
+
+LONGEST_NOTE, LONGEST_NAME, LONGEST_CHOICE = 2000, 200, 2000
+
+
+@router.get("/{experiment_id}/opening")
+def show_opening_form(request: Request, context: ContextDep, experiment_id: str) -> Response:
+    """What can be chosen, and what freezing it means."""
+    return _page(request, context, experiment_id)
+
+
+@router.post("/{experiment_id}/opening")
+def open_scores(
+    request: Request,
+    context: ContextDep,
+    experiment_id: str,
+    choose: Annotated[str, Form()] = "",
+    run: Annotated[str, Form()] = "",
+    note: Annotated[str, Form()] = "",
+    by: Annotated[str, Form()] = "",
+) -> Response:
+    """Freeze the choice and show the scores, or show the form again with what is wrong."""
+    typed = {"choose": choose, "run": run, "note": note, "by": by}
+    try:
+        if not (chosen := run or choose):
+            raise InvalidError("Choose a setting or a run.", "choose")
+        wanted = OpeningRequest(
+            choose=chosen[:LONGEST_CHOICE],
+            note=_at_most(note, LONGEST_NOTE, "note"),
+            by=_at_most(by, LONGEST_NAME, "by"),
+        )
+        open_test(context, experiment_id, wanted)
+    except IsoscopeError as error:
+        return _page(request, context, experiment_id, error, typed)
+    return see(f"/experiments/{experiment_id}#test")
+
+
+def _at_most(text: str, most: int, field: str) -> str:
+    if len(text) > most:
+        raise InvalidError(f"Expected at most {most:,} characters, got {len(text):,}.", field)
+    return text
+
+
+def _page(
+    request: Request,
+    context: Context,
+    experiment_id: str,
+    problem: IsoscopeError | None = None,
+    typed: dict[str, str] | None = None,
+) -> Response:
+    split = read_test_split(context, get_experiment(context, experiment_id))
+    shown = {
+        "experiment": split.experiment,
+        "split": split,
+        "scale": SCALES[split.experiment.config.metric],
+        "user": name_of_user(context.settings),
+        "problem": problem,
+        "typed": typed or {"choose": "", "run": "", "note": "", "by": ""},
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "results/experiment_opening.html", shown, status_code=status)

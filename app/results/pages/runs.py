@@ -1,0 +1,218 @@
+"""One run, and the buttons that stop, pause, resume, repeat and move runs and whole experiments."""
+
+from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
+
+from app.context import Context
+from app.db.learning import trivial_score
+from app.db.models import Experiment, Run
+from app.results.api.runs import csv_of
+from app.results.labels import SCALES, WATCHED, is_of_texts, title_of, weights
+from app.results.run_data import count_predictions, get_model, get_predictions
+from app.results.run_page import (
+    RUN_FIGURES,
+    MeasureQuery,
+    configuration,
+    details_of,
+    layer_table,
+    protocols_of,
+    read_run_figure,
+    run_figures,
+    whole_name,
+)
+from app.results.run_table import encoded
+from app.results.search.listing import RunQuery
+from app.training.dry_runs import delete_dry_run
+from app.training.experiments import cancel_experiment, cancel_run, find_baseline, get_run
+from app.training.failure_advice import OUTCOMES, advice_of
+from app.training.queue_status import list_workers, worker_lost
+from app.training.queue_verbs import (
+    Place,
+    move_experiment,
+    move_run,
+    pause_all,
+    pause_experiment,
+    pause_run,
+    resume_all,
+    resume_experiment,
+    resume_run,
+    retry_run,
+)
+from app.training.sweep_form import LABELS
+from app.web.dependencies import ContextDep
+from app.web.responses import FileKind, figure_file, file_of, see
+from app.web.templating import templates
+from isotropy.catalog import REGULARIZERS
+
+router = APIRouter(prefix="/runs/{run_id}")
+
+
+@router.get("")
+def show_run(request: Request, context: ContextDep, run_id: str, measure: MeasureQuery = WATCHED[0]) -> Response:
+    """The run and its curves; the page updates itself until the run has ended."""
+    run = get_run(context, run_id)
+    config = run.config
+    measure = measure if measure in WATCHED else WATCHED[0]
+    shown = {
+        "run": run,
+        "name": whole_name(run),
+        "scale": SCALES[config.metric],
+        "scales": SCALES,
+        "methods": {REGULARIZERS[name]: lam for name, lam in weights(config)},
+        "figures": run_figures(context, run, measure),
+        "measure": measure,
+        "of_texts": is_of_texts(measure),
+        "watched": {slug: title_of(slug) for slug in WATCHED},
+        "by_layer": layer_table(run.results),
+        "trivial": trivial_score(run),
+        "predicted": count_predictions(context, run_id),
+        "details": details_of(run.results),
+        "protocols": protocols_of(run.results),
+        "configuration": configuration(run.config, find_baseline(context, run)),
+        "advice": advice_of(run),
+        "labels": LABELS,
+        "outcomes": OUTCOMES,
+        "lost": worker_lost(run, list_workers(context)),
+    }
+    return templates.TemplateResponse(request, "results/run.html", shown)
+
+
+@router.get("/model.zip")
+def download_model(context: ContextDep, run_id: str) -> FileResponse:
+    """The trained model, where it was kept."""
+    return file_of(get_model(context, run_id))
+
+
+@router.get("/predictions.csv")
+def download_predictions(context: ContextDep, run_id: str) -> StreamingResponse:
+    """What the run predicted, row by row."""
+    return csv_of(get_predictions(context, run_id))
+
+
+@router.get("/figures/{slug}.html")
+def show_figure_page(
+    request: Request, context: ContextDep, run_id: str, slug: str, measure: MeasureQuery = WATCHED[0]
+) -> Response:
+    """A figure of the run on a page of its own, of which the run's page takes it when it is reached."""
+    run = get_run(context, run_id)
+    shown = {
+        "name": whole_name(run),
+        "here": f"/runs/{run_id}",
+        "figure": read_run_figure(context, run, slug, measure),
+        "query": RUN_FIGURES[slug].asked(measure),
+        "folded": True,
+        "live": not run.status.final,
+    }
+    return templates.TemplateResponse(request, "results/training_figure.html", shown)
+
+
+@router.get("/figures/{slug}.{kind}")
+def show_figure(
+    context: ContextDep, run_id: str, slug: str, kind: FileKind, measure: MeasureQuery = WATCHED[0]
+) -> Response:
+    """A figure of the run."""
+    return figure_file([read_run_figure(context, get_run(context, run_id), slug, measure)], slug, kind)
+
+
+buttons_router = APIRouter()
+
+RUN_VERBS = {"cancel": cancel_run, "pause": pause_run, "resume": resume_run, "retry": retry_run}
+EXPERIMENT_VERBS = {"cancel": cancel_experiment, "pause": pause_experiment, "resume": resume_experiment}
+
+Page = Literal["", "queue", "experiment", "runs", "across"]
+Back = Annotated[Literal["", "queue"], Form()]
+
+
+class Origin(NamedTuple):
+    """The page that a run's button was on, where it is not that of the run itself, and what was searched for there."""
+
+    back: Page
+    query: RunQuery
+
+    def address(self, run: Run) -> str:
+        """Where to go when it was pressed."""
+        searched = encoded(self.query)
+        pages = {
+            "queue": "/queue",
+            "experiment": f"/experiments/{run.experiment_id}",
+            "runs": f"/experiments/{run.experiment_id}/runs{searched}",
+            "across": f"/compare/runs/list{searched}",
+        }
+        return pages.get(self.back, f"/runs/{run.id}")
+
+
+def _origin(
+    back: Annotated[Page, Form()] = "",
+    q: Annotated[str, Form()] = "",
+    sort: Annotated[str, Form()] = "",
+    page: Annotated[int, Form(ge=1)] = 1,
+) -> Origin:
+    return Origin(back, RunQuery.of(q, sort, page))
+
+
+OriginDep = Annotated[Origin, Depends(_origin)]
+
+
+def _run_button(change: Callable[[Context, str], Run]) -> Callable[..., Response]:
+    def press(context: ContextDep, run_id: str, origin: OriginDep) -> Response:
+        return see(origin.address(change(context, run_id)))
+
+    return press
+
+
+def _experiment_button(change: Callable[[Context, str], Experiment]) -> Callable[..., Response]:
+    def press(context: ContextDep, experiment_id: str, back: Back = "") -> Response:
+        return _to_page_of_experiment(change(context, experiment_id).id, back)
+
+    return press
+
+
+for verb, change_run in RUN_VERBS.items():
+    buttons_router.post(f"/runs/{{run_id}}/{verb}", name=f"{verb}_run")(_run_button(change_run))
+for verb, change_experiment in EXPERIMENT_VERBS.items():
+    buttons_router.post(f"/experiments/{{experiment_id}}/{verb}", name=f"{verb}_experiment")(
+        _experiment_button(change_experiment)
+    )
+
+
+@buttons_router.post("/runs/{run_id}/move/{place}")
+def change_turn_of_run(context: ContextDep, run_id: str, place: Place, origin: OriginDep) -> Response:
+    """Move a waiting run before or behind others."""
+    return see(origin.address(move_run(context, run_id, place)))
+
+
+@buttons_router.post("/experiments/{experiment_id}/move/{place}")
+def change_turn_of_experiment(
+    context: ContextDep, experiment_id: str, place: Literal["first", "last"], back: Back = ""
+) -> Response:
+    """Move what waits of an experiment before or behind all others."""
+    move_experiment(context, experiment_id, Place(place))
+    return _to_page_of_experiment(experiment_id, back)
+
+
+@buttons_router.post("/queue/pause")
+def pause_everything(context: ContextDep) -> Response:
+    """Put every run aside."""
+    pause_all(context)
+    return see("/queue")
+
+
+@buttons_router.post("/queue/resume")
+def resume_everything(context: ContextDep) -> Response:
+    """Have every paused run go on."""
+    resume_all(context)
+    return see("/queue")
+
+
+@buttons_router.post("/queue/dry-runs/{dry_run_id}/cancel")
+def take_dry_run_back(context: ContextDep, dry_run_id: str) -> Response:
+    """Take back a dry run that waits or is at work."""
+    delete_dry_run(context, dry_run_id)
+    return see("/queue")
+
+
+def _to_page_of_experiment(experiment_id: str, back: str) -> Response:
+    return see("/queue" if back == "queue" else f"/experiments/{experiment_id}")

@@ -1,0 +1,244 @@
+"""What is read of runs beside their rows: logged values, figures, predictions, the kept model."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from sqlalchemy import ColumnElement, and_, func, literal, select, true
+from sqlalchemy.orm import Session, aliased
+
+from app.context import Context
+from app.db.models import Run, RunFigure, Split, Step
+from app.db.models import RunPredictions as Stored
+from app.db.predictions import Predictions, read_predictions
+from app.figures.figure import Table
+from app.results.openings import require_opened
+from app.storage.storage import Download
+from app.training.experiments import get_run
+from isoscope.core.errors import ConflictError, NotFoundError
+from isoscope.core.task import TaskKind
+
+ACTIVATION = "activation"
+MOST_VALUES = 20_000
+"""Steps that a figure of an experiment reads; of more there are some of each run, at equal distances."""
+FEWEST_EACH = 10
+
+Value = TypeVar("Value")
+Quantity = Literal["task_loss", "penalty"]
+Layers = Mapping[str, Sequence[float | None] | None]
+Of = str | Sequence[str]
+"""An experiment by its id, or runs by theirs."""
+
+
+@dataclass(frozen=True)
+class Logged(Generic[Value]):
+    """A value at each step at which a run logged it, by run, in the order of the steps.
+
+    All of ``total`` are here, or of every ``apart`` steps the last.
+    """
+
+    by_run: dict[str, list[tuple[int, Value]]]
+    total: int
+    apart: int = 1
+
+    @property
+    def shown(self) -> int:
+        """How many are here."""
+        return sum(map(len, self.by_run.values()))
+
+
+def list_logged(context: Context, of: Of, quantity: Quantity) -> Logged[float]:
+    """Task loss or penalty of all runs of an experiment, or of those by id."""
+    column = getattr(Step, quantity)
+    with context.sessions() as session:
+        extent = _extent(session, of, column)
+        rows = _rows(session, of, column, [column], extent)
+        values = ((run_id, step, value) for run_id, step, value in rows)
+        return Logged(_gathered(values), extent.total, extent.apart)
+
+
+def list_looks(context: Context, of: Of, measures: Sequence[str]) -> Logged[Layers]:
+    """Some measures by layer, first layer first, at every step at which a run was looked at."""
+    with context.sessions() as session:
+        extent = _extent(session, of, Step.layers)
+        rows = _rows(session, of, Step.layers, [Step.layers[measure] for measure in measures], extent)
+        looks = ((run_id, step, dict(zip(measures, values, strict=True))) for run_id, step, *values in rows)
+        return Logged(_gathered(looks), extent.total, extent.apart)
+
+
+class _Extent(NamedTuple):
+    """How many values there are, the last step of any run, and how many steps lie between two that are read."""
+
+    total: int
+    longest: int
+    apart: int
+
+
+def _extent(session: Session, of: Of, column: Any) -> _Extent:
+    last = select(func.max(Step.step)).where(Step.run_id == Run.id).correlate(Run).scalar_subquery()
+    ends = select(last.label("last")).where(_among(of)).subquery()
+    known = select(func.count(column)).select_from(Run).join(Step, Step.run_id == Run.id)
+    total = known.where(_among(of)).scalar_subquery()
+    runs, longest, values = session.execute(select(func.count(), func.max(ends.c.last), total).select_from(ends)).one()
+    if values <= MOST_VALUES:
+        return _Extent(values, longest, 1)
+    return _Extent(values, longest, -(-longest // max(MOST_VALUES // runs, FEWEST_EACH)))
+
+
+def _rows(
+    session: Session, of: Of, column: Any, wanted: Sequence[ColumnElement[Any]], extent: _Extent
+) -> Iterable[Any]:
+    """Run, step and what is wanted: of every step that has the column, or of every so many steps of the last."""
+    known = (_among(of), column.is_not(None))
+    picked = select(Step.run_id, Step.step, *wanted).select_from(Run)
+    if extent.apart == 1:
+        read = picked.join(Step, Step.run_id == Run.id)
+    else:
+        # Looked up in the index, run by run and end by end: to group all steps takes a database seconds.
+        ends = select(literal(0).label("step")).cte("ends", recursive=True)
+        ends = ends.union_all(select(ends.c.step + extent.apart).where(ends.c.step < extent.longest))
+        inner = aliased(Step)
+        within = (inner.run_id == Run.id, inner.step > ends.c.step - extent.apart, inner.step <= ends.c.step)
+        there = select(inner.step).where(*within, getattr(inner, column.key).is_not(None))
+        last = there.order_by(inner.step.desc()).limit(1).correlate(Run, ends).scalar_subquery()
+        read = picked.join(ends, true()).join(Step, and_(Step.run_id == Run.id, Step.step == last))
+    return session.execute(read.where(*known).order_by(Step.run_id, Step.step))
+
+
+def _gathered(rows: Iterable[tuple[str, int, Value]]) -> dict[str, list[tuple[int, Value]]]:
+    by_run: dict[str, list[tuple[int, Value]]] = {}
+    for run_id, step, value in rows:
+        by_run.setdefault(run_id, []).append((step, value))
+    return by_run
+
+
+def list_by_layer(context: Context, of: Of, measure: str) -> dict[str, dict[str, Any]]:
+    """``{"values", "reasons", "n"}`` of a measure by layer, for every run that has it, of an experiment or by id."""
+    found = Run.results[("by_layer", measure)]
+    n = Run.results[("by_layer_n", measure)]
+    wanted = select(Run.id, found, n).where(_among(of), Run.results.is_not(None))
+    with context.sessions() as session:
+        return {run_id: {**one, "n": rows} for run_id, one, rows in session.execute(wanted) if one}
+
+
+def list_run_figures(context: Context, of: Of, slug: str) -> dict[str, dict[str, Any]]:
+    """The data of a figure, for every run that has it, of an experiment or by id."""
+    wanted = select(RunFigure.run_id, RunFigure.data).join(Run, Run.id == RunFigure.run_id)
+    stored = wanted.where(_among(of), RunFigure.slug == slug)
+    with context.sessions() as session:
+        return dict(session.execute(stored).all())
+
+
+def find_run_figure(context: Context, run_id: str, slug: str) -> dict[str, Any] | None:
+    """The data of a figure of a run, if it has that."""
+    with context.sessions() as session:
+        found = session.get(RunFigure, (run_id, slug))
+    return found.data if found else None
+
+
+def get_activation(context: Context, run_id: str) -> dict[str, Any]:
+    """``{"n", "mean": [d], "std": [d]}`` of the sentence vectors of a finished run's last layer."""
+    found = find_run_figure(context, run_id, ACTIVATION)
+    if found is None:
+        raise NotFoundError(f"There is no activation of a run {run_id!r}; it is kept when a run finishes.")
+    return found
+
+
+def _among(of: Of) -> ColumnElement[bool]:
+    """The runs of an experiment by its id, or those of these ids."""
+    return Run.experiment_id == of if isinstance(of, str) else Run.id.in_(of)
+
+
+ROWS_AT_ONCE = 5000
+
+
+class PredictionRow(NamedTuple):
+    """What a run predicted for one row of its data set."""
+
+    row: int
+    """Position in the rows of the split, from 0."""
+    reference: int | float | str | None
+    predicted: int | float | str
+    exact_match: float | None
+    f1: float | None
+
+
+class RunPredictions(NamedTuple):
+    """The predictions of a run, classes by their names."""
+
+    run: Run
+    predictions: Predictions
+
+    def rows(self, start: int = 0, stop: int | None = None) -> Iterator[PredictionRow]:
+        """Yield the rows from place ``start`` up to ``stop``."""
+        found, some = self.predictions, slice(start, stop)
+        n = len(found.rows[some])
+        names = self.run.config.label_names
+        named = found.kind is TaskKind.CLASSIFICATION and bool(names)
+        columns = (
+            found.rows[some].tolist(),
+            [None] * n if found.reference is None else found.reference[some].tolist(),
+            found.predicted[some] if isinstance(found.predicted, tuple) else found.predicted[some].tolist(),
+            [None] * n if found.exact_match is None else found.exact_match[some].tolist(),
+            [None] * n if found.f1 is None else found.f1[some].tolist(),
+        )
+        for row, reference, predicted, exact_match, f1 in zip(*columns, strict=True):
+            if named:
+                yield PredictionRow(row, _name(names, reference), _name(names, predicted), None, None)
+            else:
+                yield PredictionRow(row, reference, predicted, exact_match, f1)
+
+    def csv(self) -> Iterator[str]:
+        """Yield all rows as CSV, some thousand at a time."""
+        spans = self.predictions.kind is TaskKind.SPAN
+        left_out = ("reference",) if spans else ("exact_match", "f1")
+        columns = [name for name in PredictionRow._fields if name not in left_out]
+        yield Table(columns, []).csv()
+        for start in range(0, len(self.predictions), ROWS_AT_ONCE):
+            some = self.rows(start, start + ROWS_AT_ONCE)
+            lines = Table(columns, [[getattr(row, name) for name in columns] for row in some]).csv()
+            yield lines.partition("\n")[2]
+
+
+def get_predictions(context: Context, run_id: str, split: Split = Split.VALIDATION) -> RunPredictions:
+    """Return what a run predicted for the validation rows, or for the test rows of an experiment that was opened.
+
+    Raises:
+        ConflictError: the test rows are sealed.
+
+    """
+    with context.sessions() as session:
+        run = session.get(Run, run_id)
+        if run is not None:
+            require_opened(session, run, split)
+        found = read_predictions(session, [run_id], split).get(run_id)
+    if run is None:
+        raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+    if found is None:
+        raise NotFoundError(
+            f"No {split} predictions are stored for run {run_id!r}. They are stored when a run finishes, or when a "
+            "script logs them; runs of earlier versions have none."
+        )
+    return RunPredictions(run, found)
+
+
+def count_predictions(context: Context, run_id: str) -> int | None:
+    """Return how many rows a run has predictions for; None where it has none."""
+    with context.sessions() as session:
+        return session.scalar(select(Stored.n).where(Stored.run_id == run_id, Stored.split == Split.VALIDATION))
+
+
+def _name(names: list[str], place: int) -> str:
+    return names[place] if 0 <= place < len(names) else str(place)
+
+
+def get_model(context: Context, run_id: str) -> Download:
+    """The trained model of a run that kept it, as a zip file."""
+    run = get_run(context, run_id)
+    if run.model_sha256 is None:
+        raise ConflictError(
+            f"This run is {run.status} and has kept no model: only a finished run of an experiment that was launched "
+            "with export has one."
+        )
+    name = f"{run.experiment.name}, {run.regularizer}, lambda {run.lam:g}, seed {run.seed}, {run.id[:8]}.zip"
+    return Download(context.storage.local(run.model_sha256), name)

@@ -1,0 +1,227 @@
+"""The routes of all features, and of what belongs to none: home, the catalogue, figures over the API."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from app.embeddings.api import comparison as embeddings_api_comparison
+from app.embeddings.api import embeddings as embeddings_api_embeddings
+from app.embeddings.api import measures as embeddings_api_measures
+from app.embeddings.api import trash as embeddings_api_trash
+from app.embeddings.comparison import get_compared
+from app.embeddings.library import Search, find_embeddings
+from app.embeddings.pages import comparison as embeddings_pages_comparison
+from app.embeddings.pages import library as embeddings_pages_library
+from app.embeddings.pages import report as embeddings_pages_report
+from app.embeddings.report import compared_figures, report_figures
+from app.embeddings.service import get_embedding
+from app.embeddings.zeta_curves import ShrinkageDep
+from app.encodings import api as encodings_api
+from app.encodings import pages as encodings_pages
+from app.encodings.layers import LayersDep, read_layers
+from app.encodings.service import get_encoding
+from app.operations import api as operations_api
+from app.operations.health import measure_space
+from app.playground import api as playground_api
+from app.playground import pages as playground_pages
+from app.playground.figures import PlaygroundDep, playground_figures
+from app.postprocess import api as postprocess_api
+from app.postprocess import pages as postprocess_pages
+from app.postprocess.service import get_postprocessing
+from app.postprocess.trial import trial_figures
+from app.results.api import across as results_api_across
+from app.results.api import experiments as results_api_experiments
+from app.results.api import openings as results_api_openings
+from app.results.api import runs as results_api_runs
+from app.results.figures.scatter import isotropy_performance
+from app.results.pages import across as results_pages_across
+from app.results.pages import experiments as results_pages_experiments
+from app.results.pages import runs as results_pages_runs
+from app.results.run_page import RUN_FIGURES, MeasureQuery, read_run_figure
+from app.results.sweep import Sweep
+from app.results.sweep_figures import SweepDep, offered, read_figure
+from app.training.api import datasets as training_api_datasets
+from app.training.api import queue as training_api_queue
+from app.training.experiments import get_experiment, get_run, newest_experiment
+from app.training.pages import datasets as training_pages_datasets
+from app.training.pages import queue as training_pages_queue
+from app.training.pages import study as training_pages_study
+from app.training.pages import sweep as training_pages_sweep
+from app.training.pages import sweep_file as training_pages_sweep_file
+from app.training.queue_status import list_workers
+from app.views import api as views_api
+from app.views import pages as views_pages
+from app.web.dependencies import ContextDep
+from app.web.error_responses import Problem
+from app.web.responses import FigureOut, find_figure
+from app.web.templating import templates
+from isoscope.files.upload_formats import Role, titles
+from isotropy.catalog import GROUPS, measures_of
+
+home_router = APIRouter()
+
+NEWEST = 5
+
+
+@home_router.get("/")
+def show_home(request: Request, context: ContextDep) -> Response:
+    """The newest experiment with its scatter, and the newest embeddings."""
+    experiment = newest_experiment(context)
+    scatter = isotropy_performance(Sweep.of(experiment), experiment.config.metric) if experiment else None
+    shown = {
+        "experiment": experiment,
+        "scatter": scatter,
+        "listed": find_embeddings(context, Search(), limit=NEWEST).rows,
+        "formats": titles(Role.VECTORS),
+        "workers": list_workers(context),
+    }
+    return templates.TemplateResponse(request, "home.html", shown)
+
+
+@home_router.get("/measures")
+def list_measures(request: Request) -> Response:
+    """Every measure by group, with its formula, range, pitfall and source."""
+    groups = [(group, heading, measures) for group, heading in GROUPS.items() if (measures := measures_of(group))]
+    return templates.TemplateResponse(request, "measures.html", {"groups": groups})
+
+
+@home_router.get("/space")
+def show_space(request: Request, context: ContextDep) -> Response:
+    """Disks and uses as two tables."""
+    return templates.TemplateResponse(request, "operations/space.html", {"space": measure_space(context)})
+
+
+PROBLEMS = {
+    400: "The request cannot be read.",
+    401: "The access token is missing or wrong.",
+    403: "A page of another site asked for this change.",
+    404: "There is no such thing, or no longer.",
+    409: "The thing is in a state in which this cannot be done.",
+    413: "The body is larger than the limit.",
+    415: "The file is of a kind that is not read here.",
+    421: "The server does not answer to this name.",
+    422: "A value, or what a file holds, cannot be used; `field` names which.",
+    429: "Too many uploads at once; `Retry-After` says when to come back.",
+    500: "Isoscope failed. Find the number in `detail` in its log.",
+    503: "What keeps the files or rows is busy or cannot be reached at the moment.",
+    507: "A disk is full, or would be left with less than its reserve.",
+}
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": description} for status, description in PROBLEMS.items()
+}
+
+
+figures_router = APIRouter(tags=["figures"])
+
+
+@figures_router.get("/experiments/{experiment_id}/figures")
+def list_figures(context: ContextDep, experiment_id: str) -> list[str]:
+    """The slugs of all figures that an experiment can have."""
+    return offered(get_experiment(context, experiment_id))
+
+
+@figures_router.get("/experiments/{experiment_id}/figures/{slug}")
+def show_figure_of_experiment(context: ContextDep, experiment_id: str, slug: str, query: SweepDep) -> FigureOut:
+    """A figure of an experiment."""
+    return FigureOut.of(read_figure(context, get_experiment(context, experiment_id), slug, query))
+
+
+@figures_router.get("/runs/{run_id}/figures/{slug}")
+def show_figure_of_run(
+    context: ContextDep,
+    run_id: str,
+    slug: Annotated[str, Path(description=f"One of {', '.join(RUN_FIGURES)}.")],
+    measure: MeasureQuery = "",
+) -> FigureOut:
+    """A figure of a run; `measure` is what its layers are drawn by."""
+    return FigureOut.of(read_run_figure(context, get_run(context, run_id), slug, measure))
+
+
+@figures_router.get("/embeddings/{embedding_id}/figures/{slug}")
+def show_figure_of_embedding(context: ContextDep, embedding_id: str, slug: str, query: ShrinkageDep) -> FigureOut:
+    """A figure of an embedding's report, `zeta` among them."""
+    found = report_figures(context, get_embedding(context, embedding_id), slug, query)
+    return FigureOut.of(find_figure(found, slug))
+
+
+@figures_router.get("/embeddings/{embedding_id}/postprocessings/{postprocessing_id}/figures/{slug}")
+def show_figure_of_trial(context: ContextDep, embedding_id: str, postprocessing_id: str, slug: str) -> FigureOut:
+    """A figure of what a method changed, before and after."""
+    trial = get_postprocessing(context, embedding_id, postprocessing_id)
+    return FigureOut.of(find_figure(trial_figures(trial), slug))
+
+
+@figures_router.get("/encodings/{encoding_id}/figures/{slug}")
+def show_figure_of_encoding(context: ContextDep, encoding_id: str, slug: str, query: LayersDep) -> FigureOut:
+    """A figure of an encoding's layers."""
+    return FigureOut.of(find_figure(read_layers(context, get_encoding(context, encoding_id), query).figures, slug))
+
+
+@figures_router.get("/compare/figures/{slug}")
+def show_figure_of_comparison(
+    context: ContextDep,
+    slug: str,
+    id: Annotated[list[str], Query(description="Measured embeddings.")],  # noqa: A002 - the name in the URL
+) -> FigureOut:
+    """A figure with several embeddings in it."""
+    return FigureOut.of(find_figure(compared_figures(context, get_compared(context, id), slug), slug))
+
+
+@figures_router.get("/playground/figures/{slug}")
+def show_figure_of_playground(slug: str, query: PlaygroundDep) -> FigureOut:
+    """A figure of the playground at a position of its sliders."""
+    return FigureOut.of(find_figure(playground_figures(query), slug))
+
+
+api_router = APIRouter(prefix="/api", responses=RESPONSES)
+for _router in (
+    embeddings_api_embeddings.router,
+    encodings_api.router,
+    embeddings_api_embeddings.tags_router,
+    embeddings_api_comparison.router,
+    results_api_across.runs_router,
+    embeddings_api_trash.trash_router,
+    postprocess_api.router,
+    training_api_datasets.router,
+    training_api_datasets.dry_runs_router,
+    results_api_experiments.archives_router,
+    results_api_experiments.router,
+    results_api_openings.router,
+    results_api_experiments.presets_router,
+    results_api_experiments.studies_router,
+    results_api_runs.router,
+    training_api_queue.router,
+    figures_router,
+    embeddings_api_measures.router,
+    playground_api.playground_router,
+    views_api.router,
+    operations_api.router,
+    operations_api.health_router,
+):
+    api_router.include_router(_router)
+
+pages_router = APIRouter(include_in_schema=False)
+for _router in (
+    home_router,
+    embeddings_pages_library.router,
+    embeddings_pages_library.trash_router,
+    embeddings_pages_report.description_router,
+    embeddings_pages_report.router,
+    embeddings_pages_report.report_router,
+    postprocess_pages.router,
+    embeddings_pages_comparison.router,
+    results_pages_across.router,
+    encodings_pages.router,
+    training_pages_datasets.router,
+    training_pages_sweep.router,
+    training_pages_study.router,
+    training_pages_sweep_file.router,
+    results_pages_experiments.archives_router,
+    results_pages_experiments.router,
+    results_pages_runs.router,
+    results_pages_runs.buttons_router,
+    playground_pages.router,
+    training_pages_queue.router,
+    views_pages.router,
+):
+    pages_router.include_router(_router)

@@ -1,1 +1,0 @@
-"""What can be done: verbs over rows, files and jobs, each in one transaction, for pages and API alike."""

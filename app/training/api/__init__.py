@@ -1,0 +1,1 @@
+"""Data sets, dry runs and the queue over the API."""

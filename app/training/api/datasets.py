@@ -1,0 +1,197 @@
+"""Data sets, and dry runs of what would be trained on them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Request, UploadFile
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, computed_field
+
+from app.db.hub_tasks import HubName
+from app.db.models import Dataset, DatasetOrigin, DryRun, ResultStatus
+from app.training import datasets, dry_runs
+from app.training.columns import TaskProposal, propose_for
+from app.training.dry_runs import Estimate, estimate
+from app.training.splits import read_division
+from app.training.sweeps import SweepRequest, plan_sweep
+from app.web.dependencies import ContextDep, Row
+from app.web.uploads import parsing
+from isoscope.files.columns import Column
+from isoscope.files.division import Division
+from isoscope.files.text import Quoting
+from isoscope.files.upload_formats import listed_rows
+
+
+class DatasetOut(Row):
+    """A data set and its columns."""
+
+    id: str
+    name: str
+    origin: DatasetOrigin
+    hub_name: HubName | None = Field(description="The task of the Hub; null for an upload.")
+    train_filename: str | None
+    validation_filename: str | None
+    test_filename: str | None
+    n_train: int | None
+    n_validation: int | None
+    n_test: int | None = Field(description="Null without a test split; else every run is scored on it, sealed.")
+    division: Division | None = Field(description="How the rows of one file were divided; null where not.")
+    columns: list[Column]
+    quoting: dict[str, Quoting] | None = Field(
+        description="How quotes are read in the .tsv files that have any, by split. Null for data sets uploaded before "
+        "Isoscope detected quotes: they are read as text."
+    )
+    created_at: datetime
+
+    @computed_field(description="Task that fits the columns; null if none does.")  # type: ignore[prop-decorator]
+    @property
+    def proposal(self) -> TaskProposal | None:
+        """The likeliest task."""
+        return propose_for(self.hub_name, self.columns)
+
+
+class QuotingRequest(BaseModel):
+    """How quotes are to be read."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    quoting: Quoting
+
+
+class HubRequest(BaseModel):
+    """A task of the Hub by its name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: HubName
+    test: StrictBool | None = Field(
+        None, description="Whether to score its test split; null: where that has labels. True is refused where not."
+    )
+
+
+class DryRunOut(Row):
+    """A dry run; its results are null until there are any."""
+
+    id: str
+    dataset_id: str
+    status: ResultStatus
+    error: str | None
+    results: dict[str, Any] | None
+    created_at: datetime
+
+
+class DryRunAnswer(BaseModel):
+    """A dry run, and what it tells of the sweep that was asked about, null until there are results."""
+
+    dry_run: DryRunOut
+    runs: int
+    words: str
+    """The count with its factors."""
+    notes: list[str]
+    estimate: Estimate | None
+
+
+router = APIRouter(prefix="/datasets", tags=["data sets"])
+
+
+@router.get("", response_model=list[DatasetOut])
+def list_datasets(context: ContextDep) -> Sequence[Dataset]:
+    """All data sets, newest first."""
+    return datasets.list_datasets(context)
+
+
+@router.post("", status_code=201, response_model=DatasetOut)
+@parsing
+def create_dataset(
+    request: Request,
+    context: ContextDep,
+    train: Annotated[UploadFile, File(description=listed_rows())],
+    validation: Annotated[
+        UploadFile | None, File(description="The same columns, other rows; left out only with `split_column`.")
+    ] = None,
+    test: Annotated[UploadFile | None, File(description="The same columns with labels; its scores are sealed.")] = None,
+    name: Annotated[str | None, Form(max_length=200)] = None,
+    split_column: Annotated[str, Form(description="Column of the train file that names the split of each row.")] = "",
+    split_train: Annotated[str, Form(description="Its values of train rows, with commas between.")] = "train",
+    split_validation: Annotated[str, Form(description="Its values of validation rows.")] = "validation",
+    split_test: Annotated[
+        str, Form(description="Its values of test rows; left out: `test`, where there are any.")
+    ] = "",
+    test_fraction: Annotated[float | None, Form(description="Of train rows to draw for testing; at most 0.5.")] = None,
+    split_seed: Annotated[int, Form(description="Of the draw.")] = 0,
+    quoting: Annotated[
+        Quoting | None,
+        Form(description="How to read quotes in .tsv files. Leave it out to detect whether they enclose cells."),
+    ] = None,
+) -> Dataset:
+    """Upload train, validation and test rows.
+
+    Instead of a test file, `test_fraction` draws rows: those that share a text stay together, and none shares a text
+    with a validation row. Instead of a validation and a test file, `split_column` divides one file.
+    """
+    values = {"train": split_train, "validation": split_validation, "test": split_test}
+    return datasets.create_dataset(
+        context,
+        train.file,
+        train.filename or "",
+        validation.file if validation else None,
+        validation.filename or "" if validation else "",
+        name,
+        test=datasets.Upload(test.file, test.filename or "") if test else None,
+        division=read_division(split_column, values, "" if test_fraction is None else test_fraction, split_seed),
+        quoting=quoting,
+    )
+
+
+@router.post("/hub", status_code=201, response_model=DatasetOut)
+def create_hub_dataset(context: ContextDep, request: HubRequest) -> Dataset:
+    """Name a task of the Hub, where it can be reached."""
+    return datasets.create_hub_dataset(context, request.name, request.test)
+
+
+@router.get("/{dataset_id}", response_model=DatasetOut)
+def show_dataset(context: ContextDep, dataset_id: str) -> Dataset:
+    """One data set with its columns."""
+    return datasets.get_dataset(context, dataset_id)
+
+
+@router.put("/{dataset_id}/quoting", response_model=DatasetOut)
+@parsing
+def read_dataset(request: Request, context: ContextDep, dataset_id: str, given: QuotingRequest) -> Dataset:
+    """Read the quotes of a data set's .tsv files in another way, as long as no experiment uses it."""
+    return datasets.read_dataset(context, dataset_id, given.quoting)
+
+
+@router.delete("/{dataset_id}", status_code=204)
+def delete_dataset(context: ContextDep, dataset_id: str) -> None:
+    """Delete a data set that no experiment uses."""
+    datasets.delete_dataset(context, dataset_id)
+
+
+dry_runs_router = APIRouter(prefix="/dry-runs", tags=["experiments"])
+
+
+@dry_runs_router.post("", status_code=202, response_model=DryRunAnswer)
+def request_dry_run(context: ContextDep, request: SweepRequest) -> DryRunAnswer:
+    """Try eight rows and a few steps of a sweep that is not launched. Ask again for the estimate, until it is there."""
+    plan = plan_sweep(context, request)
+    asked = dry_runs.request_dry_run(context, plan)
+    return DryRunAnswer(
+        dry_run=DryRunOut.model_validate(asked),
+        runs=len(plan.runs),
+        words=plan.words,
+        notes=plan.notes,
+        estimate=estimate(plan, asked),
+    )
+
+
+@dry_runs_router.delete("/{dry_run_id}", status_code=204)
+def delete_dry_run(context: ContextDep, dry_run_id: str) -> None:
+    """Delete a dry run, so that the next request tries anew; one that waits or is at work is stopped."""
+    dry_runs.delete_dry_run(context, dry_run_id)
+
+
+@dry_runs_router.get("/{dry_run_id}", response_model=DryRunOut)
+def show_dry_run(context: ContextDep, dry_run_id: str) -> DryRun:
+    """A dry run with the rows as the model reads them, its first loss and the times of its steps."""
+    return dry_runs.get_dry_run(context, dry_run_id)

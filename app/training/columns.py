@@ -1,0 +1,283 @@
+"""Which columns of a data set a sweep may read and predict, and the likeliest task of them."""
+
+from collections.abc import Callable, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.db.hub_tasks import TASKS, HubName
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import METRICS, Metric, TaskKind
+from isoscope.files.columns import MAX_LABELS, NUMBER, Column, ColumnKind
+from isoscope.files.span import EXAMPLE
+from isoscope.files.wording import listed, shown
+
+
+def check_columns(
+    columns: Sequence[Column], task: TaskKind, text_columns: Sequence[str], label_column: str
+) -> list[str]:
+    """Return the names of the classes in order, none where the task is not classification.
+
+    Raises:
+        InvalidError: with the field ``text_columns`` or ``label_column``, if the task cannot be learned from these.
+
+    """
+    _check_text_columns(columns, task, text_columns)
+    if label_column in text_columns:
+        raise InvalidError(
+            f"The label column {shown(label_column)} is also a text column: the model would read the answer. "
+            "Choose another.",
+            "label_column",
+        )
+    label = _find(columns, label_column, "label_column")
+    _require_complete(label, "label_column")
+    match task:
+        case TaskKind.CLASSIFICATION:
+            return _classes(label)
+        case TaskKind.REGRESSION:
+            _check_numbers(label)
+        case TaskKind.SPAN:
+            _check_spans(label)
+    return []
+
+
+def _check_text_columns(columns: Sequence[Column], task: TaskKind, names: Sequence[str]) -> None:
+    for name in names:
+        column = _find(columns, name, "text_columns")
+        _require_complete(column, "text_columns")
+        if column.kind is ColumnKind.SPAN:
+            raise InvalidError(
+                f"The column {shown(name)} holds answers and where they begin, not texts: choose it as the label of a "
+                "span task.",
+                "text_columns",
+            )
+    if len(set(names)) < len(names):
+        raise InvalidError("The same text column was chosen twice: choose two different ones.", "text_columns")
+    if task is TaskKind.SPAN and len(names) != 2:
+        raise InvalidError(
+            f"Expected two text columns for a span task, the question and the context that holds its answer; got "
+            f"{listed(names)}. Choose both, in this order.",
+            "text_columns",
+        )
+
+
+def _classes(column: Column) -> list[str]:
+    if column.kind is ColumnKind.SPAN:
+        raise InvalidError(
+            f"The column {shown(column.name)} holds answers and where they begin, not classes: choose the span task, "
+            "or a column of classes.",
+            "label_column",
+        )
+    if column.values is None:
+        counted = "more than 1,000" if column.n_distinct > 1000 else f"{column.n_distinct:,}"
+        raise InvalidError(
+            f"The column {shown(column.name)} has {counted} different values, labels at most {MAX_LABELS}: "
+            "choose the column that holds the classes.",
+            "label_column",
+        )
+    if fraction := next((value for value in column.values if is_fraction(value)), None):
+        raise InvalidError(
+            f"The column {shown(column.name)} holds fractions such as {fraction}, so it is a score and not a class: "
+            "choose a column of classes, or regression.",
+            "label_column",
+        )
+    _require_two(column)
+    if column.unseen:
+        raise InvalidError(
+            f"The column {shown(column.name)} of the validation file holds {listed(column.unseen)}, which the train "
+            "file never does, so no model can learn it: use the same labels in both files.",
+            "label_column",
+        )
+    if column.n_test_unseen:
+        raise InvalidError(
+            f"The column {shown(column.name)} of the test file holds labels that the train file never does, in "
+            f"{column.n_test_unseen:,} rows, so no model can predict them: use the same labels in all files.",
+            "label_column",
+        )
+    return column.values
+
+
+def _check_numbers(column: Column) -> None:
+    if column.not_number is not None or column.kind in {ColumnKind.TEXT, ColumnKind.SPAN}:
+        held = "text" if column.not_number is None else shown(column.not_number)
+        raise InvalidError(
+            f"The column {shown(column.name)} holds {held}, expected a finite number in every row for regression: "
+            "choose a column of numbers, or classification.",
+            "label_column",
+        )
+    _require_two(column)
+
+
+def _check_spans(column: Column) -> None:
+    if column.kind is not ColumnKind.SPAN:
+        held = f" such as {shown(column.examples[0])}" if column.examples else ""
+        raise InvalidError(
+            f"The column {shown(column.name)} holds {column.kind}s{held}, expected answers and where they begin in the "
+            f"context in every row of both files, as in {EXAMPLE}: choose such a column, or another task.",
+            "label_column",
+        )
+
+
+def _require_two(column: Column) -> None:
+    if column.n_distinct < 2:
+        raise InvalidError(
+            f"The column {shown(column.name)} holds {listed(column.examples)} in every row of the train file: "
+            "choose a column with at least two different labels.",
+            "label_column",
+        )
+
+
+def _find(columns: Sequence[Column], name: str, field: str) -> Column:
+    for column in columns:
+        if column.name == name:
+            return column
+    raise InvalidError(
+        f"There is no column {shown(name)} in both files: choose one of {listed([each.name for each in columns])}.",
+        field,
+    )
+
+
+def _require_complete(column: Column, field: str) -> None:
+    """Refuse a column with empty cells: a row without its text or label cannot be learned from."""
+    for count, which in (
+        (column.n_missing_train, "train"),
+        (column.n_missing_validation, "validation"),
+        (column.n_missing_test, "test"),
+    ):
+        if count:
+            rows = "1 row" if count == 1 else f"{count:,} rows"
+            raise InvalidError(
+                f"The column {shown(column.name)} is empty in {rows} of the {which} file: "
+                "fill the cells, or leave those rows out of the file.",
+                field,
+            )
+
+
+def is_fraction(label: str) -> bool:
+    """Whether a label is a number that is not whole."""
+    return NUMBER.fullmatch(label) is not None and not float(label).is_integer()
+
+
+SPAN_TEXTS = ("question", "context")
+TEXT_NAMES = (
+    ("sentence1", "sentence2"),
+    ("question", "sentence"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("text1", "text2"),
+    ("sentence",),
+    ("text",),
+)
+"""Of GLUE's tasks first, and pairs before single texts, since those of QNLI hold a sentence too."""
+LABEL_NAMES = ("label", "labels", "score", "class", "target", "category", "rating", "sentiment", "gold", "y")
+NOT_LABELS = frozenset({"id", "idx", "index", "guid", "uid", "qid", "row"})
+
+MAX_WHOLE_CLASSES = 20
+"""More different whole numbers, seldom repeated, are taken for scores."""
+
+
+class TaskProposal(BaseModel):
+    """A task that the columns of a data set are fit for, as far as they tell."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    task: TaskKind
+    text_columns: list[str]
+    label_column: str
+    metric: Metric
+    n_classes: int | None = Field(description="Null where the task is not classification.")
+
+    @property
+    def summary(self) -> str:
+        """The proposal in words."""
+        kind = self.task.value
+        if self.task is not TaskKind.SPAN and len(self.text_columns) == 2:
+            kind = f"pair {kind}"
+        classes = f", {self.n_classes} classes" if self.n_classes else ""
+        return f"{kind}: {' + '.join(self.text_columns)} → {self.label_column}{classes}"
+
+
+def propose_for(hub_name: str | None, columns: Sequence[Column]) -> TaskProposal | None:
+    """Return what is known of a task of the Hub, or else what the columns of a data set look like."""
+    if hub_name is None:
+        return propose(columns)
+    known = TASKS[HubName(hub_name)]
+    return TaskProposal(
+        task=known.task,
+        text_columns=list(known.text_columns),
+        label_column=known.label_column,
+        metric=known.metric,
+        n_classes=len(known.labels) or None,
+    )
+
+
+def propose(columns: Sequence[Column]) -> TaskProposal | None:
+    """Return the likeliest task, None if there is no text or nothing to be predicted of it."""
+    return _propose_span(columns) or _propose_label(columns)
+
+
+def _propose_span(columns: Sequence[Column]) -> TaskProposal | None:
+    spans = [column.name for column in columns if column.kind is ColumnKind.SPAN]
+    texts = _texts([column for column in columns if column.kind is not ColumnKind.SPAN], (SPAN_TEXTS,))
+    if not spans or len(texts) != 2:
+        return None
+    return _proposal(TaskKind.SPAN, texts, spans[0], None)
+
+
+def _propose_label(columns: Sequence[Column]) -> TaskProposal | None:
+    label = _label(columns)
+    if label is None:
+        return None
+    others = [column for column in columns if column.kind is not ColumnKind.SPAN and column is not label]
+    texts = _texts(others, TEXT_NAMES)
+    if not texts:
+        return None
+    if _is_score(label):
+        return _proposal(TaskKind.REGRESSION, texts, label.name, None)
+    return _proposal(TaskKind.CLASSIFICATION, texts, label.name, label.n_distinct)
+
+
+def _proposal(task: TaskKind, texts: list[str], label: str, n_classes: int | None) -> TaskProposal:
+    return TaskProposal(task=task, text_columns=texts, label_column=label, metric=METRICS[task][0], n_classes=n_classes)
+
+
+def _texts(columns: Sequence[Column], known: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the columns of the first names that are all there, or else the first two columns that hold text."""
+    by_name = {column.name.lower(): column.name for column in columns if column.kind is not ColumnKind.NUMBER}
+    for names in known:
+        if all(name in by_name for name in names):
+            return [by_name[name] for name in names]
+    return [column.name for column in columns if column.kind is ColumnKind.TEXT and not _is_count(column)][:2]
+
+
+def _label(columns: Sequence[Column]) -> Column | None:
+    """Return a column called like a label, or the first of labels, or of numbers, that could be one."""
+    fit = [column for column in columns if (_is_score(column) or _is_class(column)) and not _is_count(column)]
+    named = (column for name in LABEL_NAMES for column in fit if column.name.lower() == name)
+    tests: tuple[Callable[[Column], bool], ...] = (
+        lambda column: column.kind is ColumnKind.LABEL,
+        lambda column: column.kind is ColumnKind.NUMBER,
+    )
+    unnamed = (column for test in tests for column in fit if test(column) and not _is_text(column))
+    return next(named, None) or next(unnamed, None)
+
+
+def _is_class(column: Column) -> bool:
+    return column.kind is not ColumnKind.SPAN and column.values is not None and len(column.values) >= 2
+
+
+def _is_score(column: Column) -> bool:
+    """Whether a column holds fractions, or more whole numbers than there are classes."""
+    if column.kind is not ColumnKind.NUMBER:
+        return False
+    if column.values is None or len(column.values) > MAX_WHOLE_CLASSES:
+        return True
+    return any(is_fraction(value) for value in column.values)
+
+
+def _is_text(column: Column) -> bool:
+    return any(column.name.lower() in names for names in (*TEXT_NAMES, SPAN_TEXTS))
+
+
+def _is_count(column: Column) -> bool:
+    """Whether a column counts or names the rows."""
+    return column.name.lower() in NOT_LABELS

@@ -1,0 +1,214 @@
+"""Data sets: train, validation and test rows of a task, uploaded or named."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from sqlalchemy import delete, exists, select, update
+from sqlalchemy.orm import Session
+
+from app.context import Context, freeing
+from app.core.names import base_name, clean_name
+from app.db.arriving import SEEING_ARRIVING
+from app.db.hub_tasks import TASKS, HubName
+from app.db.models import Dataset, DatasetOrigin, DryRun, Experiment
+from app.sandbox import run_in_sandbox
+from app.training.splits import FILE_SUFFIX, SplitFile, check_files, divide_upload, require_labels
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.files.division import SPLITS, Division
+from isoscope.files.tables import DatasetDescription, describe_pair
+from isoscope.files.text import Quoting, Readings
+
+
+class Upload(NamedTuple):
+    """A file as it comes in, and what the sender calls it."""
+
+    stream: BinaryIO
+    filename: str
+
+
+def create_dataset(
+    context: Context,
+    train: BinaryIO,
+    train_filename: str,
+    validation: BinaryIO | None,
+    validation_filename: str,
+    name: str | None = None,
+    origin: DatasetOrigin = DatasetOrigin.UPLOAD,
+    *,
+    test: Upload | None = None,
+    division: Division | None = None,
+    quoting: Quoting | None = None,
+) -> Dataset:
+    """Keep files of rows and describe their columns; a ``division`` makes splits out of one of them first.
+
+    Quotes of .tsv files are read as ``quoting`` says, without it as they are meant.
+
+    They are read in a process of their own, within limits, while the request waits: the form that comes next
+    needs the columns.
+    """
+    settings = context.settings
+    check_files(division, has_validation=validation is not None, has_test=test is not None)
+    given = {"train": Upload(train, base_name(train_filename))}
+    given |= {} if validation is None else {"validation": Upload(validation, base_name(validation_filename))}
+    given |= {} if test is None else {"test": Upload(test.stream, base_name(test.filename))}
+    with context.ledger.arriving() as store:
+        files: dict[str, SplitFile] = {}
+        for split, upload in given.items():
+            files[split] = SplitFile(store(upload.stream, settings.max_dataset_bytes), upload.filename)
+        undivided = [one.stored.sha256 for one in files.values()] if division else []
+        readings: Quoting | Readings | None = quoting
+        if division is not None:
+            made, readings = divide_upload(context, division, files, store, quoting)
+            files |= made
+        places = {split: (context.storage.local(one.stored.sha256), one.filename) for split, one in files.items()}
+        description = _describe(context, places, readings)
+        if "test" in files:
+            require_labels(description)
+        with context.ledger.recording(*(one.stored for one in files.values())) as session:
+            dataset = Dataset(
+                name=clean_name(name, FILE_SUFFIX.sub("", given["train"].filename)),
+                origin=origin,
+                n_train=description.n_train,
+                n_validation=description.n_validation,
+                n_test=description.n_test,
+                division=division,
+                columns=description.columns,
+                quoting=dict(description.quoting),
+            )
+            for split, file in files.items():
+                setattr(dataset, f"{split}_sha256", file.stored.sha256)
+                setattr(dataset, f"{split}_filename", file.filename)
+            session.add(dataset)
+    context.ledger.release(*undivided)
+    return dataset
+
+
+def read_dataset(context: Context, dataset_id: str, quoting: Quoting) -> Dataset:
+    """Read the quotes of a data set's .tsv files in another way, as long as no experiment has read them."""
+    dataset = get_dataset(context, dataset_id)
+    if not dataset.quoting:
+        raise ConflictError(
+            f"No quotes of {dataset.name} are known that could be read in two ways: only .tsv files have such. "
+            "Upload the files again if it was stored by an earlier Isoscope.",
+            "quoting",
+        )
+    if dataset.division is not None:
+        raise ConflictError(
+            f"The rows of {dataset.name} were divided with quotes read as they are now. Upload the file again and "
+            "choose how its quotes are read.",
+            "quoting",
+        )
+    places = {
+        split: (context.storage.local(str(getattr(dataset, f"{split}_sha256"))), str(filename))
+        for split in SPLITS
+        if (filename := getattr(dataset, f"{split}_filename")) is not None
+    }
+    found = _describe(context, places, quoting)
+    if "test" in places:
+        require_labels(found)
+    unused = ~exists().where(Experiment.dataset_id == dataset_id)
+    changed = (
+        update(Dataset)
+        .where(Dataset.id == dataset_id, unused)
+        .values(
+            n_train=found.n_train,
+            n_validation=found.n_validation,
+            n_test=found.n_test,
+            columns=found.columns,
+            quoting=dict(found.quoting),
+        )
+    )
+    with context.sessions.begin() as session:
+        session.execute(delete(DryRun).where(DryRun.dataset_id == dataset_id))
+        read = session.scalar(changed.returning(Dataset.id), execution_options={SEEING_ARRIVING: True})
+    if read is None:
+        raise ConflictError(
+            f"{dataset.name} is used by an experiment, whose runs read its quotes as it does now. Upload the "
+            "files again and choose how their quotes are read.",
+            "quoting",
+        )
+    return get_dataset(context, dataset_id)
+
+
+def _describe(
+    context: Context, places: Mapping[str, tuple[Path, str]], quoting: Quoting | Readings | None
+) -> DatasetDescription:
+    train, validation, test = places["train"], places["validation"], places.get("test")
+    return run_in_sandbox(
+        describe_pair,
+        train[0],
+        train[1],
+        validation[0],
+        validation[1],
+        test[0] if test else None,
+        test[1] if test else "",
+        quoting,
+        memory_bytes=context.settings.parse_memory_bytes,
+        seconds=context.settings.parse_seconds,
+    )
+
+
+def create_hub_dataset(context: Context, hub_name: HubName, test: bool | None = None) -> Dataset:
+    """Add a task of the Hub, whose rows the worker will fetch from the Hub at a pinned revision.
+
+    Its test split is used where it has labels, unless ``test`` says otherwise.
+    """
+    task = TASKS[hub_name]
+    if test and task.n_test is None:
+        raise InvalidError(
+            f"The test split of {task.title} has no labels (they are -1 or kept back), so no run can be scored on it. "
+            "Leave it out, or upload files with a labelled test file.",
+            "test",
+        )
+    with context.sessions.begin() as session:
+        dataset = Dataset(
+            name=task.title,
+            origin=DatasetOrigin.HUB,
+            hub_name=hub_name.value,
+            n_train=task.n_train,
+            n_validation=task.n_validation,
+            n_test=None if test is False else task.n_test,
+            columns=task.columns(),
+        )
+        session.add(dataset)
+    return dataset
+
+
+def list_datasets(context: Context) -> list[Dataset]:
+    """All data sets, newest first."""
+    with context.sessions() as session:
+        return list(session.scalars(select(Dataset).order_by(Dataset.created_at.desc(), Dataset.id)))
+
+
+def list_trainable(context: Context) -> list[Dataset]:
+    """Those whose rows can be had here, newest first."""
+    return [one for one in list_datasets(context) if one.origin is not DatasetOrigin.NAMED]
+
+
+def get_dataset(context: Context, dataset_id: str) -> Dataset:
+    """One data set."""
+    with context.sessions() as session:
+        return find_dataset(session, dataset_id)
+
+
+def find_dataset(session: Session, dataset_id: str) -> Dataset:
+    """One data set within a transaction."""
+    if (dataset := session.get(Dataset, dataset_id)) is None:
+        raise NotFoundError(f"There is no data set {dataset_id!r}; it may have been deleted.", "dataset_id")
+    return dataset
+
+
+@freeing
+def delete_dataset(context: Context, dataset_id: str) -> None:
+    """Delete a data set that no experiment uses, and its files."""
+    with context.sessions.begin() as session:
+        dataset = find_dataset(session, dataset_id)
+        used = select(exists().where(Experiment.dataset_id == dataset_id))
+        if session.scalar(used, execution_options={SEEING_ARRIVING: True}):
+            raise ConflictError(
+                f"{dataset.name} is used by an experiment, whose runs could not be repeated without it. "
+                "Delete the experiment first."
+            )
+        session.delete(dataset)
+    context.ledger.release(dataset.train_sha256, dataset.validation_sha256, dataset.test_sha256)

@@ -1,0 +1,271 @@
+"""Experiments and runs: launch a sweep or a search, look at it, cancel it, delete it."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field
+from sqlalchemy import Select, func, select, update
+from sqlalchemy.orm import Session, defer, immediateload, joinedload, raiseload, selectinload
+
+from app.context import Context, freeing
+from app.core.names import clean_name
+from app.db import job_kinds
+from app.db.config import Seed, TrainingOptions, applies
+from app.db.models import FINAL, Attempt, AttemptOutcome, Experiment, Run, RunStatus
+from app.db.options.measuring import Checkpoint
+from app.db.options.option import Option, options_of
+from app.db.removal import remove_experiment
+from app.db.reported_config import AnyRunConfig
+from app.db.session import hold
+from app.db.study import HOW_LONG, SEARCHED, Search
+from app.db.types import RowId, utcnow
+from app.db.work import end_attempts
+from app.queue import Job
+from app.training.sweeps import MAX_RUNS, SweepPlan, SweepRequest, plan_sweep
+from isoscope.core.errors import ConflictError, InvalidError, NotFoundError
+from isoscope.core.formatting import plural
+from isotropy.catalog import Regularizer
+
+
+def get_run(context: Context, run_id: str) -> Run:
+    """One run with its experiment and its steps."""
+    with context.sessions() as session:
+        run = session.scalar(
+            select(Run)
+            .where(Run.id == run_id)
+            .options(
+                joinedload(Run.experiment).joinedload(Experiment.dataset),
+                selectinload(Run.steps),
+                selectinload(Run.timeline),
+            )
+        )
+    if run is None:
+        raise NotFoundError(f"There is no run {run_id!r}; it may have been deleted with its experiment.")
+    return run
+
+
+def find_baseline(context: Context, run: Run) -> AnyRunConfig | None:
+    """The configuration of plain training in the run's experiment, of its seed where there is one."""
+    plain = select(Run.config).where(Run.experiment_id == run.experiment_id, Run.regularizer == Regularizer.NONE)
+    with context.sessions() as session:
+        return session.scalar(plain.order_by(Run.seed != run.seed, Run.position).limit(1))
+
+
+def cancel_run(context: Context, run_id: str) -> Run:
+    """Stop a run that has not ended. What it has logged stays, for a while its last checkpoint too."""
+    with context.sessions.begin() as session:
+        stopped = mark_cancelled(session, [run_id])
+    if not stopped:
+        run = get_run(context, run_id)
+        raise ConflictError(f"Only a run that has not ended can be cancelled; this one is {run.status}.")
+    context.queue.cancel(Job(job_kinds.FINETUNE, run_id))
+    return get_run(context, run_id)
+
+
+def mark_cancelled(session: Session, run_ids: Iterable[str]) -> list[str]:
+    """Set those of the runs that are not final to cancelled, and say which they were.
+
+    The rows go first: a trainer stops when it sees its row, even if the engine never hears of it.
+    """
+    stopped = update(Run).where(Run.id.in_(list(run_ids)), Run.status.not_in(FINAL))
+    ended = {"status": RunStatus.CANCELLED, "finished_at": func.coalesce(Run.finished_at, utcnow())}
+    ids = list(session.scalars(stopped.values(ended).returning(Run.id)))
+    end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.CANCELLED)
+    return ids
+
+
+NEWEST_FIRST = (Experiment.created_at.desc(), Experiment.id)
+IN_A_LIST = tuple(defer(column, raiseload=True) for column in (Run.results, Run.environment, Run.log, Run.notes))
+"""What a list of runs leaves unread: large, and told by the page of each."""
+
+
+def create_experiment(context: Context, request: SweepRequest) -> Experiment:
+    """Write the experiment and its runs, then hand the runs to the workers."""
+    plan = plan_sweep(context, request)
+    context.require_room()
+    with context.sessions.begin() as session:
+        experiment = Experiment(
+            name=clean_name(request.name, f"{_models(plan)} on {plan.dataset.name}"),
+            dataset_id=plan.dataset.id,
+            config=plan.config,
+            grid=plan.grid,
+            runs=[
+                Run(
+                    position=position,
+                    config=config,
+                    regularizer=config.regularizer,
+                    lam=config.lam,
+                    zeta=config.zeta,
+                    seed=config.seed,
+                )
+                for position, config in enumerate(plan.runs)
+            ],
+        )
+        session.add(experiment)
+    return get_experiment(context, experiment.id)
+
+
+def _models(plan: SweepPlan) -> str:
+    names = plan.grid.get("model", [plan.config.model])
+    return names[0] if len(names) == 1 else plural(len(names), "model")
+
+
+def list_names(context: Context, most: int) -> dict[str, str]:
+    """Names of the newest experiments by their ids."""
+    newest = select(Experiment.id, Experiment.name).order_by(*NEWEST_FIRST).limit(most)
+    with context.sessions() as session:
+        return dict(session.execute(newest).all())
+
+
+def newest_experiment(context: Context) -> Experiment | None:
+    """The one that was launched last, if there is any."""
+    with context.sessions() as session:
+        return session.scalar(_loaded(select(Experiment).order_by(*NEWEST_FIRST).limit(1)))
+
+
+def get_experiment(context: Context, experiment_id: str) -> Experiment:
+    """One experiment with its data set and its runs in the order they were planned."""
+    with context.sessions() as session:
+        return _find(session, experiment_id)
+
+
+def get_experiment_alone(context: Context, experiment_id: str) -> Experiment:
+    """One experiment with its data set, without its runs, of which there may be many."""
+    with context.sessions() as session:
+        alone = select(Experiment).options(joinedload(Experiment.dataset), raiseload(Experiment.runs))
+        return _only(session.scalar(alone.where(Experiment.id == experiment_id)), experiment_id)
+
+
+@freeing
+def cancel_experiment(context: Context, experiment_id: str) -> Experiment:
+    """Cancel every run that has not ended; none left is no error."""
+    with context.sessions.begin() as session:
+        hold(session.connection(), f"study {experiment_id}")  # or a worker might add runs that are not cancelled
+        experiment = _find(session, experiment_id)
+        stopped = mark_cancelled(session, [run.id for run in experiment.runs])
+        if experiment.study is not None and not experiment.study.over:
+            experiment.study = experiment.study.model_copy(update={"over": True, "why": "It was cancelled."})
+    if stopped:
+        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in stopped))
+    return get_experiment(context, experiment_id)
+
+
+@freeing
+def delete_experiment(context: Context, experiment_id: str) -> None:
+    """Delete an experiment whose runs have all ended, and the models that they kept.
+
+    It is hidden at once, and its rows go in short transactions, so that workers write meanwhile.
+    """
+    with context.sessions.begin() as session:
+        hold(session.connection(), f"study {experiment_id}")
+        # Nobody adds a run to it from here on: whoever does waits, and then finds it gone.
+        session.get(Experiment, experiment_id, with_for_update=True)
+        experiment = _find(session, experiment_id)
+        if experiment.searching:
+            raise ConflictError("Its search is still running. Cancel the search before deleting the experiment.")
+        if left := sum(not run.status.final for run in experiment.runs):
+            raise ConflictError(f"{left} of its runs have not ended; cancel them before deleting the experiment.")
+        experiment.removed_at = utcnow()
+    remove_experiment(context.sessions, experiment_id)
+    context.queue.forget([Job(job_kinds.FINETUNE, run.id) for run in experiment.runs])
+    context.ledger.release(*(run.model_sha256 for run in experiment.runs))
+
+
+def _find(session: Session, experiment_id: str) -> Experiment:
+    return _only(session.scalar(_loaded(select(Experiment).where(Experiment.id == experiment_id))), experiment_id)
+
+
+def _only(experiment: Experiment | None, experiment_id: str) -> Experiment:
+    if experiment is None:
+        raise NotFoundError(f"There is no experiment {experiment_id!r}; it may have been deleted.")
+    return experiment
+
+
+def _loaded(wanted: Select[Experiment]) -> Select[Experiment]:
+    """With its data set and its runs, but for what is large and told by the page of each."""
+    # That of each run is the one at hand, so immediateload finds it without a query.
+    runs = selectinload(Experiment.runs).options(*IN_A_LIST, immediateload(Run.experiment))
+    return wanted.options(joinedload(Experiment.dataset), runs)
+
+
+OF_A_SWEEP = options_of(SweepRequest)
+
+
+class StudyRequest(TrainingOptions):
+    """A configuration, and what is searched."""
+
+    name: Annotated[str | None, Field(max_length=200), OF_A_SWEEP["name"]] = None
+    dataset_id: Annotated[RowId, OF_A_SWEEP["dataset_id"]]
+    seeds: Annotated[
+        list[Seed],
+        Field(min_length=1, max_length=20),
+        Option("Seeds", "Of every trial, and of the baseline.", HOW_LONG, more=OF_A_SWEEP["seeds"].more),
+    ] = Field([0])
+    search: Annotated[Search, Option("Search", "Ranges in which the best λ and ζ are searched.", SEARCHED)] = Field(
+        default_factory=Search
+    )
+
+
+def plan_study(context: Context, request: StudyRequest, *, ask_hub: bool = True) -> SweepPlan:
+    """Check a request as a sweep over the ends of its ranges would be.
+
+    Raises InvalidError at the field that is wrong.
+    """
+    search = request.search
+    seeds = list(dict.fromkeys(request.seeds))
+    if (total := (search.trials + 1) * len(seeds)) > MAX_RUNS:
+        raise InvalidError(
+            f"Expected at most {MAX_RUNS} runs in one experiment, got {total}: {search.trials} trials and the "
+            f"baseline, with {len(seeds)} seeds each. Take fewer.",
+            "trials",
+        )
+    if search.prune and request.checkpoint is Checkpoint.LAST and request.patience is None:
+        raise InvalidError(
+            "Pruning needs evaluations on the selection rows. Choose the best checkpoint or a patience.",
+            "prune",
+        )
+    if search.zeta_low < search.zeta_high and not applies("zeta", [search.regularizer], None):
+        raise InvalidError(
+            f"Expected one zeta for {search.regularizer}, which reads none, got a range. Make both ends the same.",
+            "zeta_high",
+        )
+    options = request.model_dump(include=set(TrainingOptions.model_fields))
+    sweep = SweepRequest.model_validate(
+        options
+        | {
+            "dataset_id": request.dataset_id,
+            "regularizers": [search.regularizer],
+            "lambdas": [search.lam_low, search.lam_high],
+            "zetas": [search.zeta_low],
+            "seeds": seeds,
+        }
+    )
+    return plan_sweep(context, sweep, ask_hub=ask_hub)
+
+
+def create_study(context: Context, request: StudyRequest) -> Experiment:
+    """Write the experiment with its baseline, and hand that to the workers, who ask for everything else."""
+    plan = plan_study(context, request)
+    context.require_room()
+    baseline = [run for run in plan.runs if run.regularizer is Regularizer.NONE]
+    with context.sessions.begin() as session:
+        experiment = Experiment(
+            name=clean_name(request.name, f"Search with {plan.config.model} on {plan.dataset.name}"),
+            dataset_id=plan.dataset.id,
+            config=plan.config,
+            grid={},
+            study=request.search.model_copy(update={"paused": False, "over": False, "why": None}),
+            runs=[
+                Run(
+                    position=position,
+                    config=config,
+                    regularizer=config.regularizer,
+                    lam=config.lam,
+                    zeta=config.zeta,
+                    seed=config.seed,
+                )
+                for position, config in enumerate(baseline)
+            ],
+        )
+        session.add(experiment)
+    return get_experiment(context, experiment.id)

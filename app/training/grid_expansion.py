@@ -1,0 +1,120 @@
+"""A sweep as a product of what its runs differ in: each factor multiplies the runs that it makes a difference to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, product
+from math import prod
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from app.db.config import OPTIONS, TRAINING_OPTIONS, TrainingOptions, applies_to, renamed
+from isoscope.core.formatting import count, plural
+from isotropy.catalog import REGULARIZERS, Regularizer
+
+MAX_VALUES = 50
+ZETA = "zeta"
+GRID_FIELDS = tuple(name for name, option in TRAINING_OPTIONS.items() if option.in_grid)
+"""The training options that a grid may range over: all but those that runs share so that they can be compared."""
+
+
+class _Values:
+    """Each list of values is checked as values of the training option of its name."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        fields = {
+            name: core_schema.typed_dict_field(handler.generate_schema(_list_of(name)), required=False)
+            for name in GRID_FIELDS
+        }
+        values = core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+        return core_schema.no_info_before_validator_function(renamed, values)
+
+
+def _list_of(name: str) -> Any:
+    option = TrainingOptions.model_fields[name]
+    value = Annotated[option.annotation, *option.metadata]  # type: ignore[name-defined]
+    return Annotated[list[value], Field(min_length=1, max_length=MAX_VALUES)]
+
+
+Grid = Annotated[dict[str, list[Any]], _Values()]
+"""Values by the name of a training option."""
+Ranges = Mapping[str, Sequence[Any]]
+"""Values by field."""
+
+
+class Product(NamedTuple):
+    """Settings x (one baseline + each method x its own settings x lambdas) x seeds."""
+
+    settings: Ranges
+    """Of fields that make a difference to the baseline, too."""
+    methods: dict[Regularizer, Ranges]
+    """Of each regularizer its own further settings, zeta among them."""
+    lambdas: list[float]
+    """Ascending, without 0."""
+    seeds: list[int]
+
+    @property
+    def total(self) -> int:
+        """How many runs there are, without listing them."""
+        with_penalty = sum(_size(own) * len(self.lambdas) for own in self.methods.values())
+        return _size(self.settings) * (1 + with_penalty) * len(self.seeds)
+
+    def coordinates(self) -> Iterator[dict[str, Any]]:
+        """What sets each run apart: setting by setting and seed by seed, the baseline first."""
+        for setting, seed in product(_points(self.settings), self.seeds):
+            yield setting | {"regularizer": Regularizer.NONE, "lam": 0.0, "seed": seed}
+            for regularizer, ranges in self.methods.items():
+                for own, lam in product(_points(ranges), self.lambdas):
+                    yield setting | own | {"regularizer": regularizer, "lam": lam, "seed": seed}
+
+    def words(self, repeated: int = 0) -> str:
+        """The count with its factors: 2 rates × (1 baseline + I-STAR × 6 λ × 4 ζ) × 5 seeds = 250 runs.
+
+        Less those that would repeat another.
+        """
+        terms = ["1 baseline"]
+        by_size = groupby(self.methods.items() if self.lambdas else (), key=lambda item: _factors(item[1]))
+        for own, group in by_size:
+            names = [REGULARIZERS[regularizer].name for regularizer, _ in group]
+            who = names[0] if len(names) == 1 else f"{len(names)} methods"
+            terms.append(" × ".join([who, f"{len(self.lambdas)} λ", *own]))
+        runs = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+        factors = [*_factors(self.settings), runs, plural(len(self.seeds), "seed")]
+        less = f" − {count(repeated)} repeated" if repeated else ""
+        return f"{' × '.join(factors)}{less} = {plural(self.total - repeated, 'run')}"
+
+
+def product_of(
+    ranges: Ranges,
+    regularizers: Sequence[Regularizer],
+    fixed: frozenset[Regularizer],
+    lambdas: Sequence[float],
+    seeds: Sequence[int],
+) -> Product:
+    """The product of ranges, each where it makes a difference.
+
+    An option of a regularizer that is added to every run makes one to the baseline as well.
+    """
+    own = {name: readers for name in ranges if (readers := applies_to(name)) and not fixed.intersection(readers)}
+    return Product(
+        settings={name: values for name, values in ranges.items() if name not in own},
+        methods={
+            regularizer: {name: ranges[name] for name, readers in own.items() if regularizer in readers}
+            for regularizer in REGULARIZERS
+            if regularizer in regularizers
+        },
+        lambdas=sorted({lam for lam in lambdas if lam}),
+        seeds=list(dict.fromkeys(seeds)),
+    )
+
+
+def _size(ranges: Ranges) -> int:
+    return prod(len(values) for values in ranges.values())
+
+
+def _points(ranges: Ranges) -> list[dict[str, Any]]:
+    return [dict(zip(ranges, values, strict=True)) for values in product(*ranges.values())]
+
+
+def _factors(ranges: Ranges) -> tuple[str, ...]:
+    return tuple(f"{len(values)} {OPTIONS[name].noun}" for name, values in ranges.items() if len(values) > 1)

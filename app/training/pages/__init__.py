@@ -1,0 +1,1 @@
+"""Pages that launch, and the queue."""

@@ -1,0 +1,191 @@
+"""Data sets: list, upload, name a task of the Hub, look at the columns, delete."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, File, Form, Request, Response, UploadFile
+
+from app.context import Context
+from app.db.hub_tasks import TASKS, HubName
+from app.training.columns import propose_for
+from app.training.datasets import (
+    Upload,
+    create_dataset,
+    create_hub_dataset,
+    delete_dataset,
+    get_dataset,
+    list_datasets,
+    read_dataset,
+)
+from app.training.splits import read_division
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import see
+from app.web.templating import templates
+from app.web.uploads import parsing
+from isoscope.core.errors import ConflictError, InvalidError, IsoscopeError
+from isoscope.files.compressed import GZIP_SUFFIX
+from isoscope.files.division import SPLITS, Division
+from isoscope.files.text import Quoting
+from isoscope.files.upload_formats import Role, suffixes
+
+router = APIRouter(prefix="/datasets")
+
+FileOrNothing = Annotated[UploadFile | str | None, File()]
+Typed = Annotated[str, Form()]
+
+
+@dataclass(frozen=True)
+class DivisionForm:
+    """The fields that divide one file, as typed."""
+
+    split_column: Typed = ""
+    split_train: Typed = "train"
+    split_validation: Typed = "validation"
+    split_test: Typed = "test"
+    test_fraction: Typed = ""
+    split_seed: Typed = "0"
+
+    def division(self) -> Division | None:
+        """Return what they ask for."""
+        values = {"train": self.split_train, "validation": self.split_validation, "test": self.split_test}
+        return read_division(self.split_column, values, self.test_fraction.strip(), self.split_seed.strip())
+
+    @property
+    def filled(self) -> bool:
+        """Whether one file is to be divided."""
+        return bool(self.split_column or self.test_fraction)
+
+
+NOTHING_DIVIDED = DivisionForm()
+
+
+@router.get("")
+def list_all(request: Request, context: ContextDep) -> Response:
+    """All data sets, and the ways to add one."""
+    return _list_page(request, context)
+
+
+@router.post("")
+@parsing
+def upload_dataset(
+    request: Request,
+    context: ContextDep,
+    train: FileOrNothing = None,
+    validation: FileOrNothing = None,
+    test: FileOrNothing = None,
+    given: Annotated[DivisionForm, Depends()] = NOTHING_DIVIDED,
+    name: Annotated[str, Form()] = "",
+    quoting: Annotated[Quoting | Literal[""], Form()] = "",
+) -> Response:
+    """Add a train, a validation and perhaps a test file, or one file that is divided."""
+    try:
+        first, second, third = _require_file(train, "train"), _chosen(validation), _chosen(test)
+        dataset = create_dataset(
+            context,
+            first.file,
+            first.filename or "",
+            second.file if second else None,
+            second.filename or "" if second else "",
+            name or None,
+            test=Upload(third.file, third.filename or "") if third else None,
+            division=given.division(),
+            quoting=quoting or None,
+        )
+    except IsoscopeError as error:
+        return _list_page(request, context, error, name, given, quoting)
+    return see(f"/datasets/{dataset.id}")
+
+
+@router.post("/hub")
+def name_hub_dataset(context: ContextDep, hub_name: Annotated[HubName, Form()]) -> Response:
+    """Add a task of the Hub by its name."""
+    return see(f"/datasets/{create_hub_dataset(context, hub_name).id}")
+
+
+@router.get("/{dataset_id}")
+def show_dataset(request: Request, context: ContextDep, dataset_id: str) -> Response:
+    """What it looks like, its columns and sizes."""
+    return _page(request, context, dataset_id)
+
+
+@router.post("/{dataset_id}/quoting")
+@parsing
+def choose_quoting(
+    request: Request, context: ContextDep, dataset_id: str, quoting: Annotated[Quoting, Form()]
+) -> Response:
+    """Read its quotes in another way."""
+    try:
+        read_dataset(context, dataset_id, quoting)
+    except (ConflictError, InvalidError) as error:
+        return _page(request, context, dataset_id, error)
+    return see(f"/datasets/{dataset_id}")
+
+
+@router.get("/{dataset_id}/delete")
+def confirm_delete(request: Request, context: ContextDep, dataset_id: str) -> Response:
+    """Ask before deleting."""
+    dataset = get_dataset(context, dataset_id)
+    shown = {
+        "section": "data",
+        "name": dataset.name,
+        "loss": "Its files and the description of its columns are deleted. Experiments that use it prevent this.",
+        "back": f"/datasets/{dataset_id}",
+    }
+    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+
+
+@router.post("/{dataset_id}/delete")
+def delete(context: ContextDep, dataset_id: str) -> Response:
+    """Delete it."""
+    delete_dataset(context, dataset_id)
+    return see("/datasets")
+
+
+def _page(request: Request, context: Context, dataset_id: str, problem: IsoscopeError | None = None) -> Response:
+    dataset = get_dataset(context, dataset_id)
+    shown = {
+        "dataset": dataset,
+        "proposal": propose_for(dataset.hub_name, dataset.columns),
+        "quotes": [
+            (getattr(dataset, f"{split}_filename"), dataset.quoting_of(split))
+            for split in SPLITS
+            if split in (dataset.quoting or {})
+        ],
+        "problem": problem,
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "training/dataset.html", shown, status_code=status)
+
+
+def _list_page(
+    request: Request,
+    context: Context,
+    problem: IsoscopeError | None = None,
+    name: str = "",
+    given: DivisionForm = NOTHING_DIVIDED,
+    quoting: str = "",
+) -> Response:
+    shown = {
+        "datasets": [(each, propose_for(each.hub_name, each.columns)) for each in list_datasets(context)],
+        "hub_tasks": TASKS,
+        "suffixes": [*suffixes(Role.ROWS), GZIP_SUFFIX],
+        "max_bytes": context.settings.max_dataset_bytes,
+        "problem": problem,
+        "name": name,
+        "given": given,
+        "quoting": quoting,
+    }
+    status = status_of(problem) if problem else 200
+    return templates.TemplateResponse(request, "training/datasets.html", shown, status_code=status)
+
+
+def _chosen(upload: UploadFile | str | None) -> UploadFile | None:
+    """A file that was chosen: browsers send an empty one for a field that was left empty."""
+    return None if upload is None or isinstance(upload, str) or not upload.filename else upload
+
+
+def _require_file(upload: UploadFile | str | None, field: str) -> UploadFile:
+    if (chosen := _chosen(upload)) is None:
+        raise InvalidError(f"Expected a {field} file: choose one.", field)
+    return chosen

@@ -1,0 +1,203 @@
+"""The form that launches a sweep. It counts the runs while it is filled in."""
+
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from app.context import Context
+from app.db.models import DryRun
+from app.db.options.regularizers import reading
+from app.training.columns import propose_for
+from app.training.datasets import list_trainable
+from app.training.dry_runs import Estimate, delete_dry_run, estimate, find_dry_run, request_dry_run
+from app.training.experiments import create_experiment
+from app.training.failure_advice import again
+from app.training.models import list_models
+from app.training.option_form import CHECKED, Control, address_that_shows, in_folds, labelled
+from app.training.presets import PRESETS, unfit
+from app.training.queue_status import has_gpu, list_workers, obstacle
+from app.training.relaunch import ways_of_form
+from app.training.sweep_form import (
+    EXTRA,
+    GRID_GROUPS,
+    LABELS,
+    Values,
+    active_methods,
+    defaults,
+    fitting,
+    pairs_of,
+    parse,
+    preset_of,
+    read_values,
+    sweep_controls,
+    task_of,
+    texts_of,
+)
+from app.training.sweeps import plan_sweep
+from app.web.dependencies import ContextDep
+from app.web.error_responses import status_of
+from app.web.responses import see
+from app.web.templating import templates
+from isoscope.core.errors import InvalidError, IsoscopeError
+from isotropy.catalog import REGULARIZERS
+
+router = APIRouter(prefix="/experiments")
+
+FORM = "/experiments/new"
+STEPS_COUNT = "Max steps is given, so epochs do not count."
+
+
+class Preview(NamedTuple):
+    """What the form would launch as it stands: how many runs and of what, or why none."""
+
+    runs: int
+    words: str
+    notes: list[str]
+    problem: IsoscopeError | None = None
+    dry_run: DryRun | None = None
+    estimate: Estimate | None = None
+
+
+@router.get("/new")
+def new_experiment(request: Request, context: ContextDep) -> Response:
+    """The form, filled in from what was launched before, a preset and the query string where these say something."""
+    asked = request.query_params
+    if CHECKED in asked:
+        return form_page(request, context, defaults(None, "") | read_values(asked), checked=True, status=200)
+    before = again(context, asked.get("run"), asked.get("experiment"))
+    return form_page(request, context, starting_values(request, context, before.values), before.problem, status=200)
+
+
+def starting_values(request: Request, context: Context, before: Values | None = None) -> Values:
+    """What the form starts with: what was launched before, a preset, and what the query string says."""
+    given = (before or {}) | read_values(request.query_params)
+    datasets = list_trainable(context)
+    chosen = next((one for one in datasets if one.id == given.get("dataset_id")), next(iter(datasets), None))
+    preset = preset_of(given)
+    filled = texts_of(preset, gpu=has_gpu(list_workers(context))) if preset else {}
+    values = defaults(chosen, list_models(context.settings)[0].name) | filled | given
+    there = {column.name for column in chosen.columns} if chosen else set()
+    if not {values["label_column"], *values["text_columns"]} <= there:
+        values |= task_of(chosen)
+    return fitting(values)
+
+
+@router.post("")
+async def launch_experiment(request: Request, context: ContextDep) -> Response:
+    """Launch the sweep, or show the form again with a sentence at every field that is wrong."""
+    values = read_values(await request.form())
+    return await run_in_threadpool(_launch, request, context, values)
+
+
+@router.post("/dry-run")
+async def try_eight_rows(request: Request, context: ContextDep) -> Response:
+    """Have the sweep that the form means tried before it is launched, and show the form again."""
+    values = read_values(await request.form())
+    return await run_in_threadpool(_try, request, context, values)
+
+
+def _launch(request: Request, context: Context, values: Values) -> Response:
+    try:
+        experiment = create_experiment(context, parse(values))
+    except IsoscopeError as error:
+        return _refused(request, context, values, error)
+    return see(f"/experiments/{experiment.id}")
+
+
+def _try(request: Request, context: Context, values: Values) -> Response:
+    try:
+        request_dry_run(context, plan_sweep(context, parse(values)), again=True)
+    except IsoscopeError as error:
+        return _refused(request, context, values, error)
+    return see(f"{address_of(values)}#dry-run")
+
+
+def _refused(request: Request, context: Context, values: Values, error: IsoscopeError) -> Response:
+    """At an address that finds the same wrong again and sends nothing; else, as for a full disk, in place."""
+    address = address_that_shows(FORM, pairs_of(values)) if isinstance(error, InvalidError) else None
+    return see(address) if address else form_page(request, context, defaults(None, "") | values, error)
+
+
+@router.post("/dry-run/cancel")
+async def take_back(request: Request, context: ContextDep) -> Response:
+    """Take the dry run back that waits, or is at work, and show the form again."""
+    sent = await request.form()
+    await run_in_threadpool(delete_dry_run, context, str(sent.get("dry_run_id", "")))
+    return see(f"{address_of(read_values(sent))}#dry-run")
+
+
+def address_of(values: Values) -> str:
+    """Where the form is that is filled in with these texts."""
+    return f"{FORM}?{urlencode(pairs_of(values))}"
+
+
+def form_page(
+    request: Request,
+    context: Context,
+    values: Values,
+    problem: IsoscopeError | None = None,
+    *,
+    checked: bool = False,
+    status: int | None = None,
+    yaml: str = "",
+) -> Response:
+    """The form with these texts, and a sentence at every field that is wrong, be it of a file in YAML.
+
+    A form that was sent and is wrong is ``checked``: it is told as loudly as ``problem``.
+    """
+    datasets, workers = list_trainable(context), list_workers(context)
+    dataset = next((one for one in datasets if one.id == values["dataset_id"]), None)
+    preset = preset_of(values)
+    preview = _preview(context, values, ask_hub=checked) if dataset or checked else None
+    if checked and preview:
+        problem = preview.problem
+    problem = labelled(problem, LABELS) if problem else None
+    controls, shown_controls = sweep_controls(values, gpu=has_gpu(workers))
+    shown: dict[str, Any] = {
+        "datasets": datasets,
+        "dataset": dataset,
+        "proposal": propose_for(dataset.hub_name, dataset.columns) if dataset else None,
+        "models": list_models(context.settings),
+        "values": values,
+        "labels": LABELS,
+        "extra_fields": list(EXTRA),
+        "grid_fields": ["grid", *(f"grid-{number}" for number, _ in enumerate(values["grid"], start=1))],
+        "controls": controls,
+        "hidden": [one for one in controls.values() if _of_another_task(one, values["task"])],
+        "groups": in_folds(shown_controls.values()),
+        "regularizers": REGULARIZERS,
+        "active": active_methods(values),
+        "shrunk": reading("zeta"),
+        "grid_groups": GRID_GROUPS,
+        "presets": PRESETS,
+        "preset": preset,
+        "unfit": unfit(preset, values["task"]) if preset else None,
+        "has_gpu": has_gpu(workers),
+        "obstacle": obstacle(context, workers, preview.dry_run.id if preview and preview.dry_run else None),
+        "preview": preview,
+        "problem": problem,
+        "told": problem or (preview.problem if preview else None),
+        "yaml": yaml,
+        "ways": ways_of_form(request, context, dataset, partial(parse, values)),
+    }
+    status = status or (status_of(problem) if problem else 200)
+    return templates.TemplateResponse(request, "training/experiment_new.html", shown, status_code=status)
+
+
+def _of_another_task(control: Control, task: str) -> bool:
+    """Whether it is a choice that is not offered for this task, and is kept for when the task changes back."""
+    return control.text in control.words and task not in control.option.tasks
+
+
+def _preview(context: Context, values: Values, *, ask_hub: bool) -> Preview:
+    try:
+        plan = plan_sweep(context, parse(values), ask_hub=ask_hub)
+    except IsoscopeError as error:
+        return Preview(0, "", [], labelled(error, LABELS))
+    dry_run = find_dry_run(context, plan)
+    told = estimate(plan, dry_run) if dry_run else None
+    notes = [*plan.notes, *([STEPS_COUNT] if values["epochs"] and values["max_steps"] else [])]
+    return Preview(len(plan.runs), plan.words, notes, dry_run=dry_run, estimate=told)

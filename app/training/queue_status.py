@@ -1,0 +1,224 @@
+"""Which workers live, what works and what waits: one query each, however many runs there are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import starmap
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Select, case, func, select
+from sqlalchemy.orm import contains_eager, defer, lazyload, load_only
+
+from app.context import Context
+from app.db.job_kinds import DRY_RUN, JobKind, Queue
+from app.db.models import (
+    UNFINISHED,
+    UNFINISHED_ENCODING,
+    UNFINISHED_IMPORT,
+    DryRun,
+    Embedding,
+    EmbeddingStatus,
+    Encoding,
+    Experiment,
+    Import,
+    ImportStatus,
+    ResultStatus,
+    Run,
+    RunStatus,
+    Worker,
+)
+from app.db.models.runs import IN_TURN
+from app.db.session import Sessions
+from app.db.types import utcnow
+from app.queue import Job
+
+LOST_AFTER = timedelta(seconds=60)
+
+
+class WorkerJob(NamedTuple):
+    """What a worker works on, with the memory that its processes hold now and at most so far, where it is known."""
+
+    kind: JobKind
+    row_id: str
+    since: datetime
+    memory_bytes: int | None
+    peak_bytes: int | None
+
+
+class WorkerState(NamedTuple):
+    """A worker as a page shows it."""
+
+    slot: str
+    device: str
+    alive: bool
+    heartbeat_at: datetime
+    started_at: datetime
+    memory_bytes: int | None
+    jobs: list[WorkerJob]
+
+
+def count_alive(sessions: Sessions) -> int:
+    """How many workers have beaten of late."""
+    alive = Worker.heartbeat_at > utcnow() - LOST_AFTER
+    with sessions() as session:
+        return session.scalars(select(func.count()).select_from(Worker).where(alive)).one()
+
+
+def list_workers(context: Context) -> list[WorkerState]:
+    """All workers that ever beat, the living first."""
+    with context.sessions() as session:
+        rows = session.scalars(select(Worker).order_by(Worker.slot)).all()
+    now = utcnow()
+    states = [
+        WorkerState(
+            row.slot,
+            row.device,
+            now - row.heartbeat_at < LOST_AFTER,
+            row.heartbeat_at,
+            row.started_at,
+            row.memory_bytes,
+            [_job(one) for one in row.jobs or ()],
+        )
+        for row in rows
+    ]
+    return sorted(states, key=lambda state: not state.alive)
+
+
+def _job(told: Mapping[str, Any]) -> WorkerJob:
+    job = Job.parse(told["id"])
+    since = datetime.fromisoformat(told["since"])
+    return WorkerJob(job.kind, job.row_id, since, told["memory_bytes"], told["peak_bytes"])
+
+
+def has_gpu(workers: Iterable[WorkerState]) -> bool:
+    """Whether one that lives has a GPU that trains in half precision."""
+    return any(worker.alive and worker.device.startswith("cuda") for worker in workers)
+
+
+def worker_lost(run: Run, workers: list[WorkerState]) -> bool:
+    """Whether a run is called running only because nobody is left to say otherwise."""
+    alive = {worker.slot for worker in workers if worker.alive}
+    return run.status is RunStatus.RUNNING and run.worker not in alive
+
+
+BUSY = (EmbeddingStatus.MAKING, EmbeddingStatus.INSPECTING, EmbeddingStatus.MEASURING)
+SHOWN = load_only(
+    Run.experiment_id,
+    Run.position,
+    Run.model,
+    Run.regularizer,
+    Run.lam,
+    Run.zeta,
+    Run.seed,
+    Run.status,
+    Run.phase,
+    Run.phase_done,
+    Run.phase_total,
+    Run.worker,
+    Run.priority,
+    Run.queued_at,
+    Run.started_at,
+    raiseload=True,
+)
+"""What the queue tells of a run; what is large stays unread."""
+
+
+class Waiting(NamedTuple):
+    """A part of what waits, and how much waits in all."""
+
+    runs: Sequence[Run]
+    total: int
+
+
+class AtWork(NamedTuple):
+    """How many runs of an experiment work, wait or are paused."""
+
+    id: str
+    name: str
+    running: int
+    queued: int
+    paused: int
+
+
+def list_running(context: Context) -> Sequence[Run]:
+    """All runs that a worker is at, who began first first."""
+    with context.sessions() as session:
+        return session.scalars(_runs(Run.status == RunStatus.RUNNING).order_by(Run.started_at, Run.id)).all()
+
+
+def list_waiting(context: Context, limit: int, offset: int = 0) -> Waiting:
+    """Runs ``offset`` to ``offset + limit`` of those that wait, the next one first."""
+    waits = Run.status == RunStatus.QUEUED
+    with context.sessions() as session:
+        total = session.scalars(select(func.count()).select_from(Run).where(waits)).one()
+        return Waiting(session.scalars(_runs(waits).order_by(*IN_TURN).limit(limit).offset(offset)).all(), total)
+
+
+def list_experiments_at_work(context: Context) -> list[AtWork]:
+    """Every experiment that has runs which work, wait or are paused, whose turn is first first."""
+    unfinished = Run.status.in_((*UNFINISHED, RunStatus.PAUSED))
+    counted = (
+        select(Experiment.id, Experiment.name, *map(_count, (RunStatus.RUNNING, RunStatus.QUEUED, RunStatus.PAUSED)))
+        .join(Run)
+        .where(unfinished)
+        .group_by(Experiment.id, Experiment.name)
+        .order_by(func.min(Run.priority), func.min(Run.queued_at), Experiment.id)
+    )
+    with context.sessions() as session:
+        return list(starmap(AtWork, session.execute(counted)))
+
+
+def obstacle(context: Context, workers: Sequence[WorkerState], dry_run_id: str | None = None) -> str | None:
+    """Return why a dry run has to wait; None where a worker is free for it, or works on it already."""
+    alive = [worker for worker in workers if worker.alive]
+    if not alive:
+        return "No worker is running. It waits until one starts."
+    if any(job.kind is DRY_RUN and job.row_id == dry_run_id for worker in alive for job in worker.jobs):
+        return None
+    training = {run.worker for run in list_running(context)}
+    at_work = {worker.slot for worker in alive if any(job.kind.queue is Queue.GPU for job in worker.jobs)}
+    if any(worker.slot not in training | at_work for worker in alive):
+        return None
+    if any(worker.slot not in training for worker in alive):
+        return "Every worker is at a run, an encoding or another dry run, and ends that first. The queue shows which."
+    return (
+        "All workers are busy. See the queue for progress. Pause a run to make room; it resumes later from its last "
+        "checkpoint."
+    )
+
+
+def list_waiting_dry_runs(context: Context) -> Sequence[DryRun]:
+    """Dry runs that wait or are at work, oldest first."""
+    queued = select(DryRun).where(DryRun.status == ResultStatus.QUEUED).order_by(DryRun.created_at, DryRun.id)
+    with context.sessions() as session:
+        return session.scalars(queued).all()
+
+
+def list_encodings_at_work(context: Context) -> Sequence[Encoding]:
+    """Encodings that wait or are at work, oldest first."""
+    unfinished = select(Encoding).where(Encoding.status.in_(UNFINISHED_ENCODING))
+    with context.sessions() as session:
+        return session.scalars(unfinished.order_by(Encoding.created_at, Encoding.id)).all()
+
+
+def list_imports_at_work(context: Context) -> Sequence[Import]:
+    """Imports that wait, are written, or whose rows are being removed, oldest first."""
+    unfinished = select(Import).where(Import.status.in_((*UNFINISHED_IMPORT, ImportStatus.REMOVING)))
+    with context.sessions() as session:
+        return session.scalars(unfinished.order_by(Import.created_at, Import.id)).all()
+
+
+def list_embeddings_at_work(context: Context) -> Sequence[Embedding]:
+    """Embeddings that are made, read or measured, oldest first, without their files."""
+    busy = select(Embedding).where(Embedding.status.in_(BUSY), Embedding.trashed_at.is_(None))
+    shown = busy.options(lazyload(Embedding.files), defer(Embedding.inspection))
+    with context.sessions() as session:
+        return session.scalars(shown.order_by(Embedding.created_at, Embedding.id)).all()
+
+
+def _runs(which: ColumnElement[bool]) -> Select[Run]:
+    named = contains_eager(Run.experiment).load_only(Experiment.name, raiseload=True)
+    return select(Run).join(Run.experiment).where(which).options(SHOWN, named)
+
+
+def _count(status: RunStatus) -> ColumnElement[int]:
+    return func.count(case((Run.status == status, 1)))

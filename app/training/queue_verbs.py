@@ -1,0 +1,242 @@
+"""Pause, resume and repeat runs, and change the order in which waiting runs are taken.
+
+The rows go first: a trainer stops when it sees its row, even if the engine never hears of it, and the workers'
+reconciler tells the engine what it missed. The folder with the last checkpoint stays where the run was trained.
+"""
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, case, select, update
+from sqlalchemy.orm import Session
+
+from app.context import Context
+from app.db import job_kinds
+from app.db.job_kinds import WAITED_FOR_PRIORITY
+from app.db.models import (
+    FINAL,
+    RETRIED,
+    UNFINISHED,
+    Attempt,
+    AttemptOutcome,
+    Experiment,
+    ExperimentOrigin,
+    Run,
+    RunStatus,
+)
+from app.db.models.runs import DEFAULT_PRIORITY, IN_TURN
+from app.db.session import hold
+from app.db.types import utcnow
+from app.db.work import end_attempts
+from app.queue import Job
+from app.training.experiments import get_experiment, get_run
+from isoscope.core.errors import ConflictError
+
+FIRST_PRIORITY = WAITED_FOR_PRIORITY + 1
+"""No run goes before what somebody looks at a page and waits for."""
+LAST_PRIORITY = 1_000_000_000
+
+
+class Place(StrEnum):
+    """Where something is moved to among what waits."""
+
+    FIRST = "first"
+    UP = "up"
+    DOWN = "down"
+    LAST = "last"
+
+
+class Turn(NamedTuple):
+    """A waiting run and its number."""
+
+    run_id: str
+    priority: int
+
+
+def move_run(context: Context, run_id: str, place: Place) -> Run:
+    """Move a waiting run before or behind the others that wait; what works goes on."""
+    with context.sessions.begin() as session:
+        hold(session.connection(), "turns")
+        waiting = _waiting(session)
+        old = next((i for i, turn in enumerate(waiting) if turn.run_id == run_id), None)
+        if old is not None:
+            others = waiting[:old] + waiting[old + 1 :]
+            new = {Place.FIRST: 0, Place.UP: max(old - 1, 0), Place.DOWN: old + 1, Place.LAST: len(others)}[place]
+            if new != old:
+                _number(session, put([run_id], others, min(new, len(others))))
+    if old is None:
+        run = get_run(context, run_id)
+        raise ConflictError(f"Only a queued run can be moved in the queue; this one is {run.status}.")
+    return get_run(context, run_id)
+
+
+def move_experiment(context: Context, experiment_id: str, place: Place) -> Experiment:
+    """Move what waits of an experiment before or behind all that waits of others; its own go as they were queued."""
+    experiment = get_experiment(context, experiment_id)
+    mine = {run.id for run in experiment.runs}
+    with context.sessions.begin() as session:
+        hold(session.connection(), "turns")
+        waiting = _waiting(session)
+        others = [turn for turn in waiting if turn.run_id not in mine]
+        moved = [turn.run_id for turn in waiting if turn.run_id in mine]
+        index = 0 if place in (Place.FIRST, Place.UP) else len(others)
+        _number(session, put(moved, others, index))
+    return get_experiment(context, experiment_id)
+
+
+def set_run_priority(context: Context, run_id: str, priority: int) -> Run:
+    """Give a run that has not ended its number."""
+    if not _set(context, priority, Run.id == run_id):
+        run = get_run(context, run_id)
+        raise ConflictError(f"Only a run that has not ended has a place in the queue; this one is {run.status}.")
+    return get_run(context, run_id)
+
+
+def set_experiment_priority(context: Context, experiment_id: str, priority: int) -> Experiment:
+    """Give all runs of an experiment that have not ended one number; none is no error."""
+    get_experiment(context, experiment_id)
+    _set(context, priority, Run.experiment_id == experiment_id)
+    return get_experiment(context, experiment_id)
+
+
+def put(moved: Sequence[str], others: Sequence[Turn], index: int) -> list[Turn]:
+    """The numbers that change where ``moved`` go before the ``index``-th of the others.
+
+    Of equal numbers who came first goes first, so that between two others there has to be a number of its own: where
+    there is none, all behind are moved back as far as is needed.
+    """
+    if index == len(others):
+        number = min(others[-1].priority + 1, LAST_PRIORITY) if others else DEFAULT_PRIORITY
+        return [Turn(run_id, number) for run_id in moved]
+    least = others[index - 1].priority + 1 if index else FIRST_PRIORITY
+    number = max(least, others[index].priority - 1) if index == 0 else least
+    back = max(number + 1 - others[index].priority, 0)
+    behind = others[index:] if back else []
+    return [Turn(run_id, number) for run_id in moved] + [Turn(one.run_id, one.priority + back) for one in behind]
+
+
+def _waiting(session: Session) -> list[Turn]:
+    rows = session.execute(select(Run.id, Run.priority).where(Run.status == RunStatus.QUEUED).order_by(*IN_TURN))
+    return [Turn(run_id, priority) for run_id, priority in rows]
+
+
+def _number(session: Session, turns: Sequence[Turn]) -> None:
+    if turns:
+        session.execute(update(Run), [{"id": turn.run_id, "priority": turn.priority} for turn in turns])
+
+
+def _set(context: Context, priority: int, which: ColumnElement[bool]) -> Sequence[str]:
+    changed = update(Run).where(which, Run.status.not_in(FINAL)).values(priority=priority).returning(Run.id)
+    with context.sessions.begin() as session:
+        hold(session.connection(), "turns")
+        return session.scalars(changed).all()
+
+
+AT_REST: dict[str, Any] = {"worker": None, "phase": None, "phase_done": 0, "phase_total": None}
+
+
+def pause_run(context: Context, run_id: str) -> Run:
+    """Put a waiting or running run aside; it goes on from its last checkpoint when it is resumed."""
+    if not _pause(context, Run.id == run_id):
+        run = get_run(context, run_id)
+        raise ConflictError(f"Only a queued or running run can be paused; this one is {run.status}.")
+    return get_run(context, run_id)
+
+
+def resume_run(context: Context, run_id: str) -> Run:
+    """Have a paused run go on, and the search that it belongs to."""
+    run = get_run(context, run_id)
+    if not _queue_again(context, (RunStatus.PAUSED,), Run.id == run_id, searches=[run.experiment_id]):
+        raise ConflictError(f"Only a paused run can be resumed; this one is {run.status}.")
+    return get_run(context, run_id)
+
+
+def retry_run(context: Context, run_id: str) -> Run:
+    """Have a failed or cancelled run tried again: from its last checkpoint, or from the start where none is left."""
+    run = get_run(context, run_id)
+    if run.experiment.origin is not ExperimentOrigin.LAUNCHED:
+        raise ConflictError(
+            f"Only a run that was launched here can be tried again; this one was {run.experiment.origin}."
+        )
+    if not _queue_again(context, RETRIED, Run.id == run_id):
+        raise ConflictError(
+            f"Only a failed or cancelled run can be tried again; this one is {get_run(context, run_id).status}."
+        )
+    return get_run(context, run_id)
+
+
+def pause_experiment(context: Context, experiment_id: str) -> Experiment:
+    """Pause every run of an experiment that waits or runs; none is no error."""
+    get_experiment(context, experiment_id)
+    _pause(context, Run.experiment_id == experiment_id, searches=[experiment_id])
+    return get_experiment(context, experiment_id)
+
+
+def resume_experiment(context: Context, experiment_id: str) -> Experiment:
+    """Have every paused run of an experiment go on; none is no error."""
+    get_experiment(context, experiment_id)
+    _queue_again(context, (RunStatus.PAUSED,), Run.experiment_id == experiment_id, searches=[experiment_id])
+    return get_experiment(context, experiment_id)
+
+
+def pause_all(context: Context) -> int:
+    """Pause every run that waits or runs, and say how many there were."""
+    return len(_pause(context, searches=_searches(context)))
+
+
+def resume_all(context: Context) -> int:
+    """Have every paused run go on, and say how many there were."""
+    return len(_queue_again(context, (RunStatus.PAUSED,), searches=_searches(context)))
+
+
+def _pause(context: Context, *which: ColumnElement[bool], searches: Sequence[str] = ()) -> Sequence[str]:
+    """Pause runs, and these searches, which ask for no other run until they are resumed."""
+    since = case((Run.status == RunStatus.RUNNING, utcnow()), else_=Run.finished_at)
+    aside = AT_REST | {"status": RunStatus.PAUSED, "attempts": 0, "finished_at": since}
+    paused = update(Run).where(Run.status.in_(UNFINISHED), *which).values(aside)
+    with context.sessions.begin() as session:
+        _mark(session, searches, paused=True)
+        ids = session.scalars(paused.returning(Run.id)).all()
+        end_attempts(session, Attempt.run_id.in_(ids), AttemptOutcome.PAUSED)
+    if ids:
+        context.queue.cancel(*(Job(job_kinds.FINETUNE, run_id) for run_id in ids))
+    return ids
+
+
+def _searches(context: Context) -> Sequence[str]:
+    with context.sessions() as session:
+        return session.scalars(select(Experiment.id).where(Experiment.study.is_not(None))).all()
+
+
+def _mark(session: Session, searches: Sequence[str], *, paused: bool) -> None:
+    """Have searches ask for no further trial, or again: the next look of a worker finds those that may."""
+    hold(session.connection(), *(f"study {experiment_id}" for experiment_id in searches))
+    for experiment in session.scalars(select(Experiment).where(Experiment.id.in_(searches))):
+        if experiment.study is not None and not experiment.study.over:
+            experiment.study = experiment.study.model_copy(update={"paused": paused})
+    session.flush()
+
+
+def _queue_again(
+    context: Context, states: Collection[RunStatus], *which: ColumnElement[bool], searches: Sequence[str] = ()
+) -> Sequence[str]:
+    """Queue the runs in these states as if they had just come; these searches go on.
+
+    Of a run that had ended the start and the end stand with its attempts. One that was paused keeps them.
+    """
+    anew = {
+        "attempts": 0,
+        "error": None,
+        "cause": None,
+        "error_field": None,
+        "queued_at": utcnow(),
+        "started_at": case((Run.status == RunStatus.PAUSED, Run.started_at)),
+        "finished_at": case((Run.status == RunStatus.PAUSED, Run.finished_at)),
+        "rested_seconds": case((Run.status == RunStatus.PAUSED, Run.rested_seconds), else_=0.0),
+    }
+    with context.sessions.begin() as session:
+        _mark(session, searches, paused=False)
+        chosen = session.scalars(select(Run.id).where(Run.status.in_(states), *which)).all()
+        again = update(Run).where(Run.id.in_(chosen), Run.status.in_(states))
+        return session.scalars(again.values(status=RunStatus.QUEUED, **AT_REST, **anew).returning(Run.id)).all()

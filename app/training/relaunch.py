@@ -1,0 +1,237 @@
+"""The request behind an experiment or a run, to be launched again: as form, YAML, curl, command line, Python."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from fastapi import Request
+
+from app.context import Context
+from app.core.settings import Settings
+from app.db.config import TrainingOptions
+from app.db.encoding import EncodingConfig
+from app.db.models import Dataset, Experiment, Run
+from app.db.options.option import options_of
+from app.db.reported_config import AnyConfig
+from app.training.experiments import StudyRequest
+from app.training.sweeps import SweepRequest
+from isoscope.core.errors import ConflictError, InvalidError
+from isoscope.core.formatting import one_line
+from isoscope.files.yaml_document import write_yaml
+from isotropy.catalog import Regularizer
+
+LaunchRequest = SweepRequest | StudyRequest
+FOUND_OUT = {"paused", "over", "why"}
+"""What is known of a search only after it was launched."""
+
+_FIRST = (
+    "name",
+    "dataset_id",
+    "task",
+    "text_columns",
+    "label_column",
+    "metric",
+    "model",
+    "regularizers",
+    "lambdas",
+    "zetas",
+    "seeds",
+)
+ORDER = (*_FIRST, *(name for name in SweepRequest.model_fields if name not in (*_FIRST, "grid")), "grid", "search")
+"""What a sweep is of, as the form asks for it; then its settings; the grid last, or what is searched."""
+HEADING = "# For Isoscope, launched by: isoscope sweep FILE. What is not said here has its default.\n"
+
+
+def request_of(experiment: Experiment) -> LaunchRequest:
+    """Return a request that means the same runs, read off those that there are; of a search, one that searches again.
+
+    Raises ConflictError where no request means them: those of a user's own script.
+    """
+    _require_settings(experiment)
+    shared = _options_of_runs(experiment.config) | {
+        "name": experiment.name,
+        "dataset_id": experiment.dataset_id,
+        "seeds": _each_once(run.seed for run in experiment.runs),
+    }
+    if experiment.study is not None:
+        search = experiment.study.model_dump(exclude=FOUND_OUT)
+        return StudyRequest.model_validate(shared | {"search": search})
+    zetas = _each_once(run.zeta for run in experiment.runs)
+    return SweepRequest.model_validate(shared | _swept(experiment.runs) | {"zetas": zetas, "grid": experiment.grid})
+
+
+def request_of_run(run: Run) -> SweepRequest:
+    """Return a request that means one run, beside its baseline; raises ConflictError like ``request_of``."""
+    _require_settings(run.experiment)
+    own = {"dataset_id": run.experiment.dataset_id, "zetas": [run.zeta], "seeds": [run.seed]}
+    return SweepRequest.model_validate(_options_of_runs(run.config) | _swept([run]) | own)
+
+
+def plain(request: LaunchRequest) -> dict[str, Any]:
+    """Return what a request says that is not said by leaving it out, in the form's order, as JSON holds it."""
+    said = request.model_dump(mode="json", exclude_defaults=True)
+    if Regularizer.NONE in said.get("regularizers", []):
+        said["regularizers"] = [one for one in said["regularizers"] if one != Regularizer.NONE]
+    if isinstance(request, StudyRequest):
+        said.setdefault("search", {})
+    return {name: said[name] for name in ORDER if name in said}
+
+
+def yaml_of(request: LaunchRequest, dataset: Dataset) -> str:
+    """Return a request as YAML: what differs from the defaults, with what it means."""
+    meanings = {name: option.text for name, option in options_of(type(request)).items()}
+    # A grid's explanation is of the API; in a file the names of its settings say it.
+    told = {
+        "dataset_id": one_line(dataset.name),
+        "grid": "Every combination of these is a setting.",
+        "search": "Ranges in which the best lambda and zeta are searched; empty: from -1 to 1.",
+    }
+    return HEADING + write_yaml(plain(request), meanings | told)
+
+
+def _require_settings(experiment: Experiment) -> None:
+    if experiment.logged:
+        raise ConflictError(
+            "A script logged these runs, and only the script knows all their settings. Run the script again."
+        )
+
+
+def _options_of_runs(config: AnyConfig) -> dict[str, Any]:
+    return {name: value for name, value in config.told().items() if name in TrainingOptions.model_fields}
+
+
+def _swept(runs: Sequence[Run]) -> dict[str, Any]:
+    """What is swept over; of baselines alone lambda = 0."""
+    swept = [run for run in runs if run.regularizer is not Regularizer.NONE]
+    lambdas = sorted({run.lam for run in swept}) or [0.0]
+    return {"regularizers": _each_once(run.regularizer for run in swept), "lambdas": lambdas}
+
+
+def _each_once(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+AUTHORIZATION = '-H "Authorization: Bearer $ISOSCOPE_ACCESS_TOKEN"'
+JSON = "-H 'Content-Type: application/json'"
+JOINED = " \\\n  "
+OPTIONS = {
+    "text_columns": "--texts",
+    "label_column": "--labels",
+    "poolings": "--pooling",
+    "layers": "--layers",
+    "max_rows": "--max-rows",
+    "max_length": "--max-length",
+    "batch_size": "--batch-size",
+    "seed": "--seed",
+}
+"""Of `isoscope encode`, by the setting that each is."""
+
+
+class Server(NamedTuple):
+    """Where this dashboard is, as the one who asks has found it, and whether it wants a token."""
+
+    url: str
+    token: bool
+
+    @classmethod
+    def of(cls, request: Request, settings: Settings) -> Self:
+        """The server that answers a request."""
+        return cls(str(request.base_url).rstrip("/"), settings.access_token is not None)
+
+    def curl(self, path: str, *options: str) -> str:
+        """A request as a command; without a method of its own, what the options make it."""
+        headers = [AUTHORIZATION] if self.token else []
+        return JOINED.join([f"curl {shlex.quote(f'{self.url}/api{path}')}", *headers, *options])
+
+    def python(self, *lines: str) -> str:
+        """Lines of Python after those that name this server; the token is read of the environment."""
+        begin = f"from isoscope.client import Isoscope\n\nisoscope = Isoscope({self.url!r})\n"
+        return begin + "".join(f"{line}\n" for line in lines)
+
+
+class Way(NamedTuple):
+    """One way to do the same."""
+
+    name: str
+    text: str
+
+
+def ways_of_sweep(server: Server, request: SweepRequest | StudyRequest, dataset: Dataset) -> list[Way]:
+    """Launch a sweep, or a search."""
+    said, yaml = plain(request), yaml_of(request, dataset)
+    path = "/studies" if isinstance(request, StudyRequest) else "/experiments"
+    return [
+        Way("curl", server.curl(path, *_sent(said))),
+        # Each line of the document begins with a name, a blank or a number sign: none ends it early.
+        Way("Command line", f"isoscope sweep --url {shlex.quote(server.url)} - <<'YAML'\n{yaml}YAML"),
+        Way("Python", server.python(f"experiment = isoscope.sweep({_written(said)})", "isoscope.wait(experiment)")),
+        Way("YAML", yaml),
+    ]
+
+
+def ways_of_form(
+    request: Request, context: Context, dataset: Dataset | None, parse: Callable[[], SweepRequest | StudyRequest]
+) -> list[Way]:
+    """What the form of a sweep or a search means, as ``parse`` reads it; nothing where it means no request."""
+    if dataset is None:
+        return []
+    try:
+        return ways_of_sweep(Server.of(request, context.settings), parse(), dataset)
+    except InvalidError:
+        return []
+
+
+def ways_of_encoding(server: Server, encoding_id: str, config: EncodingConfig) -> list[Way]:
+    """Launch an encoding whose texts are here."""
+    said = config.model_dump(mode="json", exclude_defaults=True)
+    options = [f"--model={shlex.quote(config.model)}", *_command_line_options(said)]
+    command = f"isoscope encode --url {shlex.quote(server.url)} --encoding {shlex.quote(encoding_id)}"
+    return [
+        Way("curl", server.curl(f"/encodings/{encoding_id}/launch", *_sent(said))),
+        Way("Command line", JOINED.join([command, *options])),
+        Way("Python", server.python(f"encoding = isoscope.launch_encoding({encoding_id!r}, {_written(said)})")),
+    ]
+
+
+def ways_of_texts(server: Server, model: str) -> list[Way]:
+    """Upload a file of texts and put them through a model."""
+    settings = {"model": model, "text_columns": ["line"]}
+    upload = server.curl("/encodings", "-F file=@texts.txt")
+    launch = server.curl("/encodings/ID/launch", *_sent(settings))
+    options = f"texts.txt --model={shlex.quote(model)}"
+    return [
+        Way("curl", f"{upload}\n{launch}"),
+        Way("Command line", f"isoscope encode --url {shlex.quote(server.url)} {options}"),
+        Way("Python", server.python(f"encoding = isoscope.encode('texts.txt', model={model!r})")),
+    ]
+
+
+def ways_of_upload(server: Server) -> list[Way]:
+    """Upload a file of vectors and have it measured as it is found."""
+    return [
+        Way("curl", server.curl("/embeddings?commit=auto", "-F file=@embeddings.npy")),
+        Way("Command line", f"isoscope upload --url {shlex.quote(server.url)} embeddings.npy"),
+        Way("Python", server.python("embedding = isoscope.upload('embeddings.npy')")),
+    ]
+
+
+def _sent(said: Mapping[str, Any]) -> tuple[str, str]:
+    """Options of curl that send this."""
+    return JSON, f"--data-raw {shlex.quote(json.dumps(said, indent=1, ensure_ascii=False))}"
+
+
+def _written(said: Mapping[str, Any]) -> str:
+    """A dictionary in Python, a line for each name."""
+    return "{\n" + "".join(f"    {name!r}: {value!r},\n" for name, value in said.items()) + "}"
+
+
+def _command_line_options(said: Mapping[str, Any]) -> Iterable[str]:
+    """Options with their values joined by =, since a column may be called -1; null is all."""
+    for name, option in OPTIONS.items():
+        if name in said:
+            value = said[name]
+            values = value if isinstance(value, list) and name != "layers" else [value]
+            for one in values:
+                text = ",".join(map(str, one)) if isinstance(one, list) else "all" if one is None else str(one)
+                yield f"{option}={shlex.quote(text)}"

@@ -1,0 +1,226 @@
+"""The sweep form as texts: what it starts with, what a preset fills in, what was sent, and what request it means."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.datastructures import ImmutableMultiDict
+
+from app.core.validation_messages import messages_of
+from app.db.config import TrainingOptions, applies_to
+from app.db.models import Dataset
+from app.db.options.option import list_type, options_of
+from app.training.columns import propose_for
+from app.training.grid_expansion import GRID_FIELDS
+from app.training.option_form import Control, controls_of, meaning, plain, split, text_of
+from app.training.presets import PRESETS, Preset, Stage
+from app.training.sweeps import SweepRequest
+from isoscope.core.errors import FieldError, InvalidError, invalid
+from isoscope.core.task import METRIC_TITLES, METRICS, TaskKind
+from isotropy.catalog import REGULARIZERS, Regularizer
+
+Values = dict[str, Any]
+"""Texts by field; lists of them for ``MANY``, and for ``grid`` pairs of a field and the text of its values."""
+
+FIELDS = SweepRequest.model_fields
+MANY = ("text_columns", "regularizers")
+FLAGS = tuple(name for name, control in controls_of(SweepRequest, {}).items() if control.flag)
+EXTRA = {f"fixed_{regularizer}": regularizer for regularizer in REGULARIZERS}
+"""Fields for the λ of each regularizer that is added to every run."""
+TEXTS = tuple(name for name in FIELDS if name not in {*MANY, *FLAGS, "fixed_regularizers", "grid"})
+LABELS = {name: option.label for name, option in options_of(SweepRequest).items()} | {
+    field: f"λ of {REGULARIZERS[regularizer].name}" for field, regularizer in EXTRA.items()
+}
+WITHOUT_CLASSES = set(TaskKind) - {TaskKind.CLASSIFICATION}
+DEFAULT = "default"
+"""How null is written among the values of a grid."""
+
+_OFFERED = [name for name in GRID_FIELDS if name != "fixed_regularizers"]
+GRID_GROUPS = {
+    "Training": [name for name in _OFFERED if applies_to(name) is None],
+    "Regularizers": [name for name in _OFFERED if applies_to(name) is not None],
+}
+"""Options that the form offers for a grid; sets of extra penalties are for the API."""
+
+
+def defaults(dataset: Dataset | None, model: str) -> Values:
+    """Return what the form starts with: the papers' settings and the likeliest task."""
+    values: Values = {name: text_of(FIELDS[name].get_default(call_default_factory=True)) for name in TEXTS}
+    values |= dict.fromkeys((*EXTRA, *FLAGS, "preset"), "")
+    return values | {"model": model, "regularizers": [Regularizer.ISTAR.value], "grid": []} | task_of(dataset)
+
+
+def task_of(dataset: Dataset | None) -> Values:
+    """Return the data set with its likeliest task, text columns, label column and metric."""
+    values: Values = {"dataset_id": dataset.id if dataset else "", "text_columns": [], "label_column": ""}
+    if dataset is None or (proposal := propose_for(dataset.hub_name, dataset.columns)) is None:
+        return values
+    return values | proposal.model_dump(mode="json", exclude={"n_classes"})
+
+
+def preset_of(values: Mapping[str, Any]) -> Preset | None:
+    """Return the preset that the form is filled in from, if there is one of that name."""
+    name = values.get("preset", "")
+    return PRESETS[Stage(name)] if name in set(Stage) else None
+
+
+def texts_of(preset: Preset, *, gpu: bool) -> Values:
+    """Return a preset as texts; without a GPU in float32, as half precision is slower or lacking there."""
+    return texts_of_settings(preset.settings if gpu else preset.settings | {"precision": "fp32"})
+
+
+def texts_of_settings(settings: Mapping[str, Any]) -> Values:
+    """Return settings of a sweep, as JSON holds them, as texts; a grid that the form has no row for is left out."""
+    values: Values = {name: text_of(value) for name, value in settings.items() if name in TEXTS}
+    values |= {name: "true" if settings[name] is True else "" for name in FLAGS if name in settings}
+    values |= {name: settings[name] for name in MANY if name in settings}
+    values |= {f"fixed_{name}": text_of(value) for name, value in settings.get("fixed_regularizers", {}).items()}
+    if "regularizers" in settings:
+        values["regularizers"] = settings["regularizers"] or [Regularizer.NONE.value]
+    rows = settings.get("grid", {}).items()
+    return values | {"grid": [(name, ", ".join(map(_grid_text, some))) for name, some in rows if name in _OFFERED]}
+
+
+def read_values(data: ImmutableMultiDict[str, Any]) -> Values:
+    """Return the fields of a submitted form or of a query string, also of one made before fields were renamed."""
+    known = {*TEXTS, *FLAGS, *EXTRA, "preset"}
+    given = {name.replace("beside_", "fixed_"): value for name, value in data.items()}
+    values: Values = {name: str(value).strip() for name, value in given.items() if name in known}
+    values |= {name: [str(one) for one in data.getlist(name) if one] for name in MANY if name in data}
+    if "grid_field" in data:
+        values["grid"] = list(_rows(data))
+    return values
+
+
+def pairs_of(values: Values) -> list[tuple[str, str]]:
+    """Return the fields of a form that ``read_values`` reads as these values."""
+    pairs = [(name, one) for name in MANY for one in values.get(name, [])]
+    pairs += [pair for row in values.get("grid", []) for pair in zip(("grid_field", "grid_values"), row, strict=True)]
+    return pairs + [(name, text) for name, text in values.items() if name not in (*MANY, "grid")]
+
+
+def fitting(values: Values) -> Values:
+    """Return values with a metric of the task, which was changed, where the one chosen no longer fits."""
+    task = TaskKind(values["task"]) if values["task"] in set(TaskKind) else None
+    if task is None or values["metric"] in METRICS[task]:
+        return values
+    return values | {"metric": METRICS[task][0].value}
+
+
+def active_methods(values: Mapping[str, Any]) -> list[Regularizer]:
+    """Return the regularizers whose options count: those swept, and those added to every run."""
+    fixed = {regularizer for name, regularizer in EXTRA.items() if values[name]}
+    return [one for one in REGULARIZERS if one in values["regularizers"] or one in fixed]
+
+
+def sweep_controls(values: Values, *, gpu: bool) -> tuple[dict[str, Control], dict[str, Control]]:
+    """Return the controls of the form, and of those the ones that mean something as it is filled in."""
+    controls = controls_of(SweepRequest, values)
+    task, active = values["task"], active_methods(values)
+    metrics = METRICS[TaskKind(task)] if task in set(TaskKind) else tuple(METRIC_TITLES)
+    controls["metric"] = replace(controls["metric"], offered={one: METRIC_TITLES[one] for one in metrics})
+    if not gpu:
+        controls["precision"] = replace(controls["precision"], note=" No worker has a GPU.")
+    shown = {
+        name: control
+        for name, control in controls.items()
+        if (control.option.applies_to is None or control.option.applies_to.intersection(active))
+        and (task not in set(TaskKind) or task in control.option.tasks)
+    }
+    return controls, shown
+
+
+def parse(values: Values) -> SweepRequest:
+    """Return the request that the texts mean. Raises InvalidError with every field that means nothing."""
+    given: dict[str, Any] = {name: meaning(FIELDS[name], values[name]) for name in TEXTS if name in values}
+    given |= {name: values[name] for name in MANY if name in values}
+    given |= {name: bool(values.get(name)) for name in FLAGS}
+    given["fixed_regularizers"] = {one: plain(values[name]) for name, one in EXTRA.items() if values.get(name)}
+    if given.get("max_steps"):
+        given["epochs"] = None
+    if given.get("task") in WITHOUT_CLASSES:
+        given["entropy_by_label"] = False
+    rows = values.get("grid", [])
+    given["grid"], wrong = _grid(rows)
+    try:
+        request = SweepRequest.model_validate(given)
+    except ValidationError as error:
+        wrong += errors_in(error, rows)
+    if wrong:
+        raise invalid(wrong)
+    return request
+
+
+def errors_in(error: ValidationError, rows: Sequence[tuple[str, str]]) -> list[FieldError]:
+    """Return what is wrong with a request, at the fields of the form, in whose words it is said."""
+    numbers = {name: _row(number) for number, (name, _) in reversed([*enumerate(rows, start=1)])}
+    told = []
+    for sentence, place in messages_of(error.errors(), name=_label):
+        match [str(part) for part in place]:
+            case ["grid", name, *_] if name in numbers:
+                field = numbers[name]
+            case ["fixed_regularizers", name, *_]:
+                field = f"fixed_{name}"
+            case [field, *_]:
+                pass
+        told.append(FieldError(field, sentence))
+    return told
+
+
+def _label(place: Sequence[str | int]) -> str:
+    match [str(part) for part in place]:
+        case ["grid", name, *_] if name in LABELS:
+            return f"{LABELS[name]} in the grid"
+        case ["fixed_regularizers", name, *_]:
+            return LABELS.get(f"fixed_{name}", name)
+        case [name, *_]:
+            return LABELS.get(name, name)
+    return ""
+
+
+def _grid(rows: Sequence[tuple[str, str]]) -> tuple[dict[str, list[Any]], list[FieldError]]:
+    """Return the values of each row, and what is wrong with rows that are of no option."""
+    grid: dict[str, list[Any]] = {}
+    wrong = []
+    for number, (name, texts) in enumerate(rows, start=1):
+        if name not in _OFFERED:
+            wrong.append((number, f"Expected an option for the values {texts}, got {name or 'none'}."))
+        elif name in grid:
+            wrong.append((number, f"Expected each option once in the grid, got `{name}` twice; join its values."))
+        elif not texts:
+            wrong.append((number, f"Expected the values of `{name}` in the grid, got nothing."))
+        else:
+            parts = texts.split(",") if list_type(TrainingOptions.model_fields[name].annotation) else split(texts)
+            grid[name] = [_value(name, part.strip()) for part in parts]
+    return grid, [FieldError(_row(number), sentence) for number, sentence in wrong]
+
+
+def _row(number: int) -> str:
+    """Return the field of the form that a row of the grid is, from 1."""
+    return f"grid-{number}"
+
+
+def _value(name: str, text: str) -> Any:
+    return None if text == DEFAULT else meaning(TrainingOptions.model_fields[name], text)
+
+
+def _grid_text(value: Any) -> str:
+    """Return one value of a grid as it is typed: layer numbers by blanks, so that commas part the values."""
+    return text_of(value).replace(",", "") or DEFAULT
+
+
+def _rows(data: ImmutableMultiDict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The rows of the grid that say something."""
+    for field, texts in zip(data.getlist("grid_field"), data.getlist("grid_values"), strict=False):
+        if field or str(texts).strip():
+            yield str(field), str(texts).strip()
+
+
+def unsaid() -> InvalidError:
+    """The sentence about a grid that the form has no row for."""
+    return InvalidError(
+        "The form has no row for a grid over sets of extra penalties. Launch this by isoscope sweep or POST "
+        "/api/experiments, or take `fixed_regularizers` out of the grid.",
+        "grid",
+    )

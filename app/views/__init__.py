@@ -1,0 +1,1 @@
+"""Saved views: what a page shows, kept under a short address."""

@@ -1,0 +1,62 @@
+"""Saved views: the list of them, saving one, opening one, deleting one."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request, Response
+
+from app.context import PAGE_ROWS, offset_of, pages_of
+from app.views.service import address_of, count_views, create_view, delete_view, get_view, list_views
+from app.web.dependencies import ContextDep
+from app.web.responses import see
+from app.web.templating import templates
+
+router = APIRouter()
+
+
+@router.get("/views")
+def list_all(request: Request, context: ContextDep, page: Annotated[int, Query(ge=1)] = 1, saved: str = "") -> Response:
+    """All views, newest first; with ``saved``, the one that was saved just now at their head."""
+    shown = {
+        "views": list_views(context, limit=PAGE_ROWS, offset=offset_of(page)),
+        "saved": get_view(context, saved) if saved else None,
+        "page": page,
+        "pages": pages_of(count_views(context)),
+        "base": str(request.base_url).rstrip("/"),
+    }
+    return templates.TemplateResponse(request, "views/views.html", shown)
+
+
+@router.post("/views")
+def save(
+    context: ContextDep,
+    name: Annotated[str, Form()] = "",
+    path: Annotated[str, Form()] = "",
+    query: Annotated[str, Form()] = "",
+) -> Response:
+    """Keep a page as it is shown."""
+    return see(f"/views?saved={create_view(context, name, path, query).id}")
+
+
+@router.get("/v/{view_id}")
+def open_view(context: ContextDep, view_id: str) -> Response:
+    """Send the browser to the page as it was kept."""
+    return see(address_of(get_view(context, view_id)))
+
+
+@router.get("/views/{view_id}/delete")
+def confirm_delete(request: Request, context: ContextDep, view_id: str) -> Response:
+    """Ask before deleting."""
+    shown = {
+        "section": "compare",
+        "name": get_view(context, view_id).name,
+        "loss": f"Its address /v/{view_id} will stop working. What it shows is kept.",
+        "back": "/views",
+    }
+    return templates.TemplateResponse(request, "web/confirm_delete.html", shown)
+
+
+@router.post("/views/{view_id}/delete")
+def delete(context: ContextDep, view_id: str) -> Response:
+    """Delete it."""
+    delete_view(context, view_id)
+    return see("/views")

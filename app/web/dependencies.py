@@ -1,0 +1,41 @@
+"""What routes ask FastAPI for, and what answers of the API share."""
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request, Response
+from pydantic import BaseModel, ConfigDict
+
+from app.context import Context
+from app.db.config import TrainingOptions
+
+
+async def get_context(request: Request) -> Context:
+    """The context made at start. A coroutine, as a plain function would wait for a thread."""
+    context: Context = request.app.state.context
+    return context
+
+
+ContextDep = Annotated[Context, Depends(get_context)]
+
+
+class Row(BaseModel):
+    """Base of all answers made from a row."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+Limit = Annotated[int, Query(ge=1, le=500)]
+Offset = Annotated[int, Query(ge=0, le=2**31 - 1)]
+
+TOTAL: dict[int | str, dict[str, Any]] = {
+    200: {"headers": {"X-Total-Count": {"description": "Rows on all pages.", "schema": {"type": "integer"}}}}
+}
+
+
+NOTE = "X-Isoscope-Note"
+
+
+def note_old_names(response: Response, request: TrainingOptions) -> None:
+    """Say in a header which options are called otherwise now."""
+    if request.old_names:
+        response.headers[NOTE] = " ".join(request.old_names)

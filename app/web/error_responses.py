@@ -1,0 +1,224 @@
+"""How every refusal and failure is told: one sentence, as JSON to the API's callers and as a page to people."""
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from app.core.settings import Settings
+from app.core.validation_messages import messages_of
+from app.db.failures import told_by
+from app.storage.space import full_disk, fullest, is_full
+from app.web.templating import templates
+from isoscope.core.errors import (
+    AbandonedError,
+    BusyError,
+    ConflictError,
+    FieldError,
+    FullDiskError,
+    InvalidError,
+    IsoscopeError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+    UnsupportedFormatError,
+    invalid,
+)
+
+logger = logging.getLogger(__name__)
+
+STATUS: dict[type[IsoscopeError], HTTPStatus] = {
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    ConflictError: HTTPStatus.CONFLICT,
+    TooLargeError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    UnsupportedFormatError: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    InvalidError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    UnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    FullDiskError: HTTPStatus.INSUFFICIENT_STORAGE,
+    BusyError: HTTPStatus.TOO_MANY_REQUESTS,
+    AbandonedError: HTTPStatus.REQUEST_TIMEOUT,
+}
+TITLES = {
+    404: "Not found",
+    405: "Not possible here",
+    409: "Not now",
+    413: "Too large",
+    415: "Not read here",
+    507: "No room on the disk",
+    429: "Busy",
+    503: "Not now",
+}
+# What FastAPI and Starlette say without help, and what is said instead.
+BARE = {
+    HTTPStatus.BAD_REQUEST: "There was an error parsing the body",
+    HTTPStatus.NOT_FOUND: HTTPStatus.NOT_FOUND.phrase,
+    HTTPStatus.METHOD_NOT_ALLOWED: HTTPStatus.METHOD_NOT_ALLOWED.phrase,
+}
+# Of a request; what comes after them in the place of an error is the sender's own.
+PARTS = ("body", "query", "path")
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    detail: str
+
+
+class Problem(BaseModel):
+    """The body of every answer that is not a success."""
+
+    detail: str
+    field: str | None = None
+    errors: list[FieldProblem] = []
+    """Every field that is wrong, the first one first."""
+
+    @classmethod
+    def of(cls, error: IsoscopeError) -> Self:
+        """Return what an error says."""
+        fields = [FieldProblem(detail=one.detail, field=one.field) for one in error.errors if one.field is not None]
+        return cls(detail=error.message, field=error.field, errors=fields)
+
+
+RETRY_SECONDS = 5
+BUSY = f"The database is busy. Try again in {RETRY_SECONDS} seconds."
+LOCKED = "database is locked"
+"""What SQLite says to whoever waited in vain for its one writer."""
+
+
+def status_of(error: IsoscopeError) -> HTTPStatus:
+    """The HTTP status that says the same."""
+    return STATUS[type(error)]
+
+
+def invalid_request(errors: Sequence[Any]) -> InvalidError:
+    """All that pydantic finds wrong with a request, as sentences at the fields they belong to."""
+    placed = [error | {"loc": [part for part in error["loc"] if part not in PARTS]} for error in errors]
+    return invalid(
+        FieldError(next((part for part in one.place if isinstance(part, str)), None), one.sentence)
+        for one in messages_of(placed)
+    )
+
+
+def problem_response(request: Request, status: int, problem: Problem, request_id: str | None = None) -> Response:
+    """A problem in the form the caller reads."""
+    if request.scope["path"].startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+        return JSONResponse(problem.model_dump(), status)
+    shown = {
+        "status": status,
+        "title": TITLES.get(status, "That did not work"),
+        "message": problem.detail,
+        "request_id": request_id,
+        "without": _without(request, problem.field),
+    }
+    return templates.TemplateResponse(request, "web/error.html", shown, status_code=status)
+
+
+def _later(request: Request, sentence: str) -> Response:
+    response = problem_response(request, HTTPStatus.SERVICE_UNAVAILABLE, Problem(detail=sentence))
+    response.headers["Retry-After"] = str(RETRY_SECONDS)
+    return response
+
+
+def _without(request: Request, field: str | None) -> str | None:
+    """The path of the same page without the parameter at fault, where its address has one."""
+    if request.method != "GET" or field is None or field not in request.query_params:
+        return None
+    path, query = request.scope["path"], request.url.remove_query_params(field).query
+    return f"{path}?{query}" if query else path
+
+
+def _explained(request: Request, error: HTTPException) -> str:
+    """The framework's word for a request that no route took, as a sentence."""
+    path, method = request.scope["path"], request.method
+    if error.detail != BARE.get(HTTPStatus(error.status_code)):
+        return error.detail
+    match error.status_code:
+        case HTTPStatus.NOT_FOUND:
+            return f"There is no page {path}."
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            return f"{path} does not take {method}."
+        case _:
+            return "The body cannot be read: expected JSON in UTF-8, or a form with its files."
+
+
+def install(app: FastAPI, settings: Settings) -> None:
+    """Give the application its exception handlers."""
+
+    # Coroutines, as plain functions would wait for a thread, of which there may be none when these are needed.
+    @app.exception_handler(IsoscopeError)
+    async def refused(request: Request, error: IsoscopeError) -> Response:
+        return _told(request, error)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        return _told(request, invalid_request(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        # What FastAPI says where the temporary file of an upload cannot be written.
+        if is_full(error.__cause__):
+            return _told(request, full_disk(Path(tempfile.gettempdir())))
+        response = problem_response(request, error.status_code, Problem(detail=_explained(request, error)))
+        response.headers.update(error.headers or {})
+        return response
+
+    _install_databases_and_disks(app, settings)
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        request_id = uuid4().hex[:12]
+        logger.error("request %s failed", request_id, exc_info=error)
+        message = f"Isoscope failed at this request. The server's log has the cause under {request_id}."
+        return problem_response(request, 500, Problem(detail=message), request_id)
+
+
+def _install_databases_and_disks(app: FastAPI, settings: Settings) -> None:
+    @app.exception_handler(IntegrityError)
+    async def overtaken(request: Request, error: IntegrityError) -> Response:
+        logger.warning("a request was overtaken: %s", error.orig)
+        detail = "Something this refers to was changed or deleted at the same moment. Load the page again."
+        return problem_response(request, 409, Problem(detail=detail))
+
+    @app.exception_handler(OSError)
+    async def broken(request: Request, error: OSError) -> Response:
+        if not is_full(error):
+            raise error
+        logger.error("a disk is full", exc_info=error)
+        return _told(request, full_disk(fullest(settings)))
+
+    @app.exception_handler(PoolTimeoutError)
+    async def crowded(request: Request, error: PoolTimeoutError) -> Response:
+        return _later(request, BUSY)
+
+    @app.exception_handler(DatabaseError)
+    async def away(request: Request, error: DatabaseError) -> Response:
+        if LOCKED in str(error.orig):
+            return _later(request, BUSY)
+        # In a thread, as it may ask the database for its schema.
+        if (told := await run_in_threadpool(told_by, error, settings)) is not None:
+            logger.error("%s", told.message, exc_info=error)
+            return _told(request, told)
+        if not isinstance(error, OperationalError):
+            raise error
+        logger.error("the database does not answer: %s", error.orig, exc_info=error)
+        return _later(request, "The database does not answer. Try again in a moment.")
+
+
+def _told(request: Request, error: IsoscopeError) -> Response:
+    response = problem_response(request, status_of(error), Problem.of(error))
+    if isinstance(error, BusyError):
+        response.headers["Retry-After"] = str(error.retry_seconds)
+    return response

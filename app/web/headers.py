@@ -1,0 +1,126 @@
+"""Headers of every answer, HEAD wherever there is GET, and time limits for slow clients."""
+
+import asyncio
+from typing import Any
+
+import h11
+from anyio import CancelScope
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class SafeHeaders:
+    """An application that answers as the one it wraps, with these headers. Nothing may wrap it in turn."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and add the headers to the answer."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+class HeadAsGet:
+    """An application that answers HEAD as the one it wraps answers GET, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; where a body comes in parts, stop at the first."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        ended = False
+
+        async def sending(message: Message) -> None:
+            nonlocal ended
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            if not ended:
+                ended = True
+                await send({"type": "http.response.body", "body": b""})
+            if message.get("more_body"):
+                rest.cancel()
+
+        with CancelScope() as rest:
+            await self._app({**scope, "method": "GET"}, receive, sending)
+
+
+HEAD_SECONDS = 10.0
+"""From the first byte of a request, or the opening of its connection, to the end of its headers."""
+MAX_HEAD_BYTES = 64 * 1024
+MAX_CONNECTIONS = 500
+"""Beyond these a request is answered with 503 at once."""
+TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 that closes a connection whose headers have not arrived in time, however steadily they drip.
+
+    Between two requests uvicorn's own timeout holds, which ends with the first byte of the next one.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the time."""
+        super().connection_made(transport)
+        self._start()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop the time when the headers are complete; start it with the first byte of a further request."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._timer is None:
+            self._start()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _start(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.write(TIMED_OUT)
+            self.transport.close()
+
+
+def connection_settings() -> dict[str, Any]:
+    """Return what uvicorn is to be run with."""
+    return {
+        "http": TimedProtocol,
+        "h11_max_incomplete_event_size": MAX_HEAD_BYTES,
+        "limit_concurrency": MAX_CONNECTIONS,
+    }

@@ -1,0 +1,89 @@
+"""Answers besides pages: the way to the next page, figures, tables, and files sent as they lie."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+from urllib.parse import quote
+
+from fastapi import Response
+from fastapi.responses import FileResponse, RedirectResponse
+from pydantic import BaseModel, Field
+
+from app.figures.figure import Figure, Table, plot
+from app.storage.storage import Download
+from isoscope.core.errors import NotFoundError
+
+FileKind = Literal["json", "csv"]
+BINARY = "application/octet-stream"
+DOCUMENTED: dict[str, Any] = {
+    "response_class": FileResponse,
+    "responses": {
+        200: {"description": "The file.", "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}
+    },
+}
+"""How a route that answers with a file says so."""
+
+
+def see(path: str) -> Response:
+    """Send the browser to a page after a change."""
+    return RedirectResponse(path, 303)
+
+
+def find_figure(figures: Iterable[Figure], slug: str) -> Figure:
+    """The figure of that slug."""
+    figure = next((figure for figure in figures if figure.slug == slug), None)
+    if figure is None:
+        raise NotFoundError(f"There is no figure {slug!r} on this page.")
+    return figure
+
+
+def figure_file(figures: Iterable[Figure], slug: str, kind: FileKind) -> Response:
+    """One of the figures as plotly JSON, without a trace where there is nothing to draw, or its numbers as CSV."""
+    figure = find_figure(figures, slug)
+    if kind == "json":
+        drawn = plot([]) if figure.empty else figure.draw()
+        return Response(drawn.to_json(), media_type="application/json")
+    return csv_file(figure.table)
+
+
+def csv_file(table: Table, name: str | None = None) -> Response:
+    """A table as a CSV file to keep; without a name it has that of the link that led here."""
+    headers = attachment(f"isoscope-{name}.csv" if name else None)
+    return Response(table.csv(), media_type="text/csv", headers=headers)
+
+
+def attachment(name: str | None = None) -> dict[str, str]:
+    """The header of an answer that is a file to keep; without a name it has that of the link that led there."""
+    quoted = quote(name or "", safe="")
+    told = f'; filename="{name}"' if quoted == name else f"; filename*=utf-8''{quoted}" if name else ""
+    return {"Content-Disposition": f"attachment{told}"}
+
+
+def file_of(download: Download) -> FileResponse:
+    """A file to keep."""
+    return FileResponse(download.path, media_type=BINARY, headers=attachment(download.filename))
+
+
+class FigureOut(BaseModel):
+    """A figure as its page shows it."""
+
+    slug: str
+    title: str
+    caption: str
+    empty: str | None = Field(description="What will appear, where there is nothing to draw yet; null where there is.")
+    columns: list[str]
+    rows: list[list[str | float | None]] = Field(description="The numbers, unrounded, as in its CSV file.")
+    plot: dict[str, Any] | None = Field(description="`data` and `layout` as plotly takes them.")
+
+    @classmethod
+    def of(cls, figure: Figure) -> "FigureOut":
+        """The figure, drawn unless it is empty."""
+        return cls(
+            slug=figure.slug,
+            title=figure.title,
+            caption=figure.caption,
+            empty=figure.empty,
+            columns=figure.table.columns,
+            rows=list(figure.table.rows),
+            plot=None if figure.empty else json.loads(figure.draw().to_json()),
+        )

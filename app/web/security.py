@@ -1,0 +1,281 @@
+"""What every request must satisfy before a route sees it, the cookie of who has signed in, and the page to sign in.
+
+A dashboard on loopback can be reached by any page open in the same browser: through DNS rebinding (so the Host
+is checked) and through forms and scripts that post to it (so the origin of every change is checked). Off
+loopback a secret is needed too.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote, urlsplit
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import Headers
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.core.settings import Settings, is_loopback
+from app.storage.space import require_room
+from app.web.error_responses import Problem, problem_response
+from app.web.templating import templates
+from isoscope.core.errors import FullDiskError, InvalidError
+
+SESSION_SECONDS = 14 * 24 * 3600
+SECRET_BYTES = 32
+STORED_IN = "session.key"
+
+
+class SignedSessions:
+    """ASGI middleware that reads and writes the session's cookie."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, token: str) -> None:
+        # With the token in it, a new token ends every session.
+        secret = hmac.new(session_secret(settings.root), token.encode(), hashlib.sha256).hexdigest()
+        self._plain, self._secure = (
+            SessionMiddleware(app, secret, max_age=SESSION_SECONDS, same_site="strict", https_only=https_only)
+            for https_only in (False, True)
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its session."""
+        # Of what a trusted proxy forwards uvicorn has put the browser's scheme there.
+        sessions = self._secure if scope.get("scheme") == "https" else self._plain
+        await sessions(scope, receive, send)
+
+
+def session_secret(folder: Path) -> bytes:
+    """Return the random secret of a data folder, made at the first call for this user's eyes only."""
+    path = folder / STORED_IN
+    if not path.exists():
+        unfinished = folder / f"{STORED_IN}.{secrets.token_hex(8)}"
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(SECRET_BYTES))
+            os.link(unfinished, path)  # fails where another process was first
+        except FileExistsError:
+            pass
+        finally:
+            unfinished.unlink()
+    return path.read_bytes()
+
+
+NO_HOST = re.compile(r"[/\\?#@\s]")
+"""What a name and a port never have, and what would turn them into an address of their own."""
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+OPEN_PATHS = ("/static/", "/login", "/api/health")
+SESSION_KEY = "signed_in"
+# Of a wrong access token, so that guessing takes years; each waits without a thread, and few may wait at once.
+SECONDS_SLOWED = 0.5
+MOST_SLOWED = 20
+# The form around the file: boundaries, headers, the other fields.
+FORM_OVERHEAD_BYTES = 1_000_000
+
+Next = Callable[[Request], Awaitable[Response]]
+
+
+class Gate:
+    """HTTP middleware that refuses what must not reach a route."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._token = settings.access_token.get_secret_value() if settings.access_token else None
+        self._hosts = {host.lower() for host in settings.allowed_hosts}
+        self._slowed = 0
+        if not is_loopback(settings.host):
+            self._hosts.add(settings.host)
+
+    async def __call__(self, request: Request, call_next: Next) -> Response:
+        """Let the request pass, or say why not."""
+        if (refused := self._refuse(request)) is None:
+            return await call_next(request)
+        if refused.status_code == HTTPStatus.UNAUTHORIZED and "authorization" in request.headers:
+            return await self.slowed(request, refused)
+        return refused
+
+    async def slowed(self, request: Request, refused: Response) -> Response:
+        """Answer a wrong token after a while; where too many wait for that already, refuse at once."""
+        if self._slowed >= MOST_SLOWED:
+            response = _problem(request, 429, "Too many wrong access tokens at this moment. Try again in a second.")
+            response.headers["Retry-After"] = "1"
+            return response
+        self._slowed += 1
+        try:
+            await asyncio.sleep(SECONDS_SLOWED)
+        finally:
+            self._slowed -= 1
+        return refused
+
+    def _refuse(self, request: Request) -> Response | None:
+        # PostgreSQL keeps no NUL in a text, so it must not get as far as a query.
+        if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+            return _problem(request, 422, "This address has a NUL character in it (%00); no name or id here has one.")
+        host = request.headers.get("host", "")
+        if not self._known_host(host):
+            return _problem(
+                request, 421, f"This server does not answer to the name {host!r}. Open it by the address it "
+                "printed at start, or add the name to ISOSCOPE_ALLOWED_HOSTS.",
+            )  # fmt: skip
+        if request.method not in SAFE_METHODS and not _same_origin(request, host):
+            return _problem(request, 403, "This change was asked for by a page of another site, and is refused.")
+        if self._token is not None and not self._signed_in(request):
+            path = request.scope["path"]
+            if path.startswith("/api/"):
+                return _problem(request, 401, "Expected the header 'Authorization: Bearer <access token>'.")
+            wanted = f"{path}?{request.url.query}" if request.method == "GET" else "/"
+            return RedirectResponse(f"/login?next={quote(wanted.removesuffix('?'))}", 303)
+        return None
+
+    def _known_host(self, host: str) -> bool:
+        if NO_HOST.search(host):
+            return False
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        # With a token, a rebound name gains nothing: its page has no cookie of ours.
+        return is_loopback(name) or name in self._hosts or self._token is not None
+
+    def _signed_in(self, request: Request) -> bool:
+        # Not request.url, whose path may begin in a forged Host.
+        if request.scope["path"].startswith(OPEN_PATHS) or request.session.get(SESSION_KEY):
+            return True
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and self.accepts(given)
+
+    def accepts(self, given: str) -> bool:
+        """Whether this is the access token."""
+        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+
+
+def _problem(request: Request, status: int, detail: str) -> Response:
+    return problem_response(request, status, Problem(detail=detail))
+
+
+def _same_origin(request: Request, host: str) -> bool:
+    """Whether a change comes from our own pages, or from no browser at all."""
+    if (site := request.headers.get("sec-fetch-site")) is not None:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == host
+
+
+class BodyLimit:
+    """ASGI middleware that stops reading a body at what its route accepts: files there, a form elsewhere."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        # All files of a data set come in one body.
+        self._caps = {
+            "embeddings": settings.max_upload_bytes,
+            "datasets": 3 * settings.max_dataset_bytes,
+            "encodings": settings.max_dataset_bytes,
+            "experiments/import": settings.max_upload_bytes,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, counting."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        most = self._caps.get(scope["path"].removeprefix("/api").strip("/"), 0)
+        cap = most + FORM_OVERHEAD_BYTES
+        length = Headers(scope=scope).get("content-length", "")
+        declared = int(length) if length.isdigit() else 0
+        if declared > cap:
+            await _too_large(cap, scope, receive, send)
+            return
+        if most and scope["method"] == "POST":
+            try:
+                require_room(self._settings, arriving=declared)
+            except FullDiskError as error:
+                await _refused(Problem(detail=error.message, field="file"), 507, scope, receive, send)
+                return
+        received, started, exceeded = 0, False, False
+
+        async def counting() -> Message:
+            nonlocal received, exceeded
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > cap:
+                exceeded = True
+                return {"type": "http.disconnect"}
+            return message
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            if exceeded and not started:
+                return
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, counting, sending)
+        finally:
+            if exceeded and not started:
+                await _too_large(cap, scope, receive, send)
+
+
+async def _too_large(cap: int, scope: Scope, receive: Receive, send: Send) -> None:
+    detail = (
+        f"Expected at most {cap:,} bytes in this request, got more. Upload a part of the rows, or have "
+        "ISOSCOPE_MAX_UPLOAD_BYTES or ISOSCOPE_MAX_DATASET_BYTES raised by whoever runs this server."
+    )
+    await _refused(Problem(detail=detail, field="file"), 413, scope, receive, send)
+
+
+async def _refused(problem: Problem, status: int, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer before the body is read, which is not: so the connection ends."""
+    response = problem_response(Request(scope), status, problem)
+    response.headers["Connection"] = "close"
+    await response(scope, receive, send)
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/login")
+def show_login(request: Request, next: str = "/") -> Response:  # noqa: A002 - the name in the URL
+    """Ask for the token."""
+    return templates.TemplateResponse(request, "web/login.html", {"next": next, "problem": None})
+
+
+@router.post("/login")
+async def create_login(
+    request: Request,
+    token: Annotated[str, Form()] = "",
+    next: Annotated[str, Form()] = "/",  # noqa: A002
+) -> Response:
+    """Compare the token and, if it is right, remember that in a signed cookie."""
+    gate: Gate = request.app.state.gate
+    if not gate.accepts(token):
+        problem = InvalidError(
+            "That is not the access token. It is the value of ISOSCOPE_ACCESS_TOKEN on the server.", "token"
+        )
+        shown = {"next": next, "problem": problem}
+        wrong = templates.TemplateResponse(request, "web/login.html", shown, status_code=401)
+        return await gate.slowed(request, wrong)
+    request.session[SESSION_KEY] = True
+    return RedirectResponse(next if _is_local(next) else "/", 303)
+
+
+@router.post("/logout")
+def delete_login(request: Request) -> Response:
+    """Forget in the cookie that the token was shown."""
+    if "session" in request.scope:  # there is none where no token is asked for
+        request.session.clear()
+    return RedirectResponse("/login", 303)
+
+
+def _is_local(target: str) -> bool:
+    """Whether a redirect to ``target`` stays on this server."""
+    return target.startswith("/") and not target.startswith(("//", "/\\"))

@@ -1,0 +1,209 @@
+"""Templates and what they can call, static files by hash or as data URLs, and help for uploads."""
+
+import gzip
+import re
+from base64 import b64encode
+from datetime import datetime
+from functools import cache, lru_cache
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from stat import S_ISREG
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import NotModifiedResponse, StaticFiles
+from starlette.templating import Jinja2Templates
+from starlette.types import Scope
+
+from app.core.installation import FILES
+from app.core.names import described, file_name
+from app.db.learning import diverged, learned_nothing
+from app.db.options.option import Help
+from app.db.options.regularizers import added_words, coordinates
+from app.db.types import utcnow
+from app.db.work import is_silent
+from app.figures.labels import heading
+from app.figures.palette import of_lambda
+from isoscope.core import formatting
+from isoscope.files.upload_formats import listed_rows
+from isotropy.catalog import MEASURES, METHODS
+
+TEXTS = (".js", ".mjs", ".css", ".svg", ".json")
+FOLDER = FILES / "frontend" / "static"
+
+
+class HeldFiles(StaticFiles):
+    """Files that are few and small enough to be held in memory: serving one waits neither for a thread nor a disk."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return the file at a path, or 304 where the client has it."""
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(405)
+        try:
+            found, status = self.lookup_path(path)
+        except (OSError, ValueError):  # a name too long, or with NUL
+            raise HTTPException(404) from None
+        if status is None or not S_ISREG(status.st_mode):
+            raise HTTPException(404)
+        headers, asked = FileResponse(found, stat_result=status).headers, Headers(scope=scope)
+        if self.is_not_modified(headers, asked):
+            return NotModifiedResponse(headers)
+        packed = "gzip" in asked.get("accept-encoding", "") and found.endswith(TEXTS)
+        content = _held(found, status.st_mtime_ns, packed)
+        headers.update({"content-length": str(len(content)), "vary": "Accept-Encoding"})
+        if packed:  # here, once, as the middleware would compress megabytes for each request while all others wait
+            headers["content-encoding"] = "gzip"
+        del headers["accept-ranges"]
+        return Response(content, headers=headers)
+
+
+def static_files() -> StaticFiles:
+    """The application that serves the static folder."""
+    return HeldFiles(directory=FOLDER)
+
+
+@lru_cache(maxsize=400)
+def _held(path: str, _: int, packed: bool) -> bytes:
+    content = Path(path).read_bytes()
+    return gzip.compress(content, 6, mtime=0) if packed else content
+
+
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+# How a style sheet and a module name another file beside them.
+REFERENCES = {
+    ".css": re.compile(r'(?<=@import url\(")([^":]+)(?="\))'),
+    ".js": re.compile(r'(?<=from ")(\./[^"]+)(?=")'),
+}
+
+
+def data_url(media_type: str, text: str) -> str:
+    """A text as an address that holds it. Nothing in it needs escaping."""
+    return f"data:{media_type};base64,{b64encode(text.encode()).decode()}"
+
+
+@cache
+def inlined(path: str) -> str:
+    """A static file as a data URL, the files it names in it likewise."""
+    place = PurePosixPath(path)
+    text = (FOLDER / path).read_text(encoding="utf-8")
+    if place.parent.name != "vendor" and place.suffix in REFERENCES:
+        text = REFERENCES[place.suffix].sub(lambda found: inlined(str(place.parent / found[1])), text)
+    return data_url(TYPES[place.suffix], text)
+
+
+UPLOADS = {
+    "train": Help(
+        f"Training rows: {listed_rows()}",
+        more="A header line, then one row per line: one or two text columns, and one column of classes, scores or "
+        "answers.",
+    ),
+    "validation": Help(
+        "Rows to validate on, never trained on: a file with the same columns",
+        more="Its labels must occur in the train file. Texts that occur in both files inflate every score; the data "
+        "set page counts them.",
+    ),
+    "test": Help(
+        "Rows for the final score: a file with the same columns, labels included",
+        more="Every run is scored on these rows. Scores stay sealed until you freeze your choice and open them.",
+    ),
+    "test_fraction": Help(
+        "Fraction of the train rows to hold out for testing, at most 0.5. Empty: none.",
+        more="Rows that share a text stay together. Rows that share a text with the validation file are not held out.",
+    ),
+    "split_seed": Help("Seed of the held-out rows."),
+    "split_column": Help("The column that names the split of each row. Then upload the train file alone."),
+    "split_train": Help("Separate several with commas."),
+    "split_validation": Help("For example: validation, dev."),
+    "split_test": Help("Empty: rows marked test, if any."),
+    "quoting": Help(
+        "How to read quotes in .tsv files.",
+        more="Detect: quotes enclose cells if every quoted cell is well formed and at least one needs its quotes, as "
+        "pandas and spreadsheets write them. Otherwise quotes are part of the text, as in GLUE.",
+    ),
+    "dataset_name": Help("Empty: the name of the train file."),
+    "hub_name": Help(
+        "A worker downloads it from the Hugging Face Hub.",
+        more="GLUE tasks and SQuAD, each at a fixed revision.",
+        source="Wang, Singh, Michael, Hill, Levy & Bowman (2019). GLUE. ICLR 2019.",
+    ),
+    "texts": Help(more="A .txt file has one text per line. For a table, you choose the columns next."),
+    "vectors": Help(
+        more="A matrix of n rows and d columns. You see a preview before anything is measured.",
+        measures=("isoscore",),
+    ),
+    "annotations": Help(more="Names identify rows. Labels group them.", measures=("silhouette",)),
+    "file_name": Help("Empty: the name of the file."),
+    "split": Help("Which file of the data set to encode."),
+}
+
+
+# A symbol has a subscript, S_X or CC_i; a name such as answer_start has none.
+SUBSCRIPT = re.compile(r"(?<![a-z0-9]{2})(?<!_)_(?:\{([^{}]*)\}|([a-zA-Z]+|\w))")
+SUPERSCRIPT = re.compile(r"\^(?:\{([^{}]*)\}|\(([^()]*)\))")
+FRONTEND = FILES / "frontend"
+
+
+@cache
+def static(path: str) -> str:
+    """URL of a static file, which changes with its content so that browsers may keep it for good."""
+    digest = blake2b((FRONTEND / "static" / path).read_bytes(), digest_size=6).hexdigest()
+    return f"/static/{path}?v={digest}"
+
+
+def ago(moment: datetime) -> str:
+    """How long ago something was."""
+    return formatting.ago(moment, utcnow())
+
+
+def subscripted(text: str) -> Markup:
+    """A formula in plain text, with S_X, Σ_{i ≤ D} and Λ^(−1/2) or x^{3/2} set as subscripts and superscripts."""
+    lowered = SUBSCRIPT.sub(r"<sub>\1\2</sub>", str(escape(text)))
+    return Markup(SUPERSCRIPT.sub(r"<sup>\1\2</sup>", lowered))  # noqa: S704 - escaped just before
+
+
+def create_environment() -> Environment:
+    """Templates that escape by default and fail at a name nobody gave them."""
+    environment = Environment(
+        loader=FileSystemLoader(FRONTEND / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "heading": heading,
+        "number": formatting.number,
+        "short": formatting.short,
+        "with_error": formatting.with_error,
+        "tick": formatting.tick,
+        "count": formatting.count,
+        "plural": formatting.plural,
+        "size": formatting.size,
+        "limit": formatting.limit,
+        "duration": formatting.duration,
+        "durations": formatting.durations,
+        "ago": ago,
+        "filename": file_name,
+        "subscripted": subscripted,
+        "starred": formatting.starred,
+        "added": added_words,
+    }
+    environment.globals |= {
+        "static": static,
+        "coordinates": coordinates,
+        "described": described,
+        "lambda_colour": of_lambda,
+        "measures": MEASURES,
+        "methods": METHODS,
+        "silent": is_silent,
+        "diverged": diverged,
+        "learned_nothing": learned_nothing,
+        "upload_help": UPLOADS,
+    }
+    return environment
+
+
+templates = Jinja2Templates(env=create_environment())

@@ -1,0 +1,97 @@
+"""Uploads are parsed a few at a time, on threads of their own, so that the rest of the site answers meanwhile."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial, wraps
+from threading import Event
+from typing import Any, ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import Request
+
+from app.core.process import machine_cores, machine_memory
+from app.core.settings import Settings
+from app.sandbox import ABANDONED
+from isoscope.core.errors import AbandonedError, BusyError
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+WAITING_PER_SLOT = 4
+RETRY_SECONDS = 5
+
+
+class Parsers:
+    """The slots in which uploads are parsed, and a short queue before them."""
+
+    def __init__(self, slots: int) -> None:
+        self._limiter = CapacityLimiter(slots)
+        self._most = slots * (1 + WAITING_PER_SLOT)
+        self._here = 0
+
+    async def run(self, request: Request, work: Callable[[], T]) -> T:
+        """Return what ``work`` does on a thread of its own once a slot is free.
+
+        Whatever sandbox it has started ends when the client closes the connection.
+
+        Raises:
+            BusyError: too many wait already.
+            AbandonedError: the client is gone.
+
+        """
+        if self._here >= self._most:
+            raise BusyError(
+                f"Too many uploads at once. Try again in {RETRY_SECONDS} seconds.", retry_seconds=RETRY_SECONDS
+            )
+        gone, begun = Event(), Event()
+
+        def begin() -> T:
+            begun.set()
+            return work()
+
+        self._here += 1
+        # The context is copied as the task is made, and by anyio into the thread.
+        token = ABANDONED.set(gone)
+        working = asyncio.create_task(to_thread.run_sync(begin, limiter=self._limiter))
+        ABANDONED.reset(token)
+        watching = asyncio.create_task(_closed(request))
+        try:
+            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            watching.result()  # raises what went wrong with looking
+            raise AbandonedError("The client closed the connection.")
+        finally:
+            gone.set()
+            watching.cancel()
+            if not begun.is_set():  # on its thread it ends by itself, as its sandbox does
+                working.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+            self._here -= 1
+
+
+def parser_slots(settings: Settings) -> int:
+    """Return how many uploads are parsed at once: one per core, all together in at most half of the memory."""
+    if settings.parse_at_once is not None:
+        return settings.parse_at_once
+    memory = machine_memory()
+    fitting = machine_cores() if memory is None else memory // 2 // settings.parse_memory_bytes
+    return max(1, min(machine_cores(), fitting))
+
+
+def parsing(handler: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Run a route's handler in a slot of the parsers. Its ``request`` tells whether the client is still there."""
+
+    @wraps(handler)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        request: Any = kwargs["request"]
+        parsers: Parsers = request.app.state.parsers
+        return await parsers.run(request, partial(handler, *args, **kwargs))
+
+    return run
+
+
+async def _closed(request: Request) -> None:
+    # Not is_disconnected(), which takes no time to wait and so never learns it from behind the gate's middleware.
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,1 @@
+"""Jobs of embeddings: inspect, measure, look up, compute curves."""

@@ -1,0 +1,86 @@
+"""The inspect job: look into uploaded files, where looking can do no harm."""
+
+from collections.abc import Sequence
+
+from app.core.settings import Settings
+from app.db import job_kinds
+from app.db.models import Embedding, EmbeddingStatus, FileRole
+from app.db.session import Sessions
+from app.queue import Job
+from app.sandbox import run_in_sandbox
+from isoscope.files.inspection import Inspection, inspect
+from isoscope.files.matrix import Matrix, open_matrix
+from isoscope.files.selection import Selection
+from isoscope.files.upload import NamedFile, Upload
+from isoscope.rows import require_measurable
+from workers.files import fetch
+from workers.job_rows import fail, job_sessions, waiting
+
+
+def uploaded(embedding: Embedding, settings: Settings) -> Upload:
+    """Return the files of an embedding in the order of their rows.
+
+    Raises:
+        NotFoundError: one is gone from the storage.
+        UnavailableError: the storage cannot be reached, or refuses this worker.
+
+    """
+    by_role: dict[FileRole, list[NamedFile]] = {role: [] for role in FileRole}
+    for file in embedding.files:
+        path = fetch(file.file_sha256, f"{file.filename} of {embedding.name!r}", settings)
+        by_role[file.role].append(NamedFile(path, file.filename))
+    annotations = by_role[FileRole.ANNOTATIONS]
+    return Upload(tuple(by_role[FileRole.VECTORS]), annotations[0] if annotations else None)
+
+
+def open_embedding(embedding: Embedding, settings: Settings) -> Matrix:
+    """Open the matrix that was chosen of the embedding's files."""
+    matrix = open_matrix(uploaded(embedding, settings), Selection.model_validate(embedding.selection))
+    require_measurable(matrix)
+    return matrix
+
+
+def inspect_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Write what the files hold into the embedding's row, a draft from then on; measuring follows if it was asked for.
+
+    They are read in a further process, so that one made to exhaust memory or time ends there, as a sentence.
+    """
+    sessions = job_sessions(settings)
+    with sessions() as session:
+        embedding = session.get(Embedding, embedding_id)
+    if embedding is None or embedding.status is not EmbeddingStatus.INSPECTING:
+        return ()
+    try:
+        found = _look(embedding, settings)
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        fail(error, sessions, embedding)
+        return ()
+    return _store(embedding, found, sessions)
+
+
+def _look(embedding: Embedding, settings: Settings) -> Inspection:
+    chosen = None if embedding.selection is None else Selection.model_validate(embedding.selection)
+    return run_in_sandbox(
+        inspect,
+        uploaded(embedding, settings),
+        chosen,
+        memory_bytes=settings.parse_memory_bytes,
+        seconds=settings.parse_seconds,
+    )
+
+
+def _store(read: Embedding, found: Inspection, sessions: Sessions) -> Sequence[Job]:
+    with sessions.begin() as session:
+        if (embedding := waiting(session, read)) is None:
+            return ()
+        embedding.inspection = found.model_dump(mode="json")
+        embedding.selection = found.selection.model_dump(mode="json")
+        embedding.format = found.format
+        embedding.n, embedding.d = found.n, found.d
+        embedding.error = None
+        if not embedding.commit_when_inspected:
+            embedding.status = EmbeddingStatus.DRAFT
+            return ()
+        embedding.status = EmbeddingStatus.MEASURING
+        embedding.attempts = 0
+        return (Job(job_kinds.MEASURE, read.id),)

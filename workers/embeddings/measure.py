@@ -1,0 +1,153 @@
+"""The measure job: a committed embedding in; measurements, zeta curves and data of figures out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import delete
+
+from app.core.settings import Settings
+from app.db.models import (
+    Base,
+    Embedding,
+    EmbeddingStatus,
+    FigureData,
+    Measurement,
+    MeasurementStatus,
+    ResultStatus,
+    ZetaCurve,
+)
+from app.db.session import Sessions
+from app.db.types import utcnow
+from app.queue import Job
+from isoscope.files.matrix import Matrix
+from isoscope.rows import values_of
+from isotropy.cloud import Cloud, read_cloud
+from isotropy.findings import findings_of
+from isotropy.projection import NamesOf, projection
+from isotropy.report import Finding, measure
+from isotropy.sample_size import sample_size
+from isotropy.score import Score
+from isotropy.spectrum import scaled_identity
+from workers.embeddings.inspection import open_embedding
+from workers.embeddings.neighbours import neighbours_data
+from workers.embeddings.zeta_curves import zeta_lines
+from workers.job_rows import fail, job_sessions, waiting
+
+
+def columns_of(slug: str, found: Finding) -> dict[str, Any]:
+    """Return the columns of a ``Measurement``, but for its embedding."""
+    value = found.score.value
+    return {
+        "measure": slug,
+        "status": MeasurementStatus.UNDEFINED if value is None else MeasurementStatus.OK,
+        "value": value,
+        "se": found.score.se,
+        "resampled": _resampled(found),
+        "reason": found.score.reason,
+        "n": found.n,
+        "detail": found.detail,
+    }
+
+
+def _resampled(found: Finding) -> dict[str, Any] | None:
+    if not found.score.parts and not found.at_sizes:
+        return None
+    at = {str(size): _with_parts(score) for size, score in found.at_sizes.items() if score.parts}
+    return {"parts": list(found.score.parts), "at": at}
+
+
+def _with_parts(score: Score) -> dict[str, Any]:
+    return {"value": score.value, "parts": list(score.parts)}
+
+
+def figure_data(
+    cloud: Cloud, names_of: NamesOf, seed: int, dimension_names: list[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the data of each figure that there can be by its slug, in the form of ``FigureData``.
+
+    ``names_of`` gives the names of rows by their places among all; ``seed`` is of what is drawn;
+    ``dimension_names`` are those of the columns.
+    """
+    findings = [one.document() for one in findings_of(cloud, names_of, dimension_names)]
+    data: dict[str, dict[str, Any]] = {
+        "sample_size": sample_size(cloud),
+        "projection": projection(cloud, seed, names_of),
+        "findings": {"findings": findings},
+    }
+    neighbours = neighbours_data(cloud, names_of(cloud.rows[: len(cloud.pairs)]), seed)
+    return data if neighbours is None else data | {"neighbours": neighbours}
+
+
+SEED = 0
+OWN_SOURCES = ("identity", "sample")
+
+
+def measure_embedding(embedding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Measure an embedding and make it ready, in one transaction; on the CPU, which leaves GPUs to the fine-tunes."""
+    sessions = job_sessions(settings)
+    with sessions() as session:
+        embedding = session.get(Embedding, embedding_id)
+    if embedding is None or embedding.status is not EmbeddingStatus.MEASURING:
+        return ()
+    try:
+        matrix = open_embedding(embedding, settings)
+        cloud = read_cloud(matrix, SEED)
+        names_of = partial(values_of, matrix, matrix.selection.names)
+        figures = figure_data(cloud, names_of, SEED, matrix.dimension_names)
+        data = [FigureData(embedding_id=embedding_id, slug=slug, data=one) for slug, one in figures.items()]
+        rows = [*_measurements(embedding_id, cloud), *_curves(embedding_id, cloud), *data]
+        _store(sessions, embedding, cloud, rows, _independent(cloud, matrix))
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        fail(error, sessions, embedding)
+    return ()
+
+
+def _measurements(embedding_id: str, cloud: Cloud) -> list[Measurement]:
+    """A row for every measure of the catalogue."""
+    return [Measurement(embedding_id=embedding_id, **columns_of(slug, found)) for slug, found in measure(cloud).items()]
+
+
+def _independent(cloud: Cloud, matrix: Matrix) -> dict[str, Any]:
+    """What ``Embedding.independent`` holds."""
+    dealing = cloud.dealing
+    told: dict[str, Any] = {"by": dealing.by, "groups": dealing.groups, "blocks": dealing.key()}
+    if matrix.selection.names is None:
+        return told
+    in_order, in_any_order = sha256(), 0
+    for name in matrix.contents.values(matrix.selection.names):
+        own = sha256(name.encode()).digest()[:8]
+        in_order.update(own)
+        in_any_order += int.from_bytes(own)
+    return told | {"names": in_order.hexdigest()[:16], "names_in_any_order": f"{in_any_order % 2**64:016x}"}
+
+
+def _curves(embedding_id: str, cloud: Cloud) -> list[ZetaCurve]:
+    """The curves with the identity scaled to the rows, and with the covariance of all rows of the file."""
+    S = cloud.moments.covariance()
+    lines = zeta_lines(cloud, [scaled_identity, lambda _: S])
+    return [
+        ZetaCurve(embedding_id=embedding_id, source=source, status=ResultStatus.READY, seed=SEED, lines=own)
+        for source, own in zip(OWN_SOURCES, lines, strict=True)
+    ]
+
+
+def _store(
+    sessions: Sessions, read: Embedding, cloud: Cloud, rows: Sequence[Base], independent: dict[str, Any]
+) -> None:
+    with sessions.begin() as session:
+        if (embedding := waiting(session, read)) is None:
+            return
+        session.execute(delete(Measurement).where(Measurement.embedding_id == read.id))
+        session.execute(delete(FigureData).where(FigureData.embedding_id == read.id))
+        own = ZetaCurve.embedding_id == read.id, ZetaCurve.source.in_(OWN_SOURCES)
+        session.execute(delete(ZetaCurve).where(*own))
+        session.add_all(rows)
+        embedding.status = EmbeddingStatus.READY
+        embedding.n_left_out = cloud.n_left_out
+        embedding.independent = independent
+        embedding.measured_at = utcnow()
+        embedding.error = None

@@ -1,0 +1,90 @@
+"""The curve job: IsoScore* at every zeta, for ever more rows, towards any covariance."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from app.core.settings import Settings
+from app.db.models import Embedding, ZetaCurve
+from app.queue import Job
+from isoscope.core.errors import InvalidError
+from isotropy.cloud import Cloud, read_cloud
+from isotropy.isoscore import ZetaCurve as ScoresByZeta
+from isotropy.isoscore import isoscore_from_covariance
+from isotropy.spectrum import CHUNK_ROWS, Moments
+from workers.embeddings.inspection import open_embedding
+from workers.job_rows import Asked, answer
+
+ZETAS = torch.linspace(0, 1, 101, dtype=torch.float64)
+FIRST_ROWS = 32
+MAX_LINES = 12
+
+Target = Callable[[Tensor], Tensor]
+"""The shrinkage covariance [d, d], given the covariance [d, d] of the rows that are shrunk."""
+
+
+def zeta_lines(cloud: Cloud, targets: list[Target]) -> list[list[dict[str, Any]]]:
+    """Return the lines of a curve for each target: 32 rows, 64, 128 and so on, then all, at most ``MAX_LINES``.
+
+    The rows of a line are also in the next: the first so many of the cloud's sample.
+    """
+    curves: list[list[dict[str, Any]]] = [[] for _ in targets]
+    for rows, S in _covariances(cloud):
+        for lines, target in zip(curves, targets, strict=True):
+            lines.append({"rows": rows, **_line(S, target(S))})
+    return curves
+
+
+def covariance_in_units_of(cloud: Cloud, other: Cloud) -> Tensor:
+    """Return the covariance [d, d] of the other cloud's points in the units that the cloud is measured in."""
+    # Beyond the bounds one of the two is nothing beside the other, by however much.
+    ratio = min(max(other.unit / cloud.unit, 2.0**-200), 2.0**200)
+    return other.moments.covariance() * ratio**2
+
+
+def _covariances(cloud: Cloud) -> Iterator[tuple[int, Tensor]]:
+    """Numbers of rows and the covariance [d, d] of that many."""
+    moments = Moments(cloud.moments.d)
+    sizes = [FIRST_ROWS * 2**power for power in range(MAX_LINES - 1)]
+    for rows in sizes:
+        if rows < cloud.n and rows <= len(cloud.sample):
+            for chunk in torch.split(cloud.sample[moments.n : rows], CHUNK_ROWS):
+                moments.update(chunk.double())  # squares of float32 may leave float32
+            yield rows, moments.covariance()
+    yield cloud.n, cloud.moments.covariance()
+
+
+def _line(S_X: Tensor, S_S: Tensor) -> dict[str, Any]:
+    reason = isoscore_from_covariance(S_X).reason
+    if len(S_X) < 2:
+        return {"values": [None] * len(ZETAS), "reason": reason}
+    values = ScoresByZeta.of(S_X, S_S).isoscore_star(ZETAS)
+    return {"values": [None if math.isnan(value) else value for value in values.tolist()], "reason": reason}
+
+
+def compute_curve(curve_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Write the lines of a curve into its row."""
+    return answer(ZetaCurve, curve_id, settings, _compute)
+
+
+def _compute(asked: Asked[ZetaCurve]) -> None:
+    with asked.sessions() as session:
+        source = session.get_one(Embedding, asked.row.source_id)
+    lines = _lines(asked.embedding, source, asked.settings, asked.row.seed)
+    with asked.sessions.begin() as session:
+        asked.fill(session, lines=lines)
+
+
+def _lines(points: Embedding, source: Embedding, settings: Settings, seed: int) -> list[dict[str, object]]:
+    cloud, other = (read_cloud(open_embedding(one, settings), seed) for one in (points, source))
+    if cloud.moments.d != other.moments.d:
+        raise InvalidError(
+            f"Expected a shrinkage covariance of {cloud.moments.d:,} dimensions, as {points.name!r} has, got "
+            f"{source.name!r} with {other.moments.d:,}. Choose an embedding of the same model."
+        )
+    S = covariance_in_units_of(cloud, other)
+    (lines,) = zeta_lines(cloud, [lambda _: S])
+    return lines

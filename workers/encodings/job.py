@@ -1,0 +1,209 @@
+"""The encode job: the row of a launched encoding in, an embedding of every layer out, in one transaction."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import torch
+from sqlalchemy import Update, update
+from sqlalchemy.orm import Session
+
+from app.core.settings import Settings
+from app.db import job_kinds
+from app.db.encoding import EncodingConfig
+from app.db.models import UNFINISHED_ENCODING, Embedding, EmbeddingOrigin, Encoding, EncodingStatus
+from app.db.session import Sessions
+from app.db.types import utcnow
+from app.queue import Job
+from app.storage import Stored, open_storage
+from app.storage.ledger import Ledger
+from isoscope.files.selection import Selection
+from isoscope.files.text import Quoting
+from workers.encodings.forward import Encoded, Encoder, Place, load_model
+from workers.encodings.texts import Texts, load_texts
+from workers.failure import record
+from workers.files import ARRAY, LABEL, NAME, fetch, jsonl_file, keeping, npy_file
+from workers.job_rows import files_of, job_sessions
+from workers.models import be_quiet, choose_device, describe_environment, find_source, longest_input
+
+SECONDS_BETWEEN_WRITES = 1.0
+
+
+class EncodingStoppedError(Exception):
+    """The encoding was cancelled, deleted or begun again by another worker while it was worked on."""
+
+
+class Progress:
+    """The row of an encoding that was begun at ``started_at``.
+
+    Every write raises EncodingStoppedError if it no longer runs, or was begun again since: who began last writes.
+    """
+
+    def __init__(self, sessions: Sessions, encoding_id: str, started_at: datetime) -> None:
+        self.sessions = sessions
+        self.encoding_id = encoding_id
+        self.started_at = started_at
+        self._written_at = 0.0
+
+    @property
+    def row(self) -> Update:
+        """An update of the row, if it is still this one's."""
+        return update(Encoding).where(
+            Encoding.id == self.encoding_id,
+            Encoding.status == EncodingStatus.RUNNING,
+            Encoding.started_at == self.started_at,
+        )
+
+    def advance(self, done: int) -> None:
+        """Say how many texts are done; may be called often, writes once a second."""
+        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
+            self.say(done=done)
+
+    def say(self, **values: Any) -> None:
+        """Set columns of the row in a transaction of their own."""
+        with self.sessions.begin() as session:
+            self.write(session, **values)
+
+    def write(self, session: Session, **values: Any) -> None:
+        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing."""
+        if session.scalar(self.row.values(**values).returning(Encoding.id)) is None:
+            raise EncodingStoppedError
+        self._written_at = time.monotonic()
+
+
+MAX_NAME_CHARACTERS = 200
+
+
+def publish(
+    encoding: Encoding,
+    config: EncodingConfig,
+    texts: Texts,
+    encoded: Encoded,
+    environment: dict[str, Any],
+    ledger: Ledger,
+    progress: Progress,
+) -> list[Job]:
+    """Make an embedding of each place and the encoding finished, all at once; return the jobs that inspect them.
+
+    Raises:
+        EncodingStoppedError: nobody wants it any more; then no file is left.
+
+    """
+    _, n, d = encoded.vectors.shape
+    with keeping(ledger) as keep:
+        annotations = keep(lambda: jsonl_file(texts.annotations()))  # one file for all embeddings
+        vectors: list[Stored] = []
+        for matrix in encoded.vectors:
+            progress.advance(len(texts))
+            vectors.append(keep(partial(npy_file, n, d, matrix.dtype, [matrix])))
+        embeddings = [
+            _embedding(encoding, config, texts, place, kept, annotations, environment)
+            for place, kept in zip(encoded.places, vectors, strict=True)
+        ]
+        now = utcnow()
+        for number, embedding in enumerate(embeddings):
+            embedding.created_at = now - timedelta(microseconds=number)  # in a list, newest first, layer 0 leads
+        with ledger.recording(annotations, *vectors) as session:
+            progress.write(
+                session,
+                status=EncodingStatus.FINISHED,
+                done=len(texts),
+                error=None,
+                environment=environment,
+                finished_at=now,
+            )
+            session.add_all(embeddings)
+    return [Job(job_kinds.INSPECT, embedding.id) for embedding in embeddings]
+
+
+def _embedding(
+    encoding: Encoding,
+    config: EncodingConfig,
+    texts: Texts,
+    place: Place,
+    vectors: Stored,
+    annotations: Stored,
+    environment: dict[str, Any],
+) -> Embedding:
+    kind = f" · {config.model} · layer {place.layer}, {place.pooling}"
+    filename = f"layer {place.layer}, {place.pooling}.npy"
+    labels = None if texts.labels is None else LABEL
+    return Embedding(
+        name=encoding.name[: MAX_NAME_CHARACTERS - len(kind)] + kind,
+        filename=filename,
+        format="npy",
+        origin=EmbeddingOrigin.ENCODED,
+        provenance={
+            "model": config.model,
+            **environment["model"],
+            "texts": encoding.name,
+            "filename": encoding.filename,
+            "file_sha256": encoding.file_sha256,
+            "layer": place.layer,
+            "pooling": place.pooling.value,
+            **config.model_dump(mode="json", include={"text_columns", "label_column", "max_rows", "seed"}),
+            "max_length": environment["max_length"],
+        },
+        encoding_id=encoding.id,
+        layer=place.layer,
+        pooling=place.pooling,
+        commit_when_inspected=True,
+        selection=Selection(vectors=ARRAY, names=NAME, labels=labels).model_dump(),
+        files=files_of((filename, vectors), ("texts.jsonl", annotations)),
+    )
+
+
+def encode_texts(encoding_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Put the texts of an encoding through its model, and make an embedding of each layer and pooling.
+
+    One that is final or gone is left as it is. One killed at any moment begins afresh; files that it had
+    stored and not recorded go a day later (``Ledger.sweep``).
+    """
+    sessions = job_sessions(settings)
+    if (encoding := _begin(sessions, encoding_id)) is None or encoding.started_at is None:
+        return ()
+    progress = Progress(sessions, encoding_id, encoding.started_at)
+    try:
+        return _work(encoding, progress, settings, device)
+    except EncodingStoppedError:
+        return ()
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, progress.row, status=EncodingStatus.FAILED, finished_at=utcnow())
+        return ()
+
+
+def _begin(sessions: Sessions, encoding_id: str) -> Encoding | None:
+    """Set the encoding to running and return it; None if nobody waits for it."""
+    with sessions.begin() as session:
+        encoding = session.get(Encoding, encoding_id, with_for_update=True)
+        if encoding is None or encoding.status not in UNFINISHED_ENCODING:
+            return None
+        encoding.status, encoding.done, encoding.total = EncodingStatus.RUNNING, 0, None
+        encoding.started_at = utcnow()
+        return encoding
+
+
+def _work(encoding: Encoding, progress: Progress, settings: Settings, device: str) -> Sequence[Job]:
+    be_quiet()
+    choose_device(device)
+    at = torch.device(torch.device(device).type)  # the only one of its type that this process sees
+    if (config := encoding.config) is None:
+        raise ValueError(f"expected an encoding that was launched, got the draft {encoding.id}")
+    path = fetch(encoding.file_sha256, f"{encoding.filename} of {encoding.name!r}", settings)
+    texts = load_texts(path, encoding.filename, config, encoding.quoting or Quoting.TEXT)
+    progress.say(total=len(texts))
+
+    source = find_source(config.model, settings, (encoding.environment or {}).get("model", {}).get("revision"))
+    model, tokenizer = load_model(source, config.model, at)
+    max_length = longest_input(model, tokenizer, config.max_length)
+    environment = describe_environment(source, at, max_length)
+    environment["texts"] = {"n": len(texts), "n_empty": texts.n_empty}
+    progress.say(environment=environment)
+
+    encoded = Encoder(model, tokenizer, config, max_length).encode(texts, settings.root, progress.advance)
+    environment["model"]["layers"] = encoded.depth
+    environment["batch_size"] = encoded.batch_size
+    ledger = Ledger(progress.sessions, open_storage(settings))
+    return publish(encoding, config, texts, encoded, environment, ledger, progress)

@@ -1,0 +1,227 @@
+"""Run a job until its row is final: count the attempts, start again after a crash, give up with a sentence."""
+
+import asyncio
+import logging
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from app.db.job_kinds import IMPORT, JobKind, Queue
+from app.db.models import (
+    Attempt,
+    AttemptOutcome,
+    Encoding,
+    FailureCause,
+    Run,
+    RunStatus,
+)
+from app.db.session import Sessions, one_line
+from app.db.types import utcnow
+from app.db.work import begin_attempt, end_attempts, end_lost
+from app.queue import Job
+from workers.process import DATABASE_AWAY, DISK_FULL, JobProcesses
+from workers.training.log import Log
+
+logger = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 5
+# Where no crash of its own was ever seen, and the job only went down with its worker.
+MAX_LOST_ATTEMPTS = 25
+AWAY = "the database not answering"
+FULL = "a full disk"
+CAUSES = {AWAY: FailureCause.DATABASE, FULL: FailureCause.DISK}
+TEMPORARY = (AttemptOutcome.DATABASE_AWAY, AttemptOutcome.DISK_FULL)
+# Before a job is tried again that ended for such a reason, twice as long each time; and between two words to a database
+# that takes none, for as long as the patience lasts.
+FIRST_PAUSE_SECONDS = 2.0
+LONGEST_PAUSE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
+# How long a job that was left without a word in its row lets others go first.
+REST_SECONDS = 10.0
+# As if a process had ended with it.
+NOT_STARTED = 71
+
+
+class Ended(NamedTuple):
+    """How a process of a job ended that did not do it."""
+
+    outcome: AttemptOutcome
+    words: str
+    """As the row's ``error`` has it while the job is tried again."""
+
+
+class Executor:
+    """What the engine calls for each job. Whatever goes wrong, the next job is taken as if nothing had been."""
+
+    def __init__(self, sessions: Sessions, processes: JobProcesses, slot: str, runs: Path) -> None:
+        self._sessions = sessions
+        self._processes = processes
+        self._slot = slot
+        self._runs = runs
+        self._calls: Counter[Job] = Counter()
+        self._begun: set[Job] = set()
+        self._left: dict[str, float] = {}
+        self._stopping = False
+
+    def has(self) -> set[str]:
+        """Workflow ids of the jobs that are here now: at work, or waiting to be tried again."""
+        return {job.workflow_id for job in list(self._calls)}
+
+    def left(self) -> set[str]:
+        """Workflow ids of the jobs that were left here of late while their rows wait: others go first."""
+        since = time.monotonic() - REST_SECONDS
+        self._left = {workflow_id: at for workflow_id, at in list(self._left.items()) if at > since}
+        return set(self._left)
+
+    async def execute(self, job: Job) -> None:
+        """Work on a job until its row is final or it is given up.
+
+        Where neither can be told, as the database does not take the word, the row still waits: the job is handed in
+        anew, by the reconciler or in its turn.
+        """
+        self._calls[job] += 1
+        try:
+            await self._execute(job)
+        except Exception as error:  # noqa: BLE001 - told to the engine, it would have to be written where nothing can be
+            self._left[job.workflow_id] = time.monotonic()
+            logger.error("%s was left to be handed in anew: %s", job.workflow_id, one_line(error))
+        finally:
+            self._calls[job] -= 1
+            self._calls += Counter()  # forget what is at zero
+
+    async def _execute(self, job: Job) -> None:
+        ended: Ended | None = None
+        attempt = crashes = 0
+        while attempt := await self._begin_patiently(job, ended, attempt):
+            self._begun.add(job)
+            try:
+                exit_code = -signal.SIGTERM if self._stopping else await self._run(job)
+                if self._stopping:
+                    await self._never_return()
+            finally:
+                self._begun.discard(job)
+            if exit_code == 0:
+                return
+            ended = _ended(exit_code)
+            logger.warning("the process of %s ended with %s", job.workflow_id, ended.words)
+            if ended.outcome in TEMPORARY:
+                await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**crashes, LONGEST_PAUSE_SECONDS))
+                crashes += 1
+
+    async def _run(self, job: Job) -> int:
+        try:
+            return await self._processes.run(job)
+        except OSError as error:
+            logger.error("no process could be started for %s: %s", job.workflow_id, one_line(error))
+            return NOT_STARTED
+
+    async def _never_return(self) -> None:
+        """The job was ended because the worker ends. To return would tell the engine that it is done."""
+        await asyncio.Event().wait()
+
+    async def _begin_patiently(self, job: Job, ended: Ended | None, last: int) -> int:
+        """Do what ``_begin`` does, again and again for some minutes while the database cannot be written."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return await asyncio.to_thread(self._begin, job, ended, last)
+            except SQLAlchemyError as error:
+                if time.monotonic() > until:
+                    raise
+                logger.warning("%s waits for the database: %s", job.workflow_id, one_line(error))
+            if self._stopping:
+                await self._never_return()
+            await asyncio.sleep(FIRST_PAUSE_SECONDS)
+
+    def stop(self) -> None:
+        """End all jobs; they go on where they were when a worker of this slot starts again."""
+        self._stopping = True
+        self._processes.kill_all()
+        mine = (Run.worker == self._slot) & (Run.status == RunStatus.RUNNING)
+        with self._sessions.begin() as session:
+            for job in list(self._begun):  # an orderly end is no failed attempt
+                table = job.kind.table
+                begun = update(table).where(table.id == job.row_id)
+                if table is Run:  # which may be another worker's by now
+                    begun = begun.where(Run.worker == self._slot)
+                session.execute(begun.values(attempts=0))
+            session.execute(update(Run).where(mine).values(status=RunStatus.QUEUED, worker=None))
+            end_attempts(session, Attempt.worker == self._slot, AttemptOutcome.WORKER_STOPPED)
+
+    def _begin(self, job: Job, ended: Ended | None, last: int) -> int:
+        """Count an attempt and return its number; 0 where there is nothing to do, or no more hope.
+
+        ``ended`` is how the last process of this call ended, shown if there is no more hope, and ``last`` the number of
+        that attempt.
+        """
+        with self._sessions.begin() as session:
+            row = session.get(job.kind.table, job.row_id, with_for_update=True)
+            if row is None or row.status not in job.kind.waiting:
+                return 0
+            if ended is not None:
+                if isinstance(row, Run):  # whose attempts are counted anew at each checkpoint
+                    if row.worker != self._slot:
+                        return 0  # meanwhile this worker was thought dead, and the run given to another
+                    end_attempts(session, Attempt.run_id == row.id, ended.outcome, ended.words)
+                elif row.attempts != last:
+                    return 0  # meanwhile it was cancelled and asked for again, which is not this call's
+                row.error = ended.words
+            row.attempts += 1
+            if row.attempts > (MAX_ATTEMPTS if row.error else MAX_LOST_ATTEMPTS):
+                row.status = job.kind.failed
+                self._give_up(session, job.kind, row)
+                return 0
+            if isinstance(row, Run):
+                row.worker = self._slot
+                begin_attempt(session, row.id, self._slot)
+            attempt: int = row.attempts
+        return attempt
+
+    def _give_up(self, session: Session, kind: JobKind, row: Any) -> None:
+        """Write into a row that has failed why that is."""
+        if isinstance(row, Run | Encoding):
+            row.finished_at = utcnow()
+        if isinstance(row, Run):
+            row.cause = CAUSES.get(row.error or "", FailureCause.KILLED)
+            row.log = Log(self._runs / row.id).tail() or row.log
+            end_lost(session, Attempt.run_id == row.id)
+        row.error = _given_up(kind, row.attempts - 1, row.error)
+        if kind == IMPORT:  # to remove what it wrote is another job, with attempts of its own
+            row.attempts = 0
+
+
+def _ended(exit_code: int) -> Ended:
+    if exit_code == DATABASE_AWAY:
+        return Ended(AttemptOutcome.DATABASE_AWAY, AWAY)
+    if exit_code == DISK_FULL:
+        return Ended(AttemptOutcome.DISK_FULL, FULL)
+    if exit_code == NOT_STARTED:
+        return Ended(AttemptOutcome.KILLED, "no process to be had")
+    words = f"exit code {exit_code}" if exit_code >= 0 else f"signal {signal.Signals(-exit_code).name}"
+    return Ended(AttemptOutcome.KILLED, words)
+
+
+def _given_up(kind: JobKind, attempts: int, last_cause: str | None) -> str:
+    if last_cause == AWAY:
+        return (
+            f"The process of this job ended {attempts} times without getting further, the last time because the "
+            "database did not answer. See that it runs and can be reached from the worker, and try again."
+        )
+    if last_cause == FULL:
+        return (
+            f"The process of this job ended {attempts} times without getting further, the last time because the "
+            "worker's disk is full. Free some space there, and try again."
+        )
+    has_model = kind.queue is Queue.GPU
+    smaller = "a smaller batch, a smaller model" if has_model else "fewer dimensions"
+    return (
+        f"The process of this job ended {attempts} times without getting further (last by "
+        f"{last_cause or 'the end of its whole worker'}). SIGKILL most often means that memory ran out: "
+        f"try {smaller} or fewer rows."
+    )

@@ -1,0 +1,104 @@
+"""The row that a job works on: read, answered or failed, in sessions that wait for a database that is away."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import NullPool, Update, update
+from sqlalchemy.orm import Session
+
+from app.core.settings import Settings
+from app.db.models import (
+    Embedding,
+    EmbeddingFile,
+    EmbeddingStatus,
+    FileRole,
+    Lookup,
+    PostProcessing,
+    ResultStatus,
+    ZetaCurve,
+)
+from app.db.session import Sessions, create_sessions
+from app.queue import Job
+from app.storage import Stored
+from isoscope.core.errors import ConflictError
+from workers.failure import describe, raise_if_temporary, record
+
+# Longer than a worker lives without its locks (workers.locks): a job outlasts every outage that its worker does.
+PATIENCE_SECONDS = 30
+
+
+def worker_sessions(settings: Settings) -> Sessions:
+    """Sessions of a worker process."""
+    return create_sessions(settings.database, patience=PATIENCE_SECONDS)
+
+
+def job_sessions(settings: Settings) -> Sessions:
+    """Sessions of a job, which takes hours and writes for moments: it keeps no connection in between."""
+    return create_sessions(settings.database, patience=PATIENCE_SECONDS, poolclass=NullPool)
+
+
+def waiting(session: Session, read: Embedding) -> Embedding | None:
+    """Return the row, locked, if it still waits for the job that read it; None if it is gone or has gone on.
+
+    A row that was chosen from anew may wait for the same kind of job again: for one of other vectors.
+    """
+    row = session.get(Embedding, read.id, with_for_update=True)
+    return None if row is None or (row.status, row.selection) != (read.status, read.selection) else row
+
+
+def fail(error: Exception, sessions: Sessions, read: Embedding) -> None:
+    """Write the error's sentence into the row, if it still waits for the job that read it."""
+    raise_if_temporary(error)
+    with sessions.begin() as session:
+        if (row := waiting(session, read)) is not None:
+            row.status, row.error = EmbeddingStatus.FAILED, describe(error)
+
+
+def files_of(vectors: tuple[str, Stored], *annotations: tuple[str, Stored]) -> list[EmbeddingFile]:
+    """Return the rows of the files of an embedding that is made here, given by their names."""
+    roles = [FileRole.VECTORS, *[FileRole.ANNOTATIONS] * len(annotations)]
+    return [
+        EmbeddingFile(position=position, role=role, filename=filename, file_sha256=stored.sha256)
+        for position, (role, (filename, stored)) in enumerate(zip(roles, [vectors, *annotations], strict=True))
+    ]
+
+
+Row = TypeVar("Row", PostProcessing, Lookup, ZetaCurve)
+
+
+@dataclass(frozen=True)
+class Asked(Generic[Row]):
+    """A row that waits for its results, with the embedding that it asks about."""
+
+    row: Row
+    embedding: Embedding
+    settings: Settings
+    sessions: Sessions
+    waiting: Update
+    """Changes the row as long as it waits."""
+
+    def fill(self, session: Session, **found: Any) -> None:
+        """Write what was found; nothing if the row waits no more."""
+        session.execute(self.waiting.values(status=ResultStatus.READY, error=None, **found))
+
+    def check(self, *, current: bool) -> None:
+        """Raise ConflictError unless it asks about the vectors that are chosen now."""
+        if not current:
+            raise ConflictError("Other vectors were chosen of this embedding meanwhile. Ask again.")
+
+
+def answer(kind: type[Row], row_id: str, settings: Settings, find: Callable[[Asked[Row]], None]) -> Sequence[Job]:
+    """Have ``find`` fill a row that waits; write into the row why it could not."""
+    sessions = job_sessions(settings)
+    waiting = update(kind).where(kind.id == row_id, kind.status == ResultStatus.QUEUED)
+    with sessions() as session:
+        row = session.get(kind, row_id)
+        if row is None or row.status is not ResultStatus.QUEUED:
+            return ()
+        embedding = session.get_one(Embedding, row.embedding_id)
+    try:
+        find(Asked(row, embedding, settings, sessions, waiting))
+    except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+        record(error, sessions, waiting, status=ResultStatus.FAILED)
+    return ()

@@ -1,0 +1,194 @@
+"""Bring rows and engine to agree where a crash came between them, and remove what nobody needs.
+
+A row is committed before its job is enqueued, and cancelled before the engine is told. What lies between is
+mended here, at a worker's start and every ten seconds: a dead worker's runs wait for two looks, and a look costs a
+handful of queries, by one worker at a time.
+
+At a worker's start and then every hour, one worker at a time.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.db.models import Experiment
+from app.db.removal import remove_left
+from app.db.session import Sessions, one_line
+from app.db.work import wanted
+from app.queue import Job, JobQueue
+from app.storage.ledger import Ledger
+from isoscope.core.errors import ConflictError, UnavailableError
+from workers.locks import Locks
+
+logger = logging.getLogger(__name__)
+
+RECONCILE_SECONDS = 10
+
+
+class Reconciler:
+    """Reconciles again and again while the context is open; one worker of a queue at a time."""
+
+    def __init__(
+        self, sessions: Sessions, queue: JobQueue, slot: str, locks: Locks, has: Callable[[], set[str]]
+    ) -> None:
+        self._sessions = sessions
+        self._queue = queue
+        self._slot = slot
+        self._locks = locks
+        self._has = has
+        self._stop = Event()
+        self._thread = Thread(target=self._reconcile_until_stopped, name="reconciler", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _reconcile_until_stopped(self) -> None:
+        unwanted: set[str] = set()
+        free: set[str] = set()
+        missing: set[str] = set()
+        while True:
+            try:
+                missing = retake_own(self._queue, self._slot, self._has, missing)
+                with self._locks.held("reconciler"):
+                    free = take_over_the_dead(self._queue, self._slot, self._locks, free)
+                    advance_searches(self._sessions)
+                    unwanted = reconcile(self._sessions, self._queue, unwanted)
+            except ConflictError:
+                pass  # another worker is at it
+            except SQLAlchemyError as error:
+                logger.warning("rows and engine could not be compared: %s", one_line(error))
+            except Exception:
+                logger.warning("rows and engine could not be compared", exc_info=True)
+            if self._stop.wait(RECONCILE_SECONDS):
+                return
+
+
+def take_over_the_dead(queue: JobQueue, slot: str, locks: Locks, free_before: set[str]) -> set[str]:
+    """Put back the jobs of workers whose slot nobody holds: the engine gives them only to a worker of that name.
+
+    They are stranded when a machine is lost, or when its name or device is another at the next start. A worker that
+    lives lets go of its slot for a second when its session is lost: the slots that are free this time are returned, to
+    be handed in at the next look, and only one that was free before is taken over.
+    """
+    if not locks.settled:
+        return set()
+    free = set()
+    for other in queue.slots() - {slot}:
+        with suppress(ConflictError), locks.held(other):
+            if locks.settled:  # still: our own session may be a new one meanwhile
+                free.add(other)
+                if other in free_before:
+                    queue.put_back(queue.taken(other))
+    return free
+
+
+def retake_own(queue: JobQueue, slot: str, has: Callable[[], set[str]], missing_before: set[str]) -> set[str]:
+    """Put back jobs that the engine believes this worker has and that are not here.
+
+    The engine was told of their end and could not keep it, as on a full disk. Between the end of a job and the engine's
+    word lies a moment: what is missing this time is returned, to be handed in at the next look, and only what was
+    missing before is put back.
+    """
+    missing = queue.taken(slot) - has()
+    if lost := missing & missing_before:
+        logger.warning("put back, as nothing here works on them: %s", ", ".join(sorted(lost)))
+        queue.put_back(lost)
+    return missing
+
+
+def reconcile(sessions: Sessions, queue: JobQueue, unwanted_before: set[str]) -> set[str]:
+    """Enqueue what rows wait for and the engine does not know; cancel what no row waits for.
+
+    Of what waits in turn the engine knows nothing before a worker is free for it.
+    A job whose row has just become final is given until the next look to end by itself: the workflow ids that no
+    row waited for this time are returned, to be handed in then.
+    """
+    before = wanted(sessions)
+    active = queue.active()
+    # A job may have ended between the two looks; only what is still wanted afterwards was forgotten.
+    after = set(wanted(sessions))
+    for job in before:
+        if job in after and job.workflow_id not in active and not job.kind.in_turn:
+            queue.ensure(job)
+    unwanted = active - {job.workflow_id for job in after.union(before)}
+    for workflow_id in unwanted & unwanted_before:
+        queue.cancel(Job.parse(workflow_id))
+    return unwanted
+
+
+def advance_searches(sessions: Sessions) -> None:
+    """Ask for the next trials of searches: a crash may have come between the end of a run and the asking.
+
+    A search that cannot be advanced holds up neither the others nor what else is mended here.
+    """
+    with sessions() as session:
+        found = session.execute(select(Experiment.id, Experiment.study).where(Experiment.study.is_not(None))).all()
+    going_on = [experiment_id for experiment_id, study in found if study is not None and not study.over]
+    if going_on:
+        from workers.training.search import advance  # noqa: PLC0415 - it brings Optuna, which most workers never need
+
+        for experiment_id in going_on:
+            try:
+                advance(sessions, experiment_id)
+            except Exception:
+                logger.warning("the search %s could not be advanced", experiment_id, exc_info=True)
+
+
+JANITOR_SECONDS = 60 * 60
+# Of the engine's records of jobs that have ended: what came of them stands in our rows.
+KEPT_DAYS = 7.0
+
+
+class Janitor:
+    """Sweeps the storage and the engine again and again while the context is open."""
+
+    def __init__(self, ledger: Ledger, queue: JobQueue, locks: Locks) -> None:
+        self._ledger = ledger
+        self._queue = queue
+        self._locks = locks
+        self._stop = Event()
+        # A daemon, not waited for: a storage out of reach must not keep a worker from ending.
+        self._thread = Thread(target=self._sweep_until_stopped, name="janitor", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+
+    def _sweep_until_stopped(self) -> None:
+        while True:
+            try:
+                with self._locks.held("janitor"):
+                    _do("%s removals that were cut off are done", self._remove_left)
+                    _do("%s stored files that no row names were removed", self._ledger.sweep)
+                    _do("%s records of jobs that ended long ago were removed", self._forget)
+            except ConflictError:
+                pass  # another worker is at it
+            if self._stop.wait(JANITOR_SECONDS):
+                return
+
+    def _remove_left(self) -> int:
+        return remove_left(self._ledger.sessions)
+
+    def _forget(self) -> int:
+        return self._queue.forget_ended(KEPT_DAYS)
+
+
+def _do(done: str, chore: Callable[[], int]) -> None:
+    """Do a chore, and say how much there was to do; one that fails is done the next time, and keeps no other back."""
+    try:
+        if found := chore():
+            logger.info(done, found)
+    except (SQLAlchemyError, UnavailableError) as error:
+        logger.warning("%s could not be done: %s", chore.__name__, one_line(error))
+    except Exception:
+        logger.warning("%s could not be done", chore.__name__, exc_info=True)

@@ -1,0 +1,232 @@
+"""When a run is saved, which weights are kept, and when it is stopped early."""
+
+import json
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import load_file, save_file
+from safetensors.torch import load_model as load_weights
+from safetensors.torch import save_model as save_weights
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from app.db.config import RunConfig
+from app.db.models import Phase
+from app.db.options.measuring import HELD_OUT_PART, Checkpoint, Selection
+from app.db.run_results import Selected
+from isoscope.core.errors import InvalidError
+from isoscope.hidden_states import looking_at
+from workers.training.data import Columns, n_rows, rows_of
+from workers.training.folder import DamagedError, RunFolder
+from workers.training.inference import Rows, forward
+from workers.training.metrics import Tally
+from workers.training.penalties import Penalties
+from workers.training.progress import Progress
+from workers.training.search import prune
+from workers.training.tasks import Task
+
+HISTORY_FILE = "selection.json"
+HELD_OUT_SEED = 0
+"""Of the rows held out: the same in every run of every experiment."""
+
+
+def is_due(config: RunConfig, state: TrainerState) -> bool:
+    """Whether a run is evaluated at the step that it has just made: the last, and each of a number or of an epoch."""
+    if not config.selects:
+        return False
+    every = config.evaluate_every
+    due = float(state.epoch).is_integer() if every is None else state.global_step % every == 0
+    return due or state.global_step == state.max_steps
+
+
+def divide(train: Columns, validation: Columns, config: RunConfig) -> tuple[Columns, Columns]:
+    """Return the rows to train on and those to choose by: the validation rows, or a tenth of the training rows.
+
+    Rows are divided, not what a tokenizer makes of them: windows of one text would be on both sides.
+    """
+    if config.selection is Selection.VALIDATION:
+        return train, validation
+    n = n_rows(train)
+    if n < 2:
+        raise InvalidError(
+            f"Expected two training rows or more, to hold a tenth of them out, got {n}. Train on more rows, or choose "
+            "the checkpoint on the validation rows.",
+            "selection",
+        )
+    order = np.random.default_rng(HELD_OUT_SEED).permutation(n)
+    held_out, rest = np.split(order, [math.ceil(n / HELD_OUT_PART)])
+    return rows_of(train, np.sort(rest).tolist()), rows_of(train, np.sort(held_out).tolist())
+
+
+@dataclass
+class History:
+    """The metric at each evaluation, null where it is undefined or the model has diverged."""
+
+    values: list[tuple[int, float | None]] = field(default_factory=list)
+    stopped_early: bool = False
+
+    def best(self) -> tuple[int, float] | None:
+        """Return the first step that nothing exceeds, and its value; None before there is any."""
+        defined = [(step, value) for step, value in self.values if value is not None and math.isfinite(value)]
+        return max(defined, key=lambda one: (one[1], -one[0]), default=None)
+
+    def since_best(self) -> int:
+        """Return the number of evaluations after the best one."""
+        best = self.best()
+        return len([step for step, _ in self.values if best is None or step > best[0]])
+
+
+class SelectionCallback(TrainerCallback):
+    """Evaluates the model on the selection rows, keeps its best weights and stops the run when they get no better.
+
+    Its history goes into every checkpoint (``save``); the weights that a checkpoint's history calls the best stay in
+    the run's folder as long as it is the last one. So a run that is killed at any moment chooses as if it had not been.
+    The training's random state is not touched.
+    """
+
+    def __init__(self, folder: RunFolder, model: PreTrainedModel, rows: Rows, task: Task, progress: Progress) -> None:
+        self.folder = folder
+        self.model = model
+        self.rows = rows
+        self.task = task
+        self.progress = progress
+        self.history = History()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Evaluate if it is time; at the end of an epoch too, because a checkpoint saved there must know of it."""
+        config, step = self.task.config, state.global_step
+        if not is_due(config, state):
+            return
+        self.history.values.append((step, self._metric()))
+        if self.kept == step:
+            self.folder.keep_best(step, lambda path: save_weights(self.model, str(path)))
+        if config.patience is not None and self.history.since_best() >= config.patience and step < state.max_steps:
+            self.history.stopped_early = control.should_training_stop = True
+        if step < state.max_steps:
+            prune(self.progress, self.history.values, self.told())
+        self.progress.enter(Phase.TRAINING, total=state.max_steps, done=step)
+
+    def save(self, checkpoint: Path) -> None:
+        """Add the history to a checkpoint."""
+        (checkpoint / HISTORY_FILE).write_text(json.dumps(self.history.values))
+
+    def restore(self, checkpoint: Path | None) -> None:
+        """Go on from the history of a checkpoint, or begin one; what came after it is forgotten."""
+        told = [] if checkpoint is None else json.loads((checkpoint / HISTORY_FILE).read_text())
+        self.history = History([(step, value) for step, value in told])
+        self.forget_others()
+
+    @property
+    def kept(self) -> int | None:
+        """The step whose weights are kept as the best, where they are to be and there is one."""
+        best = self.history.best()
+        return best[0] if best is not None and self.task.config.checkpoint is Checkpoint.BEST else None
+
+    def forget_others(self) -> None:
+        """Let go of all weights but the best, and but those that an earlier checkpoint needs."""
+        self.folder.forget_best(but=self.kept)
+
+    def choose(self) -> Selected:
+        """Give the model its chosen weights, and return what has to be known of the choice for a run's results."""
+        if self.kept is not None:
+            if not self.folder.best_is_sound(self.kept):
+                raise DamagedError(f"The weights of step {self.kept}, the best ones, were damaged on the disk.")
+            load_weights(self.model, str(self.folder.best(self.kept)))
+        return self.told()
+
+    def told(self) -> Selected:
+        """Return what has to be known of the evaluations so far."""
+        config, best = self.task.config, self.history.best()
+        return Selected(
+            split=config.selection.value,
+            n=self.rows.examples,
+            metric=config.metric,
+            best_step=None if best is None else best[0],
+            best=None if best is None else best[1],
+            history=list(self.history.values),
+            stopped_early=self.history.stopped_early,
+        )
+
+    def _metric(self) -> float | None:
+        order = self.rows.longest_first(np.arange(len(self.rows)))
+        predictions, loss, config = self.task.predictions(self.rows, order), 0.0, self.task.config
+        with looking_at(self.model):
+            for looked in forward(self.model, self.rows, order, config, self.progress, hidden_states=False):
+                predictions.add(looked.outputs, looked.batch)
+                loss += looked.loss
+        # Of logits that are not numbers the first class is the greatest, and may well be the right one.
+        return predictions.metrics()[config.metric].value if math.isfinite(loss) else None
+
+
+TALLY_FILE = "tally.safetensors"
+PENALTIES_FILE = "penalties.safetensors"
+# On a slow disk no more than a tenth of the time goes into saving, whatever the setting says.
+SAVINGS_APART = 9
+
+
+class CheckpointCallback(TrainerCallback):
+    """Saves a run every few seconds of wall time, at the end of a step; later where saving itself takes long.
+
+    The Trainer saves model, optimizer, schedule and random state. Added are the penalties with the shrinkage
+    covariance, which belongs to weights of earlier steps and cannot be had again, the tally, and what the evaluations
+    of the run came to so far. After a pass for the covariance that took longer than ``seconds`` the step that it came
+    before is saved.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        seconds: float,
+        tally: Tally,
+        penalties: Penalties | None,
+        selection: SelectionCallback | None,
+        progress: Progress,
+    ) -> None:
+        self.folder = folder
+        self.seconds = seconds
+        self.tally = tally
+        self.penalties = penalties
+        self.selection = selection
+        self.progress = progress
+        self._saved_at = time.monotonic()
+        self._asked_at = self._saved_at
+        self._wait = seconds
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Ask for a checkpoint if it is time; not after the last step, from which the Trainer cannot go on.
+
+        Nor after one that is the last because the run is stopped early: resumed from there, it would go on.
+        """
+        now = time.monotonic()
+        last = control.should_training_stop or state.global_step == state.max_steps
+        if not last and now - self._saved_at >= self._wait:
+            self._asked_at = now
+            control.should_save = True
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Complete the Trainer's checkpoint. The run got somewhere, so its attempts are counted anew."""
+        checkpoint = self.folder.checkpoint(state.global_step)
+        save_file(self.tally.state(), checkpoint / TALLY_FILE)
+        if self.penalties is not None:
+            save_file(self.penalties.state_dict(), checkpoint / PENALTIES_FILE)
+        best = None
+        if self.selection is not None:
+            self.selection.save(checkpoint)
+            best = self.selection.kept
+        self.folder.complete(checkpoint, best)
+        if self.selection is not None:
+            self.selection.forget_others()
+        with self.progress.sessions.begin() as session:
+            self.progress.write(session, attempts=0)
+        self._saved_at = time.monotonic()
+        self._wait = max(self.seconds, SAVINGS_APART * (self._saved_at - self._asked_at))
+
+
+def restore(checkpoint: Path, tally: Tally, penalties: Penalties | None) -> None:
+    """Take back from a checkpoint what a ``CheckpointCallback`` put into it of the training itself."""
+    tally.restore(load_file(checkpoint / TALLY_FILE))
+    if penalties is not None:
+        penalties.load_state_dict(load_file(checkpoint / PENALTIES_FILE))

@@ -1,0 +1,129 @@
+"""The columns of a run's rows: read from files or fetched from the Hub, subsets drawn."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import datasets
+import numpy as np
+from numpy.typing import NDArray
+
+from app.core.settings import Settings
+from app.db.config import RunConfig
+from app.db.hub_tasks import TASKS, HubName, HubTask
+from app.db.models import Dataset, DatasetOrigin
+from isoscope.core.errors import InvalidError, NotFoundError
+from isoscope.files.tables import read_columns
+from workers.files import fetch
+
+Columns = Mapping[str, list[Any]]
+"""As long as each other, by name; a missing value is None."""
+
+
+class Part(NamedTuple):
+    """Some rows of a split of a data set."""
+
+    columns: Columns
+    numbers: NDArray[np.int64]
+    """[n], their positions in the split, from 0, ascending."""
+
+
+def n_rows(columns: Columns) -> int:
+    """Return how many rows the columns have."""
+    return len(next(iter(columns.values())))
+
+
+def rows_of(columns: Columns, places: Iterable[int]) -> Columns:
+    """Return the rows of these places, in their order."""
+    places = list(places)
+    return {name: [values[place] for place in places] for name, values in columns.items()}
+
+
+SUBSET_SEED = 0
+"""Of the rows drawn by ``train_rows`` and ``validation_rows``: the same in every run of every experiment."""
+
+
+UNLABELLED = (None, -1, -1.0, "-1")
+"""What stands for a label that is kept back; the Hub's names of classes have none for it."""
+
+
+def load_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> tuple[Part, Part]:
+    """Return the text and label columns of the train and of the validation rows, subsets drawn."""
+    train, validation = (_read_split(dataset, split, config, settings) for split in ("train", "validation"))
+    return _subset(train, config.train_rows), _subset(validation, config.validation_rows)
+
+
+def load_test_columns(dataset: Dataset, config: RunConfig, settings: Settings) -> Columns | None:
+    """Return the text and label columns of all test rows, None of a data set without a test split."""
+    if dataset.n_test is None:
+        return None
+    columns = _read_split(dataset, "test", config, settings)
+    if all(label in UNLABELLED for label in columns[config.label_column]):
+        raise InvalidError(
+            f"The test rows of {dataset.name} have no labels: all are missing or -1, so no run can be scored on them. "
+            "Use a data set without this test split.",
+            "dataset_id",
+        )
+    return columns
+
+
+def _read_split(dataset: Dataset, split: str, config: RunConfig, settings: Settings) -> Columns:
+    names = [*config.text_columns, config.label_column]
+    if dataset.origin is DatasetOrigin.HUB:
+        return _hub_columns(_hub_task(dataset), split, names)
+    sha256, filename = getattr(dataset, f"{split}_sha256"), getattr(dataset, f"{split}_filename")
+    path = fetch(str(sha256), f"{filename} of {dataset.name!r}", settings)
+    return dict(read_columns(path, str(filename), names, quoting=dataset.quoting_of(split)))
+
+
+def describe_rows(dataset: Dataset) -> dict[str, Any]:
+    """Return what names the rows of a data set for good: a revision on the Hub, or hashes and how quotes are read."""
+    if dataset.origin is DatasetOrigin.HUB:
+        source = _hub_task(dataset).source
+        return {"hub": source.repo, "name": dataset.hub_name, "revision": source.revision}
+    told = {"train_sha256": dataset.train_sha256, "validation_sha256": dataset.validation_sha256}
+    told |= {} if dataset.test_sha256 is None else {"test_sha256": dataset.test_sha256}
+    return told | ({"quoting": dataset.quoting} if dataset.quoting else {})
+
+
+def _hub_task(dataset: Dataset) -> HubTask:
+    return TASKS[HubName(str(dataset.hub_name))]
+
+
+def _hub_columns(task: HubTask, split: str, names: list[str]) -> Columns:
+    source = task.source
+    try:
+        splits = datasets.load_dataset(source.repo, source.config_name, revision=source.revision)
+        return _named_columns(splits[split], names)
+    except OSError as error:
+        raise NotFoundError(
+            f"{task.title} could not be had from the Hub ({' '.join(str(error).split())}). "
+            "Try again when it can be reached, or upload the train and validation files.",
+            "dataset_id",
+        ) from error
+
+
+def _named_columns(split: datasets.Dataset, names: list[str]) -> Columns:
+    """Columns of a split, with values as a file has them: a class by its name, an object as JSON text."""
+    missing = sorted(set(names) - set(split.column_names))
+    if missing:
+        raise InvalidError(
+            f"Expected columns {names}, but the data set has {split.column_names}: choose of these.", "text_columns"
+        )
+    return {name: _values(split[name][:], split.features[name]) for name in names}
+
+
+def _values(values: list[Any], feature: Any) -> list[Any]:
+    if isinstance(feature, datasets.ClassLabel):
+        return [None if value is None or value < 0 else feature.int2str(value) for value in values]
+    return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value for value in values]
+
+
+def _subset(columns: Columns, rows: int | None) -> Part:
+    n = n_rows(columns)
+    if n == 0:
+        raise InvalidError("Expected at least one row in the train and in the validation file, got none.")
+    if rows is None or rows >= n:
+        return Part(columns, np.arange(n))
+    chosen = np.sort(np.random.default_rng(SUBSET_SEED).choice(n, rows, replace=False))
+    return Part(rows_of(columns, chosen.tolist()), chosen)

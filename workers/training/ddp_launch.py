@@ -1,0 +1,179 @@
+"""A run in several processes: started together, watched, and ended together as soon as one of them ends."""
+
+import logging
+import os
+import signal
+from contextlib import nullcontext
+from enum import IntEnum
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import torch
+
+from app.core.settings import Settings
+from app.db.config import RunConfig
+from app.db.models import FailureCause
+from isoscope.core.errors import InvalidError, IsoscopeError
+from workers.child_process import LOG_FORMAT, die_with_parent
+from workers.failure import FailedElsewhereError, Failure, failure_of, raise_if_temporary
+from workers.job_rows import job_sessions
+from workers.training.ddp_sync import joined
+from workers.training.folder import DamagedError, RunFolder
+from workers.training.progress import Onlooker, Progress, RunStoppedError
+from workers.training.run_spec import MemoryRanOutError, RunSpec
+from workers.training.training import train
+
+logger = logging.getLogger(__name__)
+
+PRELOAD = "workers.training.training"
+# Where one fails the others lose their connection to it, and fail too: who says why is heard before they are ended.
+SECONDS_TO_SPEAK = 3
+NOTHING = Failure("", FailureCause.OTHER, None)
+
+
+class End(IntEnum):
+    """How a process of a run may end; where several do, the greatest is the reason of the others."""
+
+    DONE = 0
+    FAILED = 1
+    REFUSED = 2
+    OUT_OF_MEMORY = 3
+    STOPPED = 4
+    LOST = 5
+    """Killed, cut off from the database, without room on the disk: the run goes on from its checkpoint."""
+
+
+def train_together(order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    """Do what ``train`` does in ``order.config.processes`` processes, and raise what it raises.
+
+    Raises:
+        InvalidError: there are fewer devices than processes; or one of the processes failed, with its sentence.
+        SystemExit: a process was lost, and this one is to be started again.
+
+    """
+    devices = devices_of(order.config, device)
+    context = get_context("forkserver")
+    context.set_forkserver_preload([PRELOAD])
+    meeting = folder.path / f"meeting-{os.getpid()}"
+    meeting.unlink(missing_ok=True)
+    ranks: dict[Connection, ForkServerProcess] = {}
+    try:
+        for rank, its_device in enumerate(devices):
+            ours, theirs = context.Pipe(duplex=False)
+            asked = (rank, order, progress.run_id, progress.slot, settings, its_device, meeting, theirs)
+            process = context.Process(target=_work, args=asked, name=f"{progress.run_id}, rank {rank}")
+            process.start()
+            theirs.close()
+            ranks[ours] = process
+        end, failure = _end_of(ranks)
+    finally:
+        progress.leave_uncounted()
+        # All before the first is waited for: who outlives the others logs their broken connection as a failure.
+        for process in ranks.values():
+            process.kill()
+        for connection, process in ranks.items():
+            process.join()
+            connection.close()
+        meeting.unlink(missing_ok=True)
+    match end:
+        case End.LOST:
+            raise SystemExit(f"A process of the run {progress.run_id} is lost.")
+        case End.STOPPED:
+            raise RunStoppedError
+        case End.OUT_OF_MEMORY:
+            raise MemoryRanOutError(failure.sentence)
+        case End.REFUSED | End.FAILED:
+            raise FailedElsewhereError(failure)
+
+
+def devices_of(config: RunConfig, device: str) -> list[str]:
+    """Return the device of each process: on a CPU all the same one, else one each, beginning with the worker's.
+
+    Raises:
+        InvalidError: there are fewer devices than processes.
+
+    """
+    if device == "cpu":
+        return [device] * config.processes
+    there = torch.cuda.device_count() if device.startswith("cuda") else 1
+    if config.processes > there:
+        raise InvalidError(
+            f"Expected at most {there} processes, as each needs a device of its own and this machine has {there}; got "
+            f"{config.processes}. Choose fewer, or start a worker on a machine with more.",
+            "processes",
+        )
+    first = torch.device(device).index or 0
+    return [f"cuda:{(first + rank) % there}" for rank in range(config.processes)]
+
+
+def _end_of(ranks: dict[Connection, ForkServerProcess]) -> tuple[End, Failure]:
+    """Wait until all are done or one has another end, and return the reason of it."""
+    ends: list[tuple[End, Failure]] = []
+    speaking, until = list(ranks), None
+    while speaking and (ready := wait(speaking, None if until is None else max(0.0, until - monotonic()))):
+        for connection in [one for one in speaking if one in ready]:
+            speaking.remove(connection)
+            try:
+                ends.append(connection.recv())
+            except EOFError:
+                ends.append((End.LOST, NOTHING))
+            if ends[-1][0] is End.STOPPED:
+                return ends[-1]
+        if until is None and any(end is not End.DONE for end, _ in ends):
+            until = monotonic() + SECONDS_TO_SPEAK
+    return max(ends, key=lambda one: one[0])
+
+
+def _work(
+    rank: int,
+    order: RunSpec,
+    run_id: str,
+    slot: str,
+    settings: Settings,
+    device: str,
+    meeting: Path,
+    answer: Connection,
+) -> None:
+    """One process of a run: train, and say how that ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent()
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+    folder = RunFolder(settings, run_id)
+    progress = (Progress if rank == 0 else Onlooker)(job_sessions(settings), run_id, slot)
+    with folder.log.kept(), folder.locked_by_first() if rank == 0 else nullcontext():
+        answer.send(_train(rank, order, progress, folder, settings, device, meeting, answer))
+
+
+def _train(
+    rank: int,
+    order: RunSpec,
+    progress: Progress,
+    folder: RunFolder,
+    settings: Settings,
+    device: str,
+    meeting: Path,
+    answer: Connection,
+) -> tuple[End, Failure]:
+    try:
+        with joined(rank, order.config.processes, meeting, device) as place:
+            try:
+                train(order, progress, folder, settings, device, place)
+            except RunStoppedError:
+                answer.send((End.STOPPED, NOTHING))
+                # The job kills all of them now. Who left by itself would break the others' connections to it, and they
+                # would log that as a failure.
+                Event().wait()
+    except MemoryRanOutError as error:
+        logger.warning("Memory ran out in process %s.", rank, exc_info=error)
+        return End.OUT_OF_MEMORY, Failure(str(error), FailureCause.MEMORY, None)
+    except DamagedError as error:
+        logger.warning("%s", error)
+        return End.LOST, NOTHING
+    except Exception as error:  # noqa: BLE001 - told to the job, which writes it into the row
+        raise_if_temporary(error)
+        return (End.REFUSED if isinstance(error, IsoscopeError) else End.FAILED), failure_of(error)
+    return End.DONE, NOTHING

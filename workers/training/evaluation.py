@@ -1,0 +1,270 @@
+"""What a trained model is worth: on all validation rows, and on test rows whose scores are sealed."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.orm import Session
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from app.db.learning import constant_words
+from app.db.models import SealedScore, Split
+from app.db.predictions import Predictions, write_predictions
+from app.db.run_results import LastLayerValue, LayerValues, Reference, RunResults, SentenceVectors
+from isoscope.core.task import Metric, TaskKind
+from isoscope.files.columns import label_text
+from isoscope.hidden_states import (
+    ByLayer,
+    LayerMeasures,
+    LayerMoments,
+    hidden_states_of,
+    isoscore_star,
+    looking_at,
+    tokens_by_layer,
+)
+from isotropy.score import Score
+from workers.failure import NotFiniteError
+from workers.training.data import Columns
+from workers.training.inference import Rows, forward
+from workers.training.progress import Progress
+from workers.training.sentences import Sentences
+from workers.training.tasks import Collector, Task
+
+REFERENCE_ZETA = 0.75
+SHRINKAGE_SEED = 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The numbers of a run's row, and what its figures show."""
+
+    performance: Score
+    isoscore_star: Score
+    results: RunResults
+    figures: dict[str, dict[str, Any]]
+    """The data of a ``RunFigure`` by its slug."""
+    predictions: Predictions | None
+    """On the validation rows; None where these are more than can be stored."""
+    untrained_loss: float
+    """Of a model that knows nothing yet, on the training rows."""
+    notes: list[str]
+
+
+@dataclass
+class Observation:
+    """What one pass over rows gathers."""
+
+    layers: LayerMeasures
+    vectors: LayerMoments
+    """Of the sentence vectors of every layer."""
+    sentences: Sentences
+    predictions: Collector
+    loss: float = 0.0
+    """Summed over rows."""
+
+
+def evaluate(
+    model: PreTrainedModel,
+    train: Rows,
+    validation: Rows,
+    task: Task,
+    progress: Progress,
+    numbers: NDArray[np.int64] | None = None,
+) -> Evaluation:
+    """Return the metrics on all validation rows and IsoScore* of their tokens, at settings that all runs share.
+
+    ``numbers`` are the positions of the validation examples in their split; without them they are all of it.
+
+    The cloud is the union of all layers, the embedding layer and padding left out, whatever the run was trained on.
+    With ``config.evaluation_zeta`` = 0 that is all. Above it, IsoScore* needs the covariance of more points than it
+    scores: that of training tokens under the trained model, up to ``config.shrinkage_points`` of rows drawn by a seed
+    that all runs share. A layer's score is shrunk towards the training tokens of that layer.
+
+    Beside it stand further measures of each layer, of the same tokens and of sentence vectors; and the protocol of the
+    reference's analysis: the sentence vectors of each layer by themselves at zeta = 0.75, first tokens of BERT and last
+    ones of GPT-2, shrunk towards all tokens of that layer; but its padding is left out.
+    """
+    config = task.config
+    seen = observe(model, validation, np.arange(len(validation)), task, progress)
+    zeta, tokens = config.evaluation_zeta, seen.layers.tokens
+    towards = tokens
+    if zeta > 0:
+        drawn = train.draw(config.shrinkage_points // len(tokens.layers), (SHRINKAGE_SEED,))
+        towards = _tokens(model, train, drawn, task, progress)
+    union, n = tokens.union(), tokens.layers[0].n
+    pairs, pooling = seen.sentences.pairs(), seen.sentences.pooling
+    by_layer = seen.layers.scores(zeta, towards) | pairs
+    reference = [
+        isoscore_star(vectors, REFERENCE_ZETA, layer)
+        for vectors, layer in zip(seen.vectors.layers, tokens.layers, strict=True)
+    ]
+    metrics = seen.predictions.metrics()
+    performance = metrics[config.metric]
+    predictions, notes = _by_row(seen.predictions, np.arange(validation.examples) if numbers is None else numbers)
+    results = RunResults(
+        metrics={Metric(name): score.value for name, score in metrics.items()},
+        metric_reasons={Metric(name): score.reason for name, score in metrics.items() if score.reason is not None},
+        trivial=task.trivial(train, validation),
+        constant_prediction=None if predictions is None else constant_words(predictions, config.label_names),
+        **task.details(train, validation),
+        loss=seen.loss / len(validation),
+        n_validation=validation.examples,
+        tokens=n,
+        points=union.n,
+        zeta=zeta,
+        by_layer={measure: _values(found.scores) for measure, found in by_layer.items()},
+        by_layer_n={measure: found.n for measure, found in by_layer.items()},
+        sentences=SentenceVectors(pooling=pooling, last_layer=_last_layer(seen.sentences, pairs)),
+        reference=Reference(
+            zeta=REFERENCE_ZETA,
+            pooling=pooling,
+            n=seen.vectors.layers[0].n,
+            layers=[score.value for score in reference],
+            layer_reasons=[score.reason for score in reference],
+        ),
+    )
+    activation = seen.sentences.activation()
+    figures = {} if activation is None else {"activation": activation}
+    star = isoscore_star(union, zeta, towards.union())
+    return Evaluation(performance, star, results, figures, predictions, task.untrained_loss(train), notes)
+
+
+def observe(
+    model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
+) -> Observation:
+    """Run rows through the model and gather its predictions and the measures of its layers."""
+    order = rows.longest_first(indices)
+    labels = "labels" if task.config.task is TaskKind.CLASSIFICATION else None
+    sentences = Sentences(model, rows, indices, labels)
+    seen = Observation(LayerMeasures(model), LayerMoments(model), sentences, task.predictions(rows, order))
+    with looking_at(model):
+        for looked in forward(model, rows, order, task.config, progress):
+            batch, outputs, places = looked
+            states, mask = hidden_states_of(outputs), batch["attention_mask"]
+            seen.layers.update(states, mask)
+            vectors = sentences.pooled(states, mask)
+            seen.vectors.update(vectors)
+            seen.sentences.update(vectors, places)
+            seen.predictions.add(outputs, batch)
+            seen.loss += looked.loss
+    if not math.isfinite(seen.loss):
+        raise NotFiniteError(
+            "The trained model's loss is not a number on the rows it was evaluated on. Lower the learning rate.",
+            "learning_rate",
+        )
+    return seen
+
+
+def _by_row(collected: Collector, numbers: NDArray[np.int64]) -> tuple[Predictions | None, list[str]]:
+    """What was predicted row by row, or a note that says why it is not stored."""
+    try:
+        return collected.by_row(numbers), []
+    except ValueError as error:
+        return None, [f"Predictions are not stored: {error}."]
+
+
+def _tokens(
+    model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], task: Task, progress: Progress
+) -> LayerMoments:
+    """Moments of the tokens of rows at every layer."""
+    tokens, order = LayerMoments(model), rows.longest_first(indices)
+    with looking_at(model):
+        for batch, outputs, _ in forward(model, rows, order, task.config, progress):
+            tokens.update(tokens_by_layer(hidden_states_of(outputs), batch["attention_mask"]))
+    return tokens
+
+
+def _values(scores: list[Score]) -> LayerValues:
+    """Values, null where undefined, and why."""
+    return LayerValues(values=[score.value for score in scores], reasons=[score.reason for score in scores])
+
+
+def _last_layer(sentences: Sentences, pairs: Mapping[str, ByLayer]) -> dict[str, LastLayerValue]:
+    """Measures of the last layer's sentence vectors."""
+    found = {measure: (score, sentences.n) for measure, score in sentences.last_layer().items()}
+    found |= {measure: (layers.scores[-1], layers.n) for measure, layers in pairs.items()}
+    return {
+        measure: LastLayerValue(value=score.value, reason=score.reason, n=n) for measure, (score, n) in found.items()
+    }
+
+
+@dataclass(frozen=True)
+class SealedRows:
+    """Tokenised test rows, and the hash that names them."""
+
+    rows: Rows
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What a run scored on its test rows. Never logged, and never part of ``Run.results``."""
+
+    metrics: dict[str, Score]
+    n: int
+    rows_sha256: str
+    predictions: Predictions | None
+    """By row; None where these are more than can be stored."""
+
+    def write(self, session: Session, run_id: str) -> None:
+        """Write it where nothing reads it while sealed, in the transaction of the run's results."""
+        session.merge(
+            SealedScore(
+                run_id=run_id,
+                metrics={name: score.value for name, score in self.metrics.items()},
+                reasons={name: _of_test_rows(score.reason) for name, score in self.metrics.items() if score.reason},
+                n=self.n,
+                rows_sha256=self.rows_sha256,
+            )
+        )
+        if self.predictions is not None:
+            write_predictions(session, run_id, Split.TEST, self.predictions)
+
+
+def _of_test_rows(reason: str) -> str:
+    """Say a metric's reason of the rows that it is about: tasks know validation rows only."""
+    return reason.replace("validation row", "test row")
+
+
+def seal(columns: Columns, task: Task, tokenizer: PreTrainedTokenizerBase, max_length: int) -> SealedRows:
+    """Tokenise test rows before training, so that a label nobody knows fails the run at once."""
+    config = task.config
+    return SealedRows(
+        task.encode(columns, tokenizer, max_length), rows_sha256(columns, config.text_columns, config.label_column)
+    )
+
+
+def score_sealed(model: PreTrainedModel, sealed: SealedRows, task: Task, progress: Progress) -> Sealed:
+    """Return the metrics of the test rows. Layers are not measured on them."""
+    rows = sealed.rows
+    order = rows.longest_first(np.arange(len(rows)))
+    collector = task.predictions(rows, order)
+    with looking_at(model):
+        for looked in forward(model, rows, order, task.config, progress, hidden_states=False):
+            collector.add(looked.outputs, looked.batch)
+    return Sealed(collector.metrics(), rows.examples, sealed.sha256, _sealed_by_row(collector, rows.examples))
+
+
+def _sealed_by_row(collector: Collector, n: int) -> Predictions | None:
+    try:
+        return collector.by_row(np.arange(n))
+    except ValueError:  # more rows than can be stored
+        return None
+
+
+def rows_sha256(columns: Columns, text_columns: list[str], label_column: str) -> str:
+    """Return a hash of rows by their texts and labels, whatever their order, file format or names of columns."""
+    names = [*text_columns, label_column]
+    hashes = sorted(_row_sha256(row) for row in zip(*(columns[name] for name in names), strict=True))
+    return hashlib.sha256(b"".join(hashes)).hexdigest()
+
+
+def _row_sha256(row: tuple[Any, ...]) -> bytes:
+    *texts, label = row
+    told = [*(None if text is None else str(text) for text in texts), None if label is None else label_text(label)]
+    return hashlib.sha256(json.dumps(told, ensure_ascii=True).encode()).digest()

@@ -1,0 +1,183 @@
+"""The row of a finished run, and its model as one file with a card."""
+
+import json
+import re
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
+
+from sqlalchemy.orm import Session
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from app.core.settings import Settings
+from app.db.learning import divergence_words, find_divergence
+from app.db.models import Run, RunFigure, RunStatus, Split
+from app.db.options.measuring import Checkpoint
+from app.db.predictions import write_predictions
+from app.db.types import utcnow
+from app.storage import open_storage
+from app.storage.ledger import Ledger
+from isotropy.catalog import REGULARIZERS
+from workers.files import keeping
+from workers.training.evaluation import Evaluation, Sealed
+from workers.training.folder import RunFolder
+from workers.training.penalties import note_of_silence
+from workers.training.progress import Progress
+from workers.training.run_spec import RunSpec
+from workers.training.tasks import TASKS
+
+# Of every file inside, so that the same model is the same bytes.
+DATE = (1980, 1, 1, 0, 0, 0)
+
+
+def zip_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: str, folder: RunFolder) -> Path:
+    """Write a zip file into the run's folder and return where it is; weights do not get smaller, so nothing does."""
+    saved = folder.path / "model"
+    shutil.rmtree(saved, ignore_errors=True)  # of an attempt that was killed
+    model.save_pretrained(saved)
+    tokenizer.save_pretrained(saved)
+    (saved / "README.md").write_text(card, encoding="utf-8")
+    path = folder.path / "model.zip"
+    with ZipFile(path, "w", ZIP_STORED) as whole:
+        for part in sorted(path for path in saved.rglob("*") if path.is_file()):
+            entry = ZipInfo(part.relative_to(saved).as_posix(), DATE)
+            with part.open("rb") as source, whole.open(entry, "w", force_zip64=True) as target:
+                shutil.copyfileobj(source, target)
+    shutil.rmtree(saved)
+    return path
+
+
+def model_card(order: RunSpec, environment: dict[str, object], evaluation: Evaluation) -> str:
+    """Return the card, in Markdown behind the header that model hubs read."""
+    config, results = order.config, evaluation.results
+    loaded_by = TASKS[config.task].auto_class.__name__
+    added = [
+        f"- {penalty.name} with lambda = {lam:g}"
+        + (f" and zeta = {config.zeta:g}" if "zeta" in penalty.options else "")
+        for name, lam in config.weights.items()
+        if (penalty := REGULARIZERS[name])
+    ]
+    reasons = results.metric_reasons
+    scores = [f"| {name} | {reasons.get(name, value)} |" for name, value in results.metrics.items()]
+    star = evaluation.isoscore_star
+    score = star.reason if star.value is None else star.value
+    scores.append(f"| IsoScore* at zeta = {config.evaluation_zeta:g} | {score} |")
+    made_of = f"{_plain(config.model)}, fine-tuned for {config.task} on {_plain(order.dataset.name)}"
+    header = {"library_name": "transformers", "base_model": config.model, "metrics": [config.metric.value]}
+    return "\n".join(
+        [
+            "---",
+            *(f"{name}: {json.dumps(value)}" for name, value in header.items()),
+            "---",
+            "",
+            f"# {_plain(order.experiment)}",
+            "",
+            f"{made_of}, seed {config.seed}.",
+            "Added to the task's loss:" if added else "Nothing was added to the task's loss.",
+            "",
+            *added,
+            "",
+            f"Scores of the {_weights(order, evaluation)} weights on {results.n_validation} validation rows:",
+            "",
+            "| Score | Value |",
+            "|---|---|",
+            *scores,
+            "",
+            "## How to load it",
+            "",
+            "Unpack the file into a folder, here `model`:",
+            "",
+            "```python",
+            f"from transformers import {loaded_by}, AutoTokenizer",
+            "",
+            f'model = {loaded_by}.from_pretrained("model")',
+            'tokenizer = AutoTokenizer.from_pretrained("model")',
+            "```",
+            "",
+            "## How it was made",
+            "",
+            "```json",
+            json.dumps({"config": config.model_dump(mode="json"), "environment": environment}, indent=2),
+            "```",
+            "",
+        ]
+    )
+
+
+def _weights(order: RunSpec, evaluation: Evaluation) -> str:
+    chosen = evaluation.results.selection
+    if order.config.checkpoint is Checkpoint.LAST or chosen is None or chosen.best_step is None:
+        return "last"
+    split = "validation rows" if chosen.split == "validation" else "held-out training rows"
+    return f"best (step {chosen.best_step}, by {chosen.metric} on {chosen.n} {split})"
+
+
+def _plain(name: str) -> str:
+    """A name that a user gave, on one line and none of it read as Markdown."""
+    return re.sub(r"([^\w\s])", r"\\\1", " ".join(name.split()))
+
+
+def finish(
+    evaluation: Evaluation,
+    model: Path | None,
+    settings: Settings,
+    folder: RunFolder,
+    progress: Progress,
+    sealed: Sealed | None,
+) -> None:
+    """Finish the run; where a model is to be kept, store it and finish the run, or neither."""
+    if model is None:
+        with progress.sessions.begin() as session:
+            _write(session, folder, progress, evaluation, sealed)
+        return
+    ledger = Ledger(progress.sessions, open_storage(settings))
+    with ExitStack() as opened, keeping(ledger) as keep:
+        kept = keep(lambda: opened.enter_context(model.open("rb")))
+        with ledger.recording(kept) as session:
+            _write(session, folder, progress, evaluation, sealed, model_sha256=kept.sha256)
+
+
+def _write(
+    session: Session,
+    folder: RunFolder,
+    progress: Progress,
+    evaluation: Evaluation,
+    sealed: Sealed | None,
+    **values: Any,
+) -> None:
+    run = session.get_one(Run, progress.run_id)
+    silent = note_of_silence([step.penalty for step in run.steps if step.penalty is not None])
+    penalised = bool(run.config.weights)
+    divergence = find_divergence([step.task_loss for step in run.steps if step.step], evaluation.untrained_loss)
+    told = [
+        silent if penalised else None,
+        None if divergence is None else divergence_words(divergence),
+        *evaluation.notes,
+    ]
+    results = evaluation.results.with_divergence(divergence)
+    progress.write(
+        session,
+        status=RunStatus.FINISHED,
+        phase=None,
+        phase_done=0,
+        phase_total=None,
+        error=None,
+        finished_at=utcnow(),
+        performance=evaluation.performance.value,
+        performance_reason=evaluation.performance.reason,
+        isoscore_star=evaluation.isoscore_star.value,
+        isoscore_star_reason=evaluation.isoscore_star.reason,
+        results=results,
+        learning=results.learning,
+        notes=[*run.notes, *(note for note in told if note)],
+        log=folder.log.tail(),
+        **values,
+    )
+    if evaluation.predictions is not None:
+        write_predictions(session, progress.run_id, Split.VALIDATION, evaluation.predictions)
+    for slug, data in evaluation.figures.items():
+        session.merge(RunFigure(run_id=progress.run_id, slug=slug, data=data))
+    if sealed is not None:
+        sealed.write(session, progress.run_id)

@@ -1,0 +1,308 @@
+"""The folder of a run while it trains: sealed checkpoints, its best weights; gone when it cannot go on."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import select
+
+from app.core.installation import MARKER, finished_checkpoints
+from app.core.settings import Settings
+from app.db.models import FINAL, RETRIED, Run
+from app.db.session import Sessions
+from app.db.types import utcnow
+from workers.training.log import Log
+
+THREADS = 4
+
+
+class Seal(NamedTuple):
+    """What a file has to be."""
+
+    bytes: int
+    sha256: str
+
+
+def seal_files(paths: Iterable[Path]) -> dict[Path, Seal]:
+    """Bring files to the disk and return their seals.
+
+    Hashing releases the interpreter, and goes on in some threads while others wait for the disk.
+    """
+    files = list(paths)
+    with ThreadPoolExecutor(THREADS) as pool:
+        flushed = [pool.submit(flush, path) for path in files]
+        seals = list(pool.map(read_seal, files))
+        for one in flushed:
+            one.result()
+    return dict(zip(files, seals, strict=True))
+
+
+def read_seal(path: Path) -> Seal:
+    """Return the seal of a file as it is now."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return Seal(file.tell(), digest)
+
+
+def write_seals(folder: Path, seals: Mapping[str, Seal]) -> None:
+    """Seal a folder: with these, by path within it. The marker is there whole or not at all."""
+    unfinished = folder / f"{MARKER}.unfinished"
+    unfinished.write_text(json.dumps({name: seal._asdict() for name, seal in seals.items()}, indent=1))
+    flush(unfinished)
+    unfinished.rename(folder / MARKER)
+    flush(folder)
+
+
+def read_seals(folder: Path) -> dict[str, Seal]:
+    """Return the seals of a folder. Raises ValueError where its marker cannot be read."""
+    try:
+        told = json.loads((folder / MARKER).read_bytes())
+        return {name: Seal(**seal) for name, seal in told.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{MARKER} cannot be read") from error
+
+
+def find_damage(folder: Path) -> str | None:
+    """Say what is wrong with a sealed folder, None if every byte is as it was."""
+    try:
+        seals = read_seals(folder)
+    except ValueError as error:
+        return str(error)
+    if not seals:
+        return f"{MARKER} names no file"
+    for name, seal in seals.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{path.name} is missing"
+        if (size := path.stat().st_size) != seal.bytes:
+            return f"{path.name} has {size:,} bytes instead of {seal.bytes:,}"
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = pool.map(lambda name: read_seal(folder / name), seals)
+        changed = [name for name, now in zip(seals, found, strict=True) if now != seals[name]]
+    return f"{Path(changed[0]).name} has changed since it was saved" if changed else None
+
+
+def flush(path: Path) -> None:
+    """Bring a file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+KEPT_CHECKPOINTS = 2
+# A failed or cancelled run can be tried again, and then goes on from its checkpoint: some gigabytes, so that they are
+# kept of the last few such runs, for a few days.
+KEPT_FOR = timedelta(days=3)
+KEPT_FOLDERS = 10
+
+
+class DamagedError(Exception):
+    """Weights that a run needs are not as they were written. Begun again, it drops the checkpoints that need them."""
+
+
+class Damage(NamedTuple):
+    """A checkpoint that was dropped."""
+
+    step: int
+    words: str
+    """What was wrong with it."""
+
+
+class RunFolder:
+    """The last two checkpoints ``checkpoint-<step>`` of one run, as a disk may damage one.
+
+    One counts when it is sealed (``workers.training.folder``), which is done last.
+    """
+
+    def __init__(self, settings: Settings, run_id: str) -> None:
+        self.path = settings.runs / run_id
+        self.log = Log(self.path)
+        self._best: dict[str, Seal] = {}
+        """Seals of weights that were the best, by the name of their file."""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder, and wait for it: a trainer thought dead may still be at work on it.
+
+        The lock goes with the process, however that ends. A folder that was removed meanwhile is made again.
+        """
+        with _held(self.path, lambda: self.path.mkdir(parents=True, exist_ok=True)):
+            yield
+
+    @contextmanager
+    def locked_by_first(self) -> Iterator[None]:
+        """The same for the first of a run's several processes: it may outlive for a moment the one that started it."""
+        lock = self.path / "first"
+        with _held(lock, lock.touch):
+            yield
+
+    def checkpoint(self, step: int) -> Path:
+        """Where the checkpoint of a step is."""
+        return self.path / f"checkpoint-{step}"
+
+    def checkpoints(self) -> list[Path]:
+        """Return the checkpoints that are sealed, whole or damaged, the newest one first."""
+        return sorted(finished_checkpoints(self.path), key=step_of, reverse=True)
+
+    def sound_checkpoint(self) -> tuple[Path | None, list[Damage]]:
+        """Return the newest checkpoint that is as it was saved, and what was wrong with newer ones.
+
+        Those are removed, and so are checkpoints that a kill left unfinished.
+        """
+        self.drop_unfinished()
+        damages: list[Damage] = []
+        for checkpoint in self.checkpoints():
+            if (words := find_damage(checkpoint)) is None:
+                self._best = {Path(name).name: seal for name, seal in read_seals(checkpoint).items() if _outside(name)}
+                return checkpoint, damages
+            damages.append(Damage(step_of(checkpoint), words))
+            shutil.rmtree(checkpoint)
+        return None, damages
+
+    def drop_unfinished(self) -> None:
+        """Remove checkpoints that were not saved to the end."""
+        sealed = self.checkpoints()
+        for path in self.path.glob("checkpoint-*"):
+            if path not in sealed:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def complete(self, checkpoint: Path, best: int | None = None) -> None:
+        """Make a checkpoint count, once its bytes are on the disk, and remove all but the last two.
+
+        ``best`` is the best step that it knows of, where weights are chosen: it is worth nothing without them.
+        """
+        files = [path for path in checkpoint.iterdir() if path.is_file()]
+        seals = {path.name: seal for path, seal in seal_files(files).items()}
+        if best is not None:
+            name = self.best(best).name
+            seals[f"../{name}"] = self._best[name]
+        write_seals(checkpoint, seals)
+        flush(self.path)
+        for other in self.checkpoints()[KEPT_CHECKPOINTS:]:
+            shutil.rmtree(other)
+
+    def best(self, step: int) -> Path:
+        """Where the weights of a step are that was the best so far."""
+        return self.path / f"best-{step}.safetensors"
+
+    def keep_best(self, step: int, write: Callable[[Path], None]) -> None:
+        """Have weights written to where ``best`` says; they are not there before they are whole and on the disk."""
+        unfinished = self.path / "best.unfinished"
+        write(unfinished)
+        (self._best[self.best(step).name],) = seal_files([unfinished]).values()
+        unfinished.rename(self.best(step))
+        flush(self.path)
+
+    def best_is_sound(self, step: int) -> bool:
+        """Whether the weights of a step are as they were kept."""
+        path = self.best(step)
+        return path.is_file() and read_seal(path) == self._best.get(path.name)
+
+    def forget_best(self, but: int | None) -> None:
+        """Remove the weights of all steps but one, and but those that a checkpoint needs."""
+        needed = {Path(name).name for checkpoint in self.checkpoints() for name in _names(checkpoint)}
+        for path in self.path.glob("best-*.safetensors"):
+            if path.name not in needed and (but is None or path != self.best(but)):
+                path.unlink()
+
+    def clear(self) -> None:
+        """Forget all checkpoints."""
+        for checkpoint in self.path.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+
+    def remove(self) -> None:
+        """Delete the folder; that there is none is fine."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_left_behind(settings: Settings, sessions: Sessions) -> None:
+    """Remove the folders of runs that are gone or cannot go on: a trainer that is killed for it cannot do so itself.
+
+    Those of the last few failed and cancelled runs stay for a few days, where there is a checkpoint in them.
+    """
+    # The folders first: a run that begins between the two looks is not among them.
+    folders = list(settings.runs.iterdir())
+    with sessions() as session:
+        mine = Run.id.in_([folder.name for folder in folders])
+        in_use = set(session.scalars(select(Run.id).where(mine, Run.status.not_in(FINAL))))
+        lately = Run.status.in_(RETRIED) & (Run.finished_at > utcnow() - KEPT_FOR)
+        retried = session.scalars(select(Run.id).where(mine, lately).order_by(Run.finished_at.desc()))
+        worth_it = [run_id for run_id in retried if finished_checkpoints(settings.runs / run_id)]
+    in_use.update(worth_it[:KEPT_FOLDERS])
+    for folder in folders:
+        if folder.name not in in_use:
+            _remove_if_free(folder)
+
+
+def may_go_on(sessions: Sessions, run_id: str) -> bool:
+    """Whether a run may still be trained: it has no end, or one from which it can be tried again."""
+    with sessions() as session:
+        run = session.get(Run, run_id)
+        return run is not None and (not run.status.final or run.status in RETRIED)
+
+
+def _remove_if_free(folder: Path) -> None:
+    """Delete a folder and hold it meanwhile, unless a trainer does that has not yet noticed that it is to stop."""
+    with _opened(folder) as handle, suppress(BlockingIOError):
+        if handle is not None:  # or another worker removes it too
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was saved."""
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+@contextmanager
+def _held(path: Path, make: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock of a file or folder, which is made anew as often as it is removed before the lock is had."""
+    while True:
+        make()
+        with _opened(path) as handle:
+            if handle is None:
+                continue
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_at(path, handle):
+                yield
+                return
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    """A descriptor of a file or folder; None where there is none any more."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _outside(name: str) -> bool:
+    return name.startswith("../")
+
+
+def _names(checkpoint: Path) -> Iterator[str]:
+    with suppress(ValueError):  # it is damaged, and found out when it is needed
+        yield from read_seals(checkpoint)

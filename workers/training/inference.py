@@ -1,0 +1,104 @@
+"""Tokenised rows, run through a model that is only looked at, batch by batch."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import datasets
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from app.db.config import RunConfig
+from app.db.models import Phase
+from workers.training.progress import Progress
+
+Collate = Callable[[list[dict[str, Any]]], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tokenised rows with what is to be predicted of them, and how to make a batch of them."""
+
+    dataset: datasets.Dataset
+    """``input_ids`` and the tokenizer's other columns, and the labels that the model's head asks for."""
+    tokens: NDArray[np.int64]
+    """[n], tokens of each row, padding not counted."""
+    collate: Collate
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def examples(self) -> int:
+        """Rows of the file that these are of: as many, unless a long text is several rows here."""
+        return len(self)
+
+    def batches(
+        self, indices: Sequence[int] | NDArray[np.int64], size: int, device: torch.device
+    ) -> Iterator[dict[str, Tensor]]:
+        """Yield the rows of ``indices`` in that order, tensors [at most ``size``, tokens] on ``device``.
+
+        Unlike a DataLoader it draws no random number, so that looking at a model does not change its training.
+        """
+        for start in range(0, len(indices), size):
+            rows = [self.dataset[int(index)] for index in indices[start : start + size]]
+            yield {name: tensor.to(device) for name, tensor in self.collate(rows).items()}
+
+    def longest_first(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return ``indices`` by falling number of tokens: little padding, and too long a batch fails at once."""
+        return indices[np.argsort(-self.tokens[indices], kind="stable")]
+
+    def draw(self, tokens: int, seed: Sequence[int], least: int = 1, most: int | None = None) -> NDArray[np.int64]:
+        """Return rows drawn without replacement: as many as hold ``tokens`` tokens at most, but ``least`` at least."""
+        return draw(self.tokens, tokens, seed, least, most)
+
+
+def draw(
+    lengths: NDArray[np.int64], tokens: int, seed: Sequence[int], least: int = 1, most: int | None = None
+) -> NDArray[np.int64]:
+    """Return places of rows of these ``lengths`` in tokens, drawn as ``Rows.draw`` does."""
+    order = np.random.default_rng(seed).permutation(len(lengths))[:most]
+    fit = np.searchsorted(np.cumsum(lengths[order]), tokens, side="right")
+    return order[: max(int(fit), least)]
+
+
+def rows_at_once(config: RunConfig) -> int:
+    """Return the rows of a batch that is only looked at: without gradients, four times a training batch fits."""
+    return 4 * config.batch_size
+
+
+class Looked(NamedTuple):
+    """A batch, and what the model made of it."""
+
+    batch: Mapping[str, Tensor]
+    outputs: ModelOutput
+    indices: NDArray[np.int64]
+    """Places of its rows among all, [batch]."""
+
+    @property
+    def loss(self) -> float:
+        """The task's, summed over the rows of the batch; not finite where the model has diverged."""
+        return float(self.outputs["loss"]) * len(self.indices)
+
+
+def forward(
+    model: PreTrainedModel,
+    rows: Rows,
+    order: NDArray[np.int64],
+    config: RunConfig,
+    progress: Progress,
+    *,
+    hidden_states: bool = True,
+) -> Iterator[Looked]:
+    """Run rows through the model in ``order``; to be called within ``looking_at``."""
+    progress.enter(Phase.EVALUATING, total=len(order))
+    done = 0
+    for batch in rows.batches(order, rows_at_once(config), model.device):
+        indices = order[done : done + len(batch["attention_mask"])]
+        yield Looked(batch, model(**batch, output_hidden_states=hidden_states), indices)
+        done += len(indices)
+        progress.advance(done)

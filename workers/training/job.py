@@ -1,0 +1,122 @@
+"""The fine-tune job: the row of a queued or interrupted run in, the row of a finished one out."""
+
+import gc
+import logging
+from collections.abc import Sequence
+
+import torch
+from sqlalchemy import Update, func, or_, select, update
+
+from app.core.settings import Settings
+from app.db.models import UNFINISHED, Attempt, AttemptOutcome, Experiment, Phase, Run, RunStatus
+from app.db.session import Sessions
+from app.db.types import utcnow
+from app.db.work import end_attempts, slot_name
+from app.queue import Job
+from workers.failure import failure_of, raise_if_temporary
+from workers.job_rows import job_sessions
+from workers.training.ddp_launch import train_together
+from workers.training.folder import DamagedError, RunFolder, may_go_on, remove_left_behind, step_of
+from workers.training.progress import Progress, RunStoppedError
+from workers.training.run_spec import MemoryRanOutError, RunSpec, batches_of, note, run_spec_of, smaller
+from workers.training.search import advance
+from workers.training.training import train
+
+logger = logging.getLogger(__name__)
+
+
+def fine_tune(run_id: str, settings: Settings, device: str) -> Sequence[Job]:
+    """Train and evaluate a run, going on from its last checkpoint if it has one.
+
+    A run that is final, gone or another worker's is left as it is. One killed at any moment and called again on the
+    same CPU ends with the numbers of a run that was never killed. On a GPU the two may differ by rounding, which
+    training makes larger: nothing is arranged there for sums to be taken in one order.
+    """
+    sessions = job_sessions(settings)
+    remove_left_behind(settings, sessions)
+    folder = RunFolder(settings, run_id)
+    slot = slot_name(settings, device)
+    row = update(Run).where(Run.id == run_id, Run.status.in_(UNFINISHED), Run.worker == slot)
+    with folder.locked():
+        with folder.log.kept(), folder.log.told(lambda tail: _tell(sessions, row, tail)):
+            try:
+                if (order := _begin(sessions, run_id, slot, folder)) is not None:
+                    _work(order, Progress(sessions, run_id, slot), folder, settings, device)
+            except RunStoppedError:  # by somebody who changed its row, or by itself, as a trial that is given up
+                here = or_(Run.worker == slot, Run.worker.is_(None))
+                _tell(sessions, update(Run).where(Run.id == run_id, here), folder.log.tail())
+            except Exception as error:  # noqa: BLE001 - whatever it is belongs into the row, not into a retry
+                folder.drop_unfinished()  # which may be what fills the disk
+                _fail(error, sessions, row, folder)
+        folder.drop_unfinished()
+        if not may_go_on(sessions, run_id) or not folder.checkpoints():
+            folder.remove()
+    return _next_trials(sessions, run_id)
+
+
+def _begin(sessions: Sessions, run_id: str, slot: str, folder: RunFolder) -> RunSpec | None:
+    """Set the run to running at this worker and return what it asks for; None if nobody waits for it here."""
+    with sessions.begin() as session:
+        run = session.get(Run, run_id, with_for_update=True)
+        if run is None or run.status not in UNFINISHED or run.worker not in (None, slot):
+            return None
+        run.worker = slot
+        run.status, run.phase, run.phase_done, run.phase_total = RunStatus.RUNNING, Phase.LOADING, 0, None
+        now = utcnow()
+        if run.started_at is not None and run.finished_at is not None:
+            run.rested_seconds += max(0.0, (now - run.finished_at).total_seconds())
+        run.started_at, run.finished_at = run.started_at or now, None
+        run.worked_seconds = run.worked_seconds or 0.0
+        attempt = session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
+        folder.log.begin(attempt or 1, slot, run.log)
+        return run_spec_of(run)
+
+
+def _work(order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str) -> None:
+    """Train; where memory runs out once more with fewer rows a batch, from the last checkpoint on."""
+    work = train if order.config.processes == 1 else train_together
+    try:
+        try:
+            work(order, progress, folder, settings, device)
+        except DamagedError as error:
+            logger.warning("%s The run goes on from before.", error)
+            work(order, progress, folder, settings, device)
+        return
+    except MemoryRanOutError as error:
+        config = smaller(order.config)
+        if order.shrunk or config is None:
+            raise
+        logger.warning("Memory ran out. The run continues with a smaller batch.", exc_info=error)
+    gc.collect()
+    torch.cuda.empty_cache()
+    told = note(order.config, config, max(map(step_of, folder.checkpoints()), default=0))
+    with progress.sessions.begin() as session:
+        run = session.get_one(Run, progress.run_id)
+        environment = (run.environment or {}) | {"batches": batches_of(config)}
+        progress.write(session, notes=[*run.notes, told], environment=environment)
+    work(order._replace(config=config), progress, folder, settings, device)
+
+
+def _fail(error: Exception, sessions: Sessions, row: Update, folder: RunFolder) -> None:
+    """Write into the row why the run failed, and the end of its log, which is where a traceback is."""
+    raise_if_temporary(error)
+    failure = failure_of(error)  # which logs what nobody foresaw
+    with sessions.begin() as session:
+        why = {"error": failure.sentence, "cause": failure.cause, "error_field": failure.field}
+        values = {**why, "log": folder.log.tail(), "finished_at": utcnow()}
+        failed = row.values(status=RunStatus.FAILED, **values).returning(Run.id)
+        if (run_id := session.scalar(failed)) is not None:
+            end_attempts(session, Attempt.run_id == run_id, AttemptOutcome.FAILED, failure.sentence)
+
+
+def _tell(sessions: Sessions, row: Update, tail: str | None) -> None:
+    with sessions.begin() as session:
+        session.execute(row.values(log=tail))
+
+
+def _next_trials(sessions: Sessions, run_id: str) -> Sequence[Job]:
+    """What the search tries next that the run belongs to, if it does to one."""
+    with sessions() as session:
+        of_a_search = select(Experiment.id).join(Run).where(Run.id == run_id, Experiment.study.is_not(None))
+        experiment_id = session.scalar(of_a_search)
+    return () if experiment_id is None else advance(sessions, experiment_id)

@@ -1,0 +1,135 @@
+"""What the processes of a run write, kept in its folder, so that a kill does not lose it; the row gets its end."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from threading import Event, Thread
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.core.installation import LOG
+from app.db.types import utcnow
+from workers.child_process import LOG_FORMAT
+
+# Of the last attempt; of each one before it fewer, the newest ones first.
+LINES = 200
+BYTES = 16 * 1024
+EARLIER_LINES = 20
+EARLIER_BYTES = 16 * 1024
+READ_BYTES = 512 * 1024
+BEGUN = "=== Attempt "
+SECONDS_BETWEEN_TAILS = 3.0
+# Of whose progress the file is told, and the terminal is not.
+OURS = logging.getLogger("workers")
+
+
+class Log:
+    """The log of one run, over all its attempts and processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOG
+
+    def begin(self, attempt: int, slot: str, earlier: str | None) -> None:
+        """Head the log of an attempt. ``earlier`` is what the row has of former ones, which were logged elsewhere."""
+        with self._path.open("a", encoding="utf-8") as file:
+            if not file.tell() and earlier is not None:
+                file.write(f"{earlier}\n")
+            file.write(f"{BEGUN}{attempt} on {slot}, {utcnow():%Y-%m-%d %H:%M:%S} UTC\n")
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Write into the file what is logged and what else goes to standard error; warnings are shown as before.
+
+        How far the work is stands in the file alone. It is appended to by file descriptor, so that libraries in C
+        write there too.
+        """
+        console, file = os.dup(2), os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        handler = logging.FileHandler(self._path, encoding="utf-8", errors="backslashreplace")
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        root = logging.getLogger()
+        shown = [one for one in root.handlers if isinstance(one, logging.StreamHandler) and one.stream is sys.stderr]
+        levels = [one.level for one in shown]
+        level = OURS.level
+        with os.fdopen(console, "w", errors="backslashreplace") as stream:
+            try:
+                for one in shown:
+                    one.setStream(stream)
+                    one.setLevel(logging.WARNING)
+                OURS.setLevel(logging.INFO)
+                root.addHandler(handler)
+                os.dup2(file, 2)
+                yield
+            finally:
+                sys.stderr.flush()
+                os.dup2(console, 2)
+                os.close(file)
+                root.removeHandler(handler)
+                handler.close()
+                OURS.setLevel(level)
+                for one, its_level in zip(shown, levels, strict=True):
+                    one.setStream(sys.stderr)
+                    one.setLevel(its_level)
+
+    @contextmanager
+    def told(self, tell: Callable[[str | None], None], every: float = SECONDS_BETWEEN_TAILS) -> Iterator[None]:
+        """Call ``tell`` with the last lines, every few seconds in which there are new ones."""
+        stop = Event()
+        thread = Thread(target=self._tell_until_stopped, args=(tell, every, stop), name="log", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _tell_until_stopped(self, tell: Callable[[str | None], None], every: float, stop: Event) -> None:
+        told = None
+        while not stop.wait(every):
+            tail = self.tail()
+            # A database that is away for a moment must not end the job; the next look tells.
+            with suppress(SQLAlchemyError):
+                if tail != told:
+                    tell(tail)
+                    told = tail
+
+    def tail(self) -> str | None:
+        """Return the last lines of the last attempt, 200 or 16 KiB of them at most, and fewer of those before it.
+
+        None where nothing was written.
+        """
+        try:
+            with self._path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - READ_BYTES))
+                written = file.read()
+        except FileNotFoundError:
+            return None
+        if size > READ_BYTES:  # begun in the middle of a line
+            written = written.partition(b"\n")[2]
+        # PostgreSQL keeps no NUL.
+        lines = written.decode(errors="replace").replace("\0", "\ufffd").splitlines()
+        heads = [number for number, line in enumerate(lines) if line.startswith(BEGUN)]
+        bounds = [0, *(number for number in heads if number), len(lines)]
+        *earlier, last = [lines[start:end] for start, end in pairwise(bounds)]
+        kept, left = [_ending(last, LINES, BYTES)], EARLIER_BYTES
+        for attempt in reversed(earlier):
+            kept.append(_ending(attempt, EARLIER_LINES, left))
+            left -= _bytes(kept[-1])
+        return "\n".join(line for attempt in reversed(kept) for line in attempt) or None
+
+
+def _ending(lines: list[str], most: int, most_bytes: int) -> list[str]:
+    """The last lines of an attempt, after the one that heads it."""
+    head, rest = (lines[:1], lines[1:]) if lines and lines[0].startswith(BEGUN) else ([], lines)
+    kept = rest[-most:]
+    while kept and _bytes(head + kept) > most_bytes:
+        kept = kept[1:]
+    return head + kept if _bytes(head + kept) <= most_bytes else []
+
+
+def _bytes(lines: list[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)

@@ -1,0 +1,163 @@
+"""What is logged while a run trains: losses every few steps, measures of its layers every few more."""
+
+import logging
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from app.db.config import RunConfig
+from app.db.models import Phase, Step
+from app.db.options.measuring import LOOKS_PER_RUN
+from isoscope.hidden_states import LayerMeasures, hidden_states_of, looking_at, width
+from workers.failure import NotFiniteError
+from workers.training.inference import Rows, rows_at_once
+from workers.training.progress import Progress
+
+
+class Tally:
+    """Sums of task loss and penalty over batches. They stay on the device, so that no step waits for them.
+
+    In float64, which adds up float32 without rounding: what a row tells does not depend on when processes share them.
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all batches."""
+        self.batches = 0
+        self.task_loss = torch.zeros((), dtype=torch.float64)
+        self.penalty = torch.zeros((), dtype=torch.float64)
+
+    def add(self, task_loss: Tensor, penalty: Tensor | None) -> None:
+        """Count one batch with its two scalars; no penalty is zero."""
+        self.batches += 1
+        self.task_loss = _plus(self.task_loss, task_loss)
+        if penalty is not None:
+            self.penalty = _plus(self.penalty, penalty)
+
+    def means(self) -> tuple[float, float]:
+        """Return the mean task loss and the mean penalty of the batches."""
+        return float(self.task_loss) / self.batches, float(self.penalty) / self.batches
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the sums as plain tensors, for a checkpoint."""
+        return {"batches": torch.tensor(self.batches), "task_loss": self.task_loss, "penalty": self.penalty}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from the sums of a checkpoint."""
+        self.batches = int(state["batches"])
+        self.task_loss, self.penalty = state["task_loss"], state["penalty"]
+
+
+def _plus(total: Tensor, added: Tensor) -> Tensor:
+    # Apple's GPUs have no float64.
+    dtype = torch.float32 if added.device.type == "mps" else torch.float64
+    return total.to(added.device, dtype) + added.detach().to(dtype)
+
+
+logger = logging.getLogger(__name__)
+
+ROWS_PER_RUN = 100
+PROBE_ROWS = 256
+PROBE_SEED = 0
+# With fewer tokens the plain IsoScore is biased far down, and with fewer texts the bias-corrected one has wide errors.
+PROBE_TOKENS_PER_DIMENSION = 4
+PROBE_TEXTS = 64
+# What the measures cost beside the forward pass, as tokens of it: found for the shape of BERT-base on a CPU.
+MEASURING_TOKENS_PER_DIMENSION = 2
+
+
+def rows_apart(max_steps: int) -> int:
+    """Return after how many steps a run of ``max_steps`` writes its next row."""
+    return max(1, max_steps // ROWS_PER_RUN)
+
+
+class Probe:
+    """A few validation rows, the same in all runs, on which a model's layers are watched while it trains."""
+
+    def __init__(self, model: PreTrainedModel, rows: Rows, config: RunConfig) -> None:
+        self.model = model
+        self.rows = rows
+        self.size = rows_at_once(config)
+        self.every = config.probe_every
+        enough = PROBE_TOKENS_PER_DIMENSION * width(model) + int(rows.tokens.max())
+        self.indices = rows.longest_first(rows.draw(enough, (PROBE_SEED,), PROBE_TEXTS, PROBE_ROWS))
+        self.n = {"tokens": int(rows.tokens[self.indices].sum()), "texts": len(self.indices)}
+        """Points behind the measures of a layer: texts behind the bias-corrected IsoScore, tokens behind the others."""
+        self.cost = self.n["tokens"] + MEASURING_TOKENS_PER_DIMENSION * width(model)
+        """Of one look, as tokens of a forward pass."""
+
+    def steps_apart(self, max_steps: int, tokens_per_step: float) -> int:
+        """Return after how many steps of a run the next look is due: those asked for, else its share is bounded."""
+        if self.every is not None:
+            return self.every
+        steps = max(max_steps / LOOKS_PER_RUN, self.least_steps_apart(tokens_per_step))
+        row_every = rows_apart(max_steps)
+        return row_every * max(1, round(steps / row_every))
+
+    def least_steps_apart(self, tokens_per_step: float) -> float:
+        """Return the steps of which a look is a sixth: they cost their tokens thrice, forward and backward."""
+        return 2 * self.cost / tokens_per_step
+
+    def measures(self) -> dict[str, list[float | None]]:
+        """Return the values of ``LayerMeasures`` by layer, None where one is undefined."""
+        layers = LayerMeasures(self.model)
+        with looking_at(self.model):
+            for batch in self.rows.batches(self.indices, self.size, self.model.device):
+                outputs = self.model(**batch, output_hidden_states=True)
+                layers.update(hidden_states_of(outputs), batch["attention_mask"])
+        return {measure: [score.value for score in found.scores] for measure, found in layers.scores().items()}
+
+
+class MetricsCallback(TrainerCallback):
+    """Writes the rows of a run's curves, one a step, so that a step trained again is the same row again."""
+
+    def __init__(self, tally: Tally, probe: Probe, tokens_per_step: float, progress: Progress) -> None:
+        self.tally = tally
+        self.probe = probe
+        self.tokens_per_step = tokens_per_step
+        self.progress = progress
+        self.row_every = self.probe_every = 1
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Take back what was logged after the checkpoint, and look at the model before its first step."""
+        self.row_every = rows_apart(state.max_steps)
+        self.probe_every = self.probe.steps_apart(state.max_steps, self.tokens_per_step)
+        self.progress.begin_training(state.global_step)
+        if state.global_step == 0:
+            self._write(Step(run_id=self.progress.run_id, step=0, layers=self.probe.measures()))
+
+    def on_epoch_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Say that training goes on, after a pass for the shrinkage covariance or not."""
+        self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
+
+    def is_due(self, step: int) -> bool:
+        """Whether a row is written at a step, also where it is not the last."""
+        return step % self.row_every == 0 or step % self.probe_every == 0
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Write a row if one is due, or a look at the layers; at the last step both, in any case."""
+        step, last = state.global_step, control.should_training_stop or state.global_step == state.max_steps
+        looking = last or step % self.probe_every == 0
+        if not (last or self.is_due(step)):
+            self.progress.advance(step)
+            return
+        task_loss, penalty = self.tally.means()
+        if not math.isfinite(task_loss + penalty):
+            raise NotFiniteError(
+                f"The loss is not a number any more at step {step}. Lower the learning rate, or the size of lambda.",
+                "learning_rate",
+            )
+        self.tally.clear()
+        logger.info("step %s of %s: loss %.4g, penalty %.4g", step, state.max_steps, task_loss, penalty)
+        layers = self.probe.measures() if looking else None
+        self._write(Step(run_id=self.progress.run_id, step=step, task_loss=task_loss, penalty=penalty, layers=layers))
+
+    def _write(self, row: Step) -> None:
+        with self.progress.sessions.begin() as session:
+            self.progress.write(session, phase_done=row.step)
+            session.merge(row)

@@ -1,0 +1,258 @@
+"""What a run adds to its task's loss: penalties, the points that each sees, the shrinkage covariance."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.utils.generic import ModelOutput
+
+from app.db.config import RunConfig
+from app.db.models import Phase, Pooling
+from app.db.options.regularizers import Refresh
+from isoscope.core.task import TaskKind
+from isoscope.hidden_states import depth, empty_moments, hidden_states_of, looking_at
+from isotropy.catalog import REGULARIZERS, Layers, Points, Regularizer
+from isotropy.points import draw_tokens, union_of_layers
+from isotropy.regularizers.istar import IStar
+from workers.models import pool, sentence_pooling
+from workers.training.inference import Rows, draw, rows_at_once
+from workers.training.progress import Progress
+
+
+@dataclass(frozen=True)
+class PointSelector:
+    """Layers, and which of their vectors: every token, or one of each text."""
+
+    layers: Sequence[int]
+    """From 1; the embedding layer is 0 and never seen."""
+    pooling: Pooling | None
+    """None for every token."""
+    include_padding: bool = False
+    """Among tokens; it counts in no pooled vector."""
+
+    def mask(self, attention_mask: Tensor, draw: Callable[[Tensor], Tensor] = lambda mask: mask) -> Tensor:
+        """Return the mask [batch, tokens] of the tokens that ``points`` takes; ``draw`` leaves some out of a mask.
+
+        Nothing is left out of pooled vectors.
+        """
+        if self.pooling is not None:
+            return attention_mask
+        return draw(torch.ones_like(attention_mask) if self.include_padding else attention_mask)
+
+    def points(self, hidden_states: Sequence[Tensor], mask: Tensor) -> Tensor:
+        """Return the points [layers, n, d] of 1 + L hidden states [batch, tokens, d]; gradients flow through."""
+        if self.pooling is not None:
+            return torch.stack([pool(hidden_states[layer], mask, self.pooling) for layer in self.layers])
+        union = union_of_layers(hidden_states, mask, self.layers)
+        return union.view(len(self.layers), -1, union.shape[1])
+
+    def labels(self, labels: Tensor, mask: Tensor) -> Tensor:
+        """Return the label of each point [n] of a layer, of those of texts [batch]."""
+        return labels if self.pooling is not None else labels.repeat_interleave(mask.sum(dim=1))
+
+
+def make_selector(regularizer: Regularizer, config: RunConfig, model: PreTrainedModel) -> PointSelector | None:
+    """Return what a regularizer sees of a model under a configuration; None if it looks at no hidden states."""
+    sees = REGULARIZERS[regularizer].sees
+    if sees is None:
+        return None
+    layers, points = sees
+    numbers = _numbers(config.layers or layers, depth(model))
+    return PointSelector(numbers, _pooling(config.points or points, model), config.include_padding)
+
+
+def _pooling(points: Points, model: PreTrainedModel) -> Pooling | None:
+    if points is Points.SENTENCE:
+        return sentence_pooling(model)
+    return Pooling.MEAN if points is Points.MEAN else None
+
+
+def _numbers(layers: Sequence[int] | Layers, last: int) -> Sequence[int]:
+    if layers is Layers.ALL:
+        return range(1, last + 1)
+    return [last] if layers is Layers.LAST else layers
+
+
+class Penalties(nn.Module):
+    """The sum of the penalties of all regularizers of a run.
+
+    Each sees its layers as its record says, and those that see tokens all see the same part of them. The state is what
+    a checkpoint has to keep: the shrinkage covariance of I-STAR.
+    """
+
+    def __init__(self, config: RunConfig, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.config = config
+        self.regularizers = nn.ModuleDict({name: _make(name, lam, config) for name, lam in config.weights.items()})
+        views = {name: make_selector(name, config, model) for name in config.weights}
+        self.views = {name: view for name, view in views.items() if view is not None}
+        # The method, not the module, which would make the model's weights a part of this one's state.
+        self._embeddings = model.get_input_embeddings
+        self._by_label = config.entropy_by_label and config.task is TaskKind.CLASSIFICATION
+
+    @property
+    def shrunk(self) -> IStar | None:
+        """I-STAR where it is shrunk, so that it needs a shrinkage covariance before the first step."""
+        return next((one for one in self.regularizers.values() if isinstance(one, IStar) and one.zeta > 0), None)
+
+    def forward(self, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
+        """Return the penalty of one batch, 0-d, in float32 also where the model computes in less.
+
+        Args:
+            outputs: of the model, with its hidden states if there are ``views``.
+            batch: what the model was given, ``attention_mask`` [batch, tokens] and ``labels`` [batch] among it.
+            step: the training step, by which and the run's seed tokens are drawn.
+
+        Raises:
+            ValueError: a regularizer has no value on these points.
+
+        """
+        penalties = [self._penalty(Regularizer(name), outputs, batch, step) for name in self.regularizers]
+        return torch.stack(penalties).sum()
+
+    def _penalty(self, name: Regularizer, outputs: ModelOutput, batch: Mapping[str, Tensor], step: int) -> Tensor:
+        regularizer: Callable[..., Tensor] = self.regularizers[name]
+        if name not in self.views:
+            return regularizer(self._embeddings().weight)
+        view = self.views[name]
+        mask = view.mask(batch["attention_mask"], lambda mask: self._drawn(mask, step))
+        points = view.points(hidden_states_of(outputs), mask)
+        penalty = REGULARIZERS[name]
+        match penalty.layers:
+            case "as one cloud":
+                return regularizer(points.flatten(0, 1))
+            case "as a list":
+                return regularizer(points.unbind())
+            case "one by one":
+                labels = [view.labels(batch["labels"], mask)] if penalty.classes and self._by_label else []
+                return torch.stack([regularizer(layer, *labels) for layer in points]).mean()
+
+    def _drawn(self, mask: Tensor, step: int) -> Tensor:
+        # By seed and step, apart from the training's random state: a run that is resumed draws what it would have.
+        # The generator keeps 32 bits of a seed, which are mixed of both.
+        mixed = np.random.SeedSequence((self.config.seed, step)).generate_state(1)
+        return draw_tokens(mask, self.config.token_fraction, torch.Generator().manual_seed(int(mixed[0])))
+
+
+def make_penalties(config: RunConfig, model: PreTrainedModel) -> Penalties | None:
+    """Return the penalties of a run on ``model``; None for plain training, which then asks for no hidden states."""
+    return Penalties(config, model) if config.weights else None
+
+
+def note_of_silence(logged: Sequence[float]) -> str | None:
+    """Return a sentence where the penalties that a run logged, two or more, are all equal; None where they are not."""
+    if len(logged) < 2 or len(set(logged)) > 1:
+        return None
+    return (
+        f"The penalty was {logged[0]:g} in all {len(logged)} rows that were logged, so it had no gradient and the run "
+        "was trained as if without it. It sees too few points at once, or too few bars: choose more rows a batch, "
+        "every token instead of one vector of each text, or all bars of the persistent entropy."
+    )
+
+
+def _make(name: Regularizer, lam: float, config: RunConfig) -> nn.Module:
+    penalty = REGULARIZERS[name]
+    settings = {argument: getattr(config, option) for option, argument in penalty.options.items() if argument}
+    if penalty.sees is not None:
+        settings["across_processes"] = config.processes > 1
+    made: nn.Module = resolve_name(penalty.make)(lam, **settings)
+    return made
+
+
+def draw_rows(lengths: NDArray[np.int64], view: PointSelector, config: RunConfig, number: int) -> NDArray[np.int64]:
+    """Return the rows, of these ``lengths`` in tokens, of the pass of this number: one of them at least."""
+    most, seed = config.shrinkage_points // len(view.layers), (config.seed, number)
+    if view.pooling is None:
+        return draw(lengths, most, seed)
+    return draw(lengths, int(lengths.sum()), seed, most=max(most, 1))
+
+
+class ShrinkageCallback(TrainerCallback):
+    """Gives the regularizer the covariance of many training points as the model sees them now.
+
+    The points are those that ``view`` shows of rows drawn from the whole training set by the run's seed, anew for each
+    pass, up to ``config.shrinkage_points`` of them; only these rows are run through the model. Padding comes on top
+    where the configuration includes it. The training's random state is not touched.
+
+    For a moving average there is one pass, at the start. Each step then mixes in the covariance of its own points, the
+    mean over its batches where several are accumulated, for the steps that follow.
+    """
+
+    def __init__(
+        self,
+        regularizer: IStar,
+        view: PointSelector,
+        model: PreTrainedModel,
+        rows: Rows,
+        config: RunConfig,
+        progress: Progress,
+    ) -> None:
+        self.regularizer = regularizer
+        self.view = view
+        self.model = model
+        self.rows = rows
+        self.config = config
+        self.progress = progress
+        self._sum: Tensor | None = None
+        self._batches = 0
+
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Estimate the covariance if it is due; else that of an earlier step or of the checkpoint stays."""
+        number = self._pass_due(state)
+        if number is not None:
+            self._estimate(number)
+            self.progress.enter(Phase.TRAINING, total=state.max_steps, done=state.global_step)
+
+    def on_substep_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Keep the covariance of a batch of which a step has several."""
+        self._keep_own()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Mix the step's own covariance into a moving average."""
+        self._keep_own()
+        if self._sum is not None:
+            S, momentum = self.regularizer.shrinkage_covariance, self.config.shrinkage_momentum
+            self.regularizer.set_shrinkage(momentum * S + (1 - momentum) * self._sum / self._batches)
+            self._sum, self._batches = None, 0
+
+    def _keep_own(self) -> None:
+        own = self.regularizer.last_covariance
+        if self.config.shrinkage_refresh is Refresh.AVERAGE and own is not None:
+            self._sum = own if self._sum is None else self._sum + own
+            self._batches += 1
+
+    def _pass_due(self, state: TrainerState) -> int | None:
+        """Return the number of the pass that the next step begins with, by which its rows are drawn, if any."""
+        match self.config.shrinkage_refresh:
+            case Refresh.EPOCH:
+                epoch = float(state.epoch)
+                return int(epoch) if epoch.is_integer() else None
+            case Refresh.STEPS:
+                number, since = divmod(state.global_step, self.config.shrinkage_every)
+                return number if since == 0 else None
+            case Refresh.AVERAGE:
+                return 0 if state.global_step == 0 else None
+
+    def _estimate(self, number: int) -> None:
+        drawn, n_layers = draw_rows(self.rows.tokens, self.view, self.config, number), len(self.view.layers)
+        size = self.config.batch_size
+        if not self.view.include_padding:
+            drawn, size = self.rows.longest_first(drawn), rows_at_once(self.config)
+
+        self.progress.enter(Phase.SHRINKAGE, total=int(self.rows.tokens[drawn].sum()) * n_layers)
+        moments = empty_moments(self.model)
+        done = 0
+        with looking_at(self.model):
+            for batch in self.rows.batches(drawn, size, self.model.device):
+                mask = batch["attention_mask"]
+                states = hidden_states_of(self.model(**batch, output_hidden_states=True))
+                moments.update(self.view.points(states, self.view.mask(mask)).flatten(0, 1))
+                done += int(mask.sum()) * n_layers
+                self.progress.advance(done)
+        self.regularizer.set_shrinkage(moments.covariance())

@@ -1,0 +1,102 @@
+"""How far a run is: written into its row, which says in turn whether the run is still wanted."""
+
+import logging
+import time
+from typing import Any
+
+from sqlalchemy import Update, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from app.db.models import Attempt, AttemptOutcome, Phase, Run, RunStatus, Step
+from app.db.session import Sessions
+from app.db.work import end_attempts
+
+logger = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_WRITES = 1.0
+
+
+class RunStoppedError(Exception):
+    """The run was cancelled, deleted or given to another worker while it was worked on."""
+
+
+class Progress:
+    """The row of one run that runs at ``slot``. Every write raises RunStoppedError if it no longer does.
+
+    So a trainer that was taken for dead, and goes on after all, adds nothing to a run that is another worker's now.
+    Each write counts the time since the one before, by a clock that does not jump.
+    """
+
+    def __init__(self, sessions: Sessions, run_id: str, slot: str) -> None:
+        self.sessions = sessions
+        self.run_id = run_id
+        self.slot = slot
+        self._written_at = 0.0
+        self._counted_at = time.monotonic()
+        self._worked = 0.0
+
+    def begin_training(self, step: int) -> None:
+        """Say which step training goes on from, and take back what was logged after it."""
+        with self.sessions.begin() as session:
+            self.write(session, phase_done=step)
+            if step == 0:  # the result rests on the work of this attempt alone
+                session.execute(update(Run).where(Run.id == self.run_id).values(worked_seconds=self._worked))
+            session.execute(self._attempt().values(first_step=step))
+            session.execute(delete(Step).where(Step.run_id == self.run_id, Step.step > step))
+
+    def leave_uncounted(self) -> None:
+        """Leave the time since the last write out: another process has counted it."""
+        self._counted_at = time.monotonic()
+
+    def enter(self, phase: Phase, total: int, done: int = 0) -> None:
+        """Begin a phase of ``total`` units."""
+        logger.info("%s, %s of %s", phase, done, total)
+        with self.sessions.begin() as session:
+            self.write(session, phase=phase, phase_total=total, phase_done=done)
+
+    def advance(self, done: int) -> None:
+        """Say how much of the phase is done; may be called often, writes once a second."""
+        if time.monotonic() - self._written_at >= SECONDS_BETWEEN_WRITES:
+            with self.sessions.begin() as session:
+                self.write(session, phase_done=done)
+
+    def reaches(self, step: int, row_every: int) -> bool:
+        """Whether the rows, one every ``row_every`` steps, go as far as a checkpoint at ``step``.
+
+        On the same machine they precede it. They do not where another machine had the run meanwhile, began it afresh,
+        and was lost before it got so far.
+        """
+        with self.sessions() as session:
+            last = session.scalar(select(func.max(Step.step)).where(Step.run_id == self.run_id))
+        return (last or 0) + row_every > step
+
+    def write(self, session: Session, **values: Any) -> None:
+        """Set columns of the row in the caller's transaction; call it first, so that a stop writes nothing.
+
+        A final status ends the attempt too.
+        """
+        now = time.monotonic()
+        since, self._counted_at = now - self._counted_at, now
+        self._worked += since
+        values = {"worked_seconds": func.coalesce(Run.worked_seconds, 0.0) + since} | values
+        running = update(Run).where(Run.id == self.run_id, Run.status == RunStatus.RUNNING, Run.worker == self.slot)
+        if session.scalar(running.values(**values).returning(Run.id)) is None:
+            raise RunStoppedError
+        session.execute(self._attempt().values(seconds=Attempt.seconds + since))
+        if (status := values.get("status")) is not None:
+            end_attempts(session, Attempt.run_id == self.run_id, AttemptOutcome(status))
+        self._written_at = now
+
+    def _attempt(self) -> Update:
+        return update(Attempt).where(Attempt.run_id == self.run_id, Attempt.ended_at.is_(None))
+
+
+class Onlooker(Progress):
+    """The row of a run as seen by those of its processes that do not keep it: they write nothing."""
+
+    def enter(self, phase: Phase, total: int, done: int = 0) -> None:
+        """Leave it to the first process, as all that is told."""
+
+    def write(self, session: Session, **values: Any) -> None:
+        """Leave it to the first process, which stops all of them if the run is no longer wanted."""
+        self._written_at = time.monotonic()

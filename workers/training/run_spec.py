@@ -1,0 +1,74 @@
+"""What a run's row asks for, and how it goes on when memory runs out: once, with a smaller batch."""
+
+from typing import NamedTuple
+
+from app.db.config import RunConfig
+from app.db.models import Dataset, Run
+from isotropy.catalog import REGULARIZERS
+
+
+class RunSpec(NamedTuple):
+    """A run that is to be trained."""
+
+    config: RunConfig
+    """As it is trained: where memory ran out before, with fewer rows a batch than were asked for."""
+    asked_batch_size: int
+    dataset: Dataset
+    experiment: str
+    """Its name."""
+    revision: str | None
+    """Of the model on the Hub, where an interrupted run has found it out already."""
+
+    @property
+    def shrunk(self) -> bool:
+        """Whether memory ran out before."""
+        return self.config.batch_size != self.asked_batch_size
+
+
+def run_spec_of(run: Run) -> RunSpec:
+    """Read a run's row."""
+    environment = run.environment or {}
+    asked = run.launched_config
+    used = {name: environment.get("batches", {}).get(name) for name in ("batch_size", "accumulation")}
+    config = asked.model_copy(update={name: value for name, value in used.items() if value is not None})
+    revision = environment.get("model", {}).get("revision")
+    return RunSpec(config, asked.batch_size, run.experiment.dataset, run.experiment.name, revision)
+
+
+def batches_of(config: RunConfig) -> dict[str, int]:
+    """Return how rows become steps, for the row: the batch and the accumulation that were really used."""
+    return {
+        "batch_size": config.batch_size,
+        "accumulation": config.accumulation,
+        "processes": config.processes,
+        "rows_per_step": config.batch_size * config.accumulation * config.processes,
+    }
+
+
+class MemoryRanOutError(MemoryError):
+    """Memory, of the machine or of its GPU, was not enough to train or to evaluate; to load the model it was."""
+
+
+def smaller(config: RunConfig) -> RunConfig | None:
+    """Return the configuration with half the rows a batch and twice the batches a step; None for one row.
+
+    A batch of an odd number of rows is divided by more than two: a step has the same rows as before in any case, so
+    that a run goes on from its checkpoint.
+    """
+    rows = config.batch_size
+    parts = next((parts for parts in range(2, rows + 1) if rows % parts == 0), None)
+    if parts is None:
+        return None
+    return config.model_copy(update={"batch_size": rows // parts, "accumulation": config.accumulation * parts})
+
+
+def note(before: RunConfig, after: RunConfig, step: int) -> str:
+    """Return the sentence that tells of it; training goes on behind ``step``."""
+    rows, fewer = before.batch_size * before.processes, after.batch_size * after.processes
+    told = (
+        f"Memory ran out with {rows} rows a batch. From step {step + 1} on a batch has {fewer}, and "
+        f"{after.accumulation} batches make a step instead of {before.accumulation}: as many rows a step as before."
+    )
+    if any(REGULARIZERS[one].sees for one in after.weights):
+        told += f" But the penalty is one of {fewer} rows instead of {rows} since then, of which it has another value."
+    return told

@@ -1,0 +1,119 @@
+"""The vectors that stand for texts: the cloud of the last layer, and what lies beside what in every layer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from isoscope.hidden_states import ByLayer, depth, empty_moments, moment_scores, width
+from isotropy.activation import activation_profile
+from isotropy.clusters import silhouette
+from isotropy.cosine import CosineMoments
+from isotropy.intrinsic import twonn
+from isotropy.neighbours import distinct_rows, nearest_neighbours
+from isotropy.score import Score
+from isotropy.topology import barcode, persistent_entropy
+from isotropy.unbiased import FourthMoments, isoscore_unbiased_from_moments
+from workers.models import pool, sentence_pooling
+from workers.training.inference import Rows
+
+PAIR_ROWS = 2000
+"""Rows drawn from more for what looks at pairs, whose time and memory grow with their square at every layer."""
+
+PAIR_SEED = 0
+
+
+class Sentences:
+    """Sentence vectors of rows, as the model's own head pools them.
+
+    Of the last layer the moments of all rows are kept. Of every layer the vectors of some rows are, at most
+    ``PAIR_ROWS``, drawn by a seed that all runs share, so that runs on the same rows are compared by the same.
+
+    Args:
+        model: what makes the vectors.
+        rows: among which are those that will be seen.
+        indices: places of the rows that will be seen, each once.
+        labels: name of the column of their classes; None if they have none.
+
+    """
+
+    def __init__(self, model: PreTrainedModel, rows: Rows, indices: NDArray[np.int64], labels: str | None) -> None:
+        self.pooling = sentence_pooling(model)
+        self._drawn = np.random.default_rng(PAIR_SEED).permutation(np.sort(indices))[:PAIR_ROWS]
+        drawn = rows.dataset[self._drawn.tolist()]
+        self._labels = None if labels is None else torch.tensor(drawn[labels])
+        self._texts = _first_of_equals(drawn["input_ids"])
+        self._vectors = torch.zeros(depth(model), len(self._drawn), width(model))
+        moments = empty_moments(model)
+        self._last = FourthMoments(moments.d, moments.mean.device)
+        self._cosines = CosineMoments(moments.d, moments.mean.device)
+
+    @property
+    def n(self) -> int:
+        """Rows seen."""
+        return self._last.n
+
+    def pooled(self, hidden_states: Sequence[Tensor], attention_mask: Tensor) -> Tensor:
+        """Return the vectors [L, batch, d] of 1 + L tensors [batch, tokens, d] under the mask [batch, tokens]."""
+        return torch.stack([pool(states, attention_mask, self.pooling) for states in hidden_states[1:]])
+
+    def update(self, vectors: Tensor, indices: NDArray[np.int64]) -> None:
+        """Add the vectors [L, batch, d] of a batch, and the rows' places [batch]."""
+        self._last.update(vectors[-1])
+        self._cosines.update(vectors[-1])
+        _, places, given = np.intersect1d(self._drawn, indices, assume_unique=True, return_indices=True)
+        self._vectors[:, places] = vectors[:, given].to(self._vectors)
+
+    def last_layer(self) -> dict[str, Score]:
+        """Return what the moments of all rows at the last layer tell, by measure."""
+        scores = moment_scores(self._last, self._cosines)
+        return scores | {"isoscore_unbiased": isoscore_unbiased_from_moments(self._last)}
+
+    def pairs(self) -> dict[str, ByLayer]:
+        """Return what the rows drawn tell of every layer, by measure: the silhouette only if they have classes.
+
+        TwoNN is that of texts that differ. Of equal ones the vectors differ by rounding alone, in batches of unlike
+        lengths, and ratios of such distances would pass for the cloud's own.
+        """
+        layers = [pair_scores(x, self._texts, self._labels) for x in self._vectors]
+        n = {"twonn": len(self._texts)}
+        return {
+            measure: ByLayer([layer[measure] for layer in layers], n.get(measure, len(self._drawn)))
+            for measure in layers[0]
+        }
+
+    def activation(self) -> dict[str, Any] | None:
+        """Return mean and standard deviation [d] of the last layer's dimensions over n rows; None for one row."""
+        profile = activation_profile(self._last)
+        if profile.score.value is None:
+            return None
+        return {"n": self.n, "mean": profile.mean.tolist(), "std": profile.std.tolist()}
+
+
+def pair_scores(x: Tensor, texts: Tensor, labels: Tensor | None) -> dict[str, Score]:
+    """Return the measures of one layer that look at pairs of rows.
+
+    Args:
+        x: vectors [n, d].
+        texts: places of the rows with different texts, which TwoNN is of.
+        labels: class of each row [n]; None if they have none.
+
+    """
+    found = {"twonn": _twonn(x[texts]), "persistent_entropy": persistent_entropy(barcode(x))}
+    return found if labels is None else found | {"silhouette": silhouette(x, labels)}
+
+
+def _twonn(x: Tensor) -> Score:
+    return twonn(nearest_neighbours(x[distinct_rows(x)], 2)).dimension
+
+
+def _first_of_equals(texts: Sequence[Sequence[int]]) -> Tensor:
+    """Return the places of texts, as tokens, that have not occurred before, int64 in ascending order."""
+    places: dict[tuple[int, ...], int] = {}
+    for place, text in enumerate(texts):
+        places.setdefault(tuple(text), place)
+    return torch.tensor(list(places.values()))

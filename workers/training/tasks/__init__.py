@@ -1,0 +1,15 @@
+"""Kinds of tasks: the head each needs, how its rows are read, what is predicted, and how that is scored."""
+
+from isoscope.core.task import TaskKind
+from workers.training.tasks.classification import Classification
+from workers.training.tasks.regression import Regression
+from workers.training.tasks.span import Span
+from workers.training.tasks.task import Collector, Task
+
+__all__ = ["TASKS", "Collector", "Task"]
+
+TASKS: dict[TaskKind, type[Task]] = {
+    TaskKind.CLASSIFICATION: Classification,
+    TaskKind.REGRESSION: Regression,
+    TaskKind.SPAN: Span,
+}

@@ -1,0 +1,125 @@
+"""Classification of a text or a pair of texts."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from torch import Tensor
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
+from transformers.utils.generic import ModelOutput
+
+from app.db.config import RunConfig
+from app.db.learning import best_class
+from app.db.predictions import Predictions
+from app.db.run_results import Trivial
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric
+from isoscope.files.columns import label_text
+from isotropy.score import Score
+from workers.training.data import Columns
+from workers.training.inference import Rows
+from workers.training.tasks.task import Collector, Task, in_order, text_rows
+
+
+class Classification(Task):
+    """One class a row, of those that the configuration names."""
+
+    purpose = "for classification"
+    auto_class = AutoModelForSequenceClassification
+
+    def head(self) -> dict[str, Any]:
+        """One output a class."""
+        names = self.config.label_names
+        return {
+            "num_labels": len(names),
+            "id2label": dict(enumerate(names)),
+            "label2id": {name: number for number, name in enumerate(names)},
+            # Never guessed from the labels: int8 ones would make it a multi-label task.
+            "problem_type": "single_label_classification",
+        }
+
+    def encode(
+        self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
+    ) -> Rows:
+        """Return the rows tokenised, their labels as positions in ``config.label_names``."""
+        labels = _labels(columns[self.config.label_column], self.config)
+        return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
+
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect predicted classes."""
+        return Classes(self.config.label_names, order)
+
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the best constant class."""
+        learned, scored = (np.array(rows.dataset["labels"][:]) for rows in (train, validation))
+        return best_class(learned, scored, self.config.label_names, self.config.metric, "training")
+
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the cross-entropy of equally likely classes."""
+        return math.log(len(self.config.label_names))
+
+    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
+        """Return how F1 is averaged over classes, and which label it looks for where there are two."""
+        positive = positive_label(self.config.label_names)
+        return {"f1_average": "macro"} if positive is None else {"f1_average": "binary", "f1_positive": positive}
+
+
+def positive_label(names: Sequence[str]) -> str | None:
+    """Return the second of two labels, which is the one looked for; None of more, each of which counts the same."""
+    return names[1] if len(names) == 2 else None
+
+
+class Classes:
+    """Predicted classes beside the right ones."""
+
+    def __init__(self, names: Sequence[str], order: NDArray[np.int64]) -> None:
+        self._names = names
+        self._order = order
+        self._right: list[int] = []
+        self._given: list[int] = []
+
+    def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
+        """Take the outputs of the next batch."""
+        self._right += batch["labels"].tolist()
+        self._given += outputs["logits"].argmax(dim=-1).tolist()
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return the right and the predicted classes."""
+        return in_order(numbers, self._order, np.array(self._right), np.array(self._given))
+
+    def metrics(self) -> dict[str, Score]:
+        """Return accuracy, F1 and Matthews correlation; the last two are undefined where a class to be found is not."""
+        return {
+            Metric.ACCURACY.value: Score(float(accuracy_score(self._right, self._given))),
+            Metric.F1.value: self._f1(),
+            Metric.MATTHEWS.value: self._matthews(),
+        }
+
+    def _f1(self) -> Score:
+        positive = positive_label(self._names)
+        if positive is not None and 1 not in self._right:
+            return Score.undefined(f"No validation row has the label {positive!r}, which F1 looks for.")
+        average = "macro" if positive is None else "binary"
+        return Score(float(f1_score(self._right, self._given, average=average, zero_division=0)))
+
+    def _matthews(self) -> Score:
+        if len(set(self._right)) == 1:
+            label = self._names[self._right[0]]
+            return Score.undefined(f"All validation rows have the label {label!r}, with which nothing can correlate.")
+        return Score(float(matthews_corrcoef(self._right, self._given)))
+
+
+def _labels(values: list[Any], config: RunConfig) -> list[int]:
+    number = {name: position for position, name in enumerate(config.label_names)}
+    labels = ["" if value is None else label_text(value) for value in values]
+    unknown = next((label for label in labels if label not in number), None)
+    if unknown is not None:
+        raise InvalidError(
+            f"Row {labels.index(unknown) + 1} has the label {unknown!r} in column {config.label_column!r}; "
+            f"expected one of {', '.join(config.label_names[:20])}. Mend the file or name the label.",
+            "label_column",
+        )
+    return [number[label] for label in labels]

@@ -1,0 +1,104 @@
+"""Regression: one number for a text or a pair of texts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import pearsonr, spearmanr
+from torch import Tensor
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
+from transformers.utils.generic import ModelOutput
+
+from app.db.learning import best_number
+from app.db.predictions import Predictions
+from app.db.run_results import Trivial
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric
+from isoscope.files.columns import NUMBER
+from isotropy.score import Score, there_are
+from workers.training.data import Columns
+from workers.training.inference import Rows
+from workers.training.tasks.task import Collector, Task, in_order, text_rows
+
+GREATEST = float(np.finfo(np.float32).max)
+
+
+class Regression(Task):
+    """One number a row, learned by its squared error."""
+
+    purpose = "for regression"
+    auto_class = AutoModelForSequenceClassification
+
+    def head(self) -> dict[str, Any]:
+        """One output."""
+        return {"num_labels": 1, "problem_type": "regression"}
+
+    def encode(
+        self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
+    ) -> Rows:
+        """Return the rows tokenised, with their numbers."""
+        labels = _numbers(columns[self.config.label_column], self.config.label_column)
+        return text_rows(columns, self.config.text_columns, labels, tokenizer, max_length)
+
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect predicted numbers."""
+        return Numbers(order)
+
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the mean of the training rows."""
+        return best_number(np.array(train.dataset["labels"][:], dtype=np.float64), "training")
+
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the squared error of 0 for every row."""
+        return float(np.mean(np.square(np.array(train.dataset["labels"][:], dtype=np.float64))))
+
+
+class Numbers:
+    """Predicted numbers beside the right ones."""
+
+    def __init__(self, order: NDArray[np.int64]) -> None:
+        self._order = order
+        self._right: list[float] = []
+        self._given: list[float] = []
+
+    def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
+        """Take the outputs of the next batch."""
+        self._right += batch["labels"].tolist()
+        self._given += outputs["logits"].flatten().tolist()
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return the right and the predicted numbers."""
+        return in_order(numbers, self._order, np.array(self._right), np.array(self._given))
+
+    def metrics(self) -> dict[str, Score]:
+        """Return the correlations by Pearson and by Spearman, each in [-1, 1]."""
+        return {
+            Metric.PEARSON.value: self._correlation(pearsonr),
+            Metric.SPEARMAN.value: self._correlation(spearmanr),
+        }
+
+    def _correlation(self, of: Any) -> Score:
+        if len(self._right) < 2:
+            return Score.undefined(f"A correlation needs two validation rows or more, {there_are(len(self._right))}.")
+        for numbers, whose in ((self._right, "All validation rows have"), (self._given, "The model gives every row")):
+            if min(numbers) == max(numbers):
+                return Score.undefined(f"{whose} the same number, with which nothing can correlate.")
+        return Score.within(of(self._right, self._given).statistic, -1, 1)
+
+
+def _numbers(values: list[Any], column: str) -> list[float]:
+    return [_number(value, row, column) for row, value in enumerate(values, start=1)]
+
+
+def _number(value: object, row: int, column: str) -> float:
+    text = "" if value is None else str(value).strip()
+    number = float(text) if NUMBER.fullmatch(text) else np.inf
+    if abs(number) > GREATEST:
+        found = repr(text[:80]) if text else "nothing"
+        raise InvalidError(
+            f"Row {row} has {found} in column {column!r}, where a finite number was expected, such as 3.5. "
+            "Mend the file, leave the row out, or choose another column.",
+            "label_column",
+        )
+    return number

@@ -1,0 +1,160 @@
+"""Extractive question answering as SQuAD 1.1: the span of a text that answers a question."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf, log
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import AutoModelForQuestionAnswering, PreTrainedTokenizerBase
+from transformers.utils.generic import ModelOutput
+
+from app.db.learning import empty_answer
+from app.db.predictions import Predictions
+from app.db.run_results import Trivial
+from isoscope.core.errors import InvalidError
+from isoscope.core.task import Metric
+from isotropy.score import Score
+from workers.training.data import Columns
+from workers.training.inference import Rows
+from workers.training.tasks.answers import exact_match, find_answer, read_answers, word_f1
+from workers.training.tasks.task import Collector, Task, texts_of
+from workers.training.tasks.windows import Question, Windows, cut_windows
+
+# Likeliest first and last tokens of a window that are tried with each other.
+N_BEST = 20
+ANSWER_TOKENS = 30
+
+
+class Span(Task):
+    """For each question the part of its text that answers it; a long text is read in windows that overlap."""
+
+    purpose = "for question answering"
+    auto_class = AutoModelForQuestionAnswering
+
+    def head(self) -> dict[str, Any]:
+        """Two outputs a token: how likely an answer begins there, and ends there."""
+        return {"num_labels": 2}
+
+    def encode(
+        self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
+    ) -> Windows:
+        """Return the windows of all questions; in training only of those whose answer is found in the text."""
+        config = self.config
+        if len(config.text_columns) != 2:
+            raise InvalidError(
+                f"Expected two text columns, the questions and the texts that hold the answers, got "
+                f"{config.text_columns}. Choose a second one.",
+                "text_columns",
+            )
+        texts, contexts = (texts_of(columns, name) for name in config.text_columns)
+        answers = read_answers(columns[config.label_column], config.label_column)
+        questions = [Question(*row) for row in zip(texts, contexts, answers, strict=True)]
+        if training:
+            questions = [
+                question for question in questions if find_answer(question.answers, question.context) is not None
+            ]
+        if not questions:
+            raise InvalidError(
+                f"None of the {len(answers)} answers in column {config.label_column!r} is found in its text in column "
+                f"{config.text_columns[1]!r}. Choose the columns again.",
+                "label_column",
+            )
+        windows = cut_windows(questions, tokenizer, max_length, config.stride)
+        return replace(windows, left_out=len(answers) - len(questions))
+
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect the best answer to each question; ``rows`` are of ``encode``."""
+        return BestAnswers(cast("Windows", rows), order)
+
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the predictor that never answers: no answer fits questions about different texts."""
+        answers = [question.answers.texts for question in cast("Windows", validation).questions]
+        return empty_answer(
+            *(float(np.mean([score("", texts) for texts in answers])) for score in (exact_match, word_f1))
+        )
+
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the cross-entropy of equally likely tokens of the longest window."""
+        return log(float(train.tokens.max()))
+
+    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
+        """Return how many questions and windows there are, and what was left out or cut."""
+        trained, seen = cast("Windows", train), cast("Windows", validation)
+        return {
+            "n_questions": seen.examples,
+            "n_windows": len(seen),
+            "n_train_questions": trained.examples,
+            "n_train_windows": len(trained),
+            "n_train_left_out": trained.left_out,
+            "n_questions_cut": trained.shortened + seen.shortened,
+        }
+
+
+class BestAnswers:
+    """The likeliest answer to each question, of all its windows."""
+
+    def __init__(self, rows: Windows, order: NDArray[np.int64]) -> None:
+        self._questions = rows.questions
+        self._windows = [rows.windows[row] for row in order]
+        self._taken = 0
+        self._scores: dict[int, float] = {}
+        self._texts: dict[int, str] = {}
+
+    def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
+        """Take the outputs of the next batch: of a question's windows, the answer with the highest sum of logits."""
+        n, tokens = batch["input_ids"].shape
+        windows = self._windows[self._taken : self._taken + n]
+        self._taken += n
+        inside = torch.zeros(n, tokens, dtype=torch.bool)
+        for row, window in enumerate(windows):
+            # A token may stand for no character, as a blank does to RoBERTa.
+            holding = np.flatnonzero(window.offsets[:, 1] > window.offsets[:, 0])
+            inside[row, torch.from_numpy(window.first + holding)] = True
+        best = best_spans(outputs["start_logits"], outputs["end_logits"], inside)
+        for window, score, start, end in zip(windows, *(column.tolist() for column in best), strict=True):
+            if score > self._scores.get(window.question, -inf):
+                begin, stop = window.offsets[start - window.first, 0], window.offsets[end - window.first, 1]
+                self._scores[window.question] = score
+                self._texts[window.question] = self._questions[window.question].context[begin:stop]
+
+    def metrics(self) -> dict[str, Score]:
+        """Return the means over the questions seen of F1 of words and of exact match; no answer is a wrong one."""
+        _, _, exact, shared = self._scored()
+        return {
+            Metric.WORD_F1.value: Score(sum(shared) / len(shared)),
+            Metric.EXACT_MATCH.value: Score(sum(exact) / len(exact)),
+        }
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return the answer to each question seen, and its scores."""
+        asked, texts, exact, shared = self._scored()
+        return Predictions(numbers[asked], None, tuple(texts), np.array(exact), np.array(shared))
+
+    def _scored(self) -> tuple[list[int], list[str], list[float], list[float]]:
+        """Questions seen, and of each the answer, whether it matches exactly, and its F1 of words."""
+        asked = sorted({window.question for window in self._windows})
+        texts = [self._texts.get(number, "") for number in asked]
+        references = [self._questions[number].answers.texts for number in asked]
+        pairs = list(zip(texts, references, strict=True))
+        return asked, texts, [exact_match(*pair) for pair in pairs], [word_f1(*pair) for pair in pairs]
+
+
+def best_spans(start_logits: Tensor, end_logits: Tensor, inside: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return of each row the highest sum of a start's and an end's logit, and their places, tensors [rows] on the CPU.
+
+    Logits are [rows, tokens]; ``inside`` of that shape is true where an answer may begin and end. An answer has at
+    most 30 tokens. The sum is minus infinity where there is none among the 20 likeliest starts and ends.
+    """
+    n_best = min(N_BEST, inside.shape[1])
+    logits = (logit.float().cpu().masked_fill(~inside, -inf) for logit in (start_logits, end_logits))
+    starts, ends = (logit.topk(n_best) for logit in logits)
+    length = ends.indices[:, None, :] - starts.indices[:, :, None] + 1
+    sums = starts.values[:, :, None] + ends.values[:, None, :]
+    score, at = sums.masked_fill((length < 1) | (length > ANSWER_TOKENS), -inf).flatten(1).max(dim=1)
+    start = starts.indices.gather(1, at[:, None] // n_best)[:, 0]
+    end = ends.indices.gather(1, at[:, None] % n_best)[:, 0]
+    return score, start, end

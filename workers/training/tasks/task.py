@@ -1,0 +1,125 @@
+"""What every kind of task has to say, and rows of texts as a model takes them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import datasets
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import DataCollatorWithPadding, PreTrainedTokenizerBase
+from transformers.utils.generic import ModelOutput
+
+from app.db.config import RunConfig
+from app.db.predictions import Predictions
+from app.db.run_results import Trivial
+from isoscope.core.errors import InvalidError
+from isotropy.score import Score
+from workers.training.data import Columns
+from workers.training.inference import Rows
+
+
+class Collector(Protocol):
+    """Collects what a model predicts, batch by batch, and scores it."""
+
+    def add(self, outputs: ModelOutput, batch: Mapping[str, Tensor]) -> None:
+        """Take the outputs of the next batch."""
+        ...
+
+    def metrics(self) -> dict[str, Score]:
+        """Return every metric of the task, by the values of ``isoscope.core.task.Metric``, of all rows added.
+
+        One that is undefined, as a correlation with a constant is, says why.
+        """
+        ...
+
+    def by_row(self, numbers: NDArray[np.int64]) -> Predictions:
+        """Return what the metrics are computed from, row by row.
+
+        ``numbers`` are the positions of all rows (of all questions, for spans) in their split, ascending.
+
+        Raises:
+            ValueError: there are more rows than can be stored.
+
+        """
+        ...
+
+
+class Task(ABC):
+    """A kind of task under one configuration."""
+
+    purpose: str
+    """What its model is loaded for, to complete the sentence "cannot be loaded ..."."""
+    auto_class: Any
+    """Of transformers: what knows the models that have a head for it."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+
+    @abstractmethod
+    def head(self) -> dict[str, Any]:
+        """Return what its head is shaped by, as ``from_pretrained`` takes it."""
+
+    @abstractmethod
+    def encode(
+        self, columns: Columns, tokenizer: PreTrainedTokenizerBase, max_length: int, *, training: bool = False
+    ) -> Rows:
+        """Return the rows of ``columns`` tokenised, with what is to be predicted.
+
+        For ``training`` without rows that nothing can be learned from; else all, so that each counts in the metrics.
+        """
+
+    @abstractmethod
+    def predictions(self, rows: Rows, order: NDArray[np.int64]) -> Collector:
+        """Begin to collect what a model predicts for ``rows``, whose batches come in ``order``, indices of rows."""
+
+    @abstractmethod
+    def trivial(self, train: Rows, validation: Rows) -> Trivial:
+        """Return the best constant predictor by the run's metric, chosen on ``train``, scored on ``validation``."""
+
+    @abstractmethod
+    def untrained_loss(self, train: Rows) -> float:
+        """Return the loss of a model that knows nothing yet."""
+
+    def details(self, train: Rows, validation: Rows) -> dict[str, Any]:
+        """Return what has to be said beside the metrics, for a run's results; the rows are of ``encode``."""
+        return {}
+
+
+def in_order(
+    numbers: NDArray[np.int64], order: NDArray[np.int64], reference: NDArray[Any], predicted: NDArray[Any]
+) -> Predictions:
+    """Return the predictions for rows that were added in ``order``, ascending by their number."""
+    added = order[: len(predicted)]
+    back = np.argsort(added)
+    return Predictions(numbers[added[back]], reference[back], predicted[back])
+
+
+def texts_of(columns: Columns, name: str) -> list[str]:
+    """Return a column of texts.
+
+    Raises:
+        InvalidError: a row has none.
+
+    """
+    values = columns[name]
+    if None in values:
+        raise InvalidError(
+            f"Row {values.index(None) + 1} has no text in column {name!r}: fill it in or leave the row out.",
+            "text_columns",
+        )
+    return [str(value) for value in values]
+
+
+def text_rows(
+    columns: Columns,
+    names: Sequence[str],
+    labels: Sequence[int] | Sequence[float],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+) -> Rows:
+    """Return texts or pairs of texts, cut behind ``max_length`` tokens, with what is to be predicted of each."""
+    encoded = dict(tokenizer(*(texts_of(columns, name) for name in names), truncation=True, max_length=max_length))
+    tokens = np.array([sum(mask) for mask in encoded["attention_mask"]], dtype=np.int64)
+    return Rows(datasets.Dataset.from_dict(encoded | {"labels": labels}), tokens, DataCollatorWithPadding(tokenizer))

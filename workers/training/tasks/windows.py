@@ -1,0 +1,152 @@
+"""Questions and the texts that hold their answers, cut into windows that a model takes."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import datasets
+import numpy as np
+from numpy.typing import NDArray
+from transformers import BatchEncoding, DataCollatorWithPadding, PreTrainedTokenizerBase
+
+from isoscope.core.errors import InvalidError
+from isoscope.files.span import Span
+from workers.training.inference import Rows
+from workers.training.tasks.answers import find_answer
+
+# Of a question, as BERT's authors cut it.
+QUESTION_TOKENS = 64
+# By which a window goes on at least beyond what it shares with the one before.
+NEW_TOKENS = 8
+QUESTIONS_AT_ONCE = 1000
+
+
+class Question(NamedTuple):
+    """What is asked of a text, and the answers that people gave."""
+
+    text: str
+    context: str
+    answers: Span
+
+
+class Window(NamedTuple):
+    """Which part of a question's text a row holds."""
+
+    question: int
+    """Its place among the questions."""
+    first: int
+    """Tokens of the row before those of the text."""
+    offsets: NDArray[np.int32]
+    """[tokens of the text, 2], the characters [begin, end) that each stands for."""
+
+
+@dataclass(frozen=True)
+class Windows(Rows):
+    """Rows of which each is a question and a part of its text: one or several of each question."""
+
+    questions: list[Question]
+    windows: list[Window]
+    """As long as the rows."""
+    shortened: int
+    """Questions that were cut."""
+    left_out: int = 0
+    """Further questions that have no row."""
+
+    @property
+    def examples(self) -> int:
+        """Questions."""
+        return len(self.questions)
+
+
+def cut_windows(questions: list[Question], tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> Windows:
+    """Return windows of at most ``max_length`` tokens, of which two of one text share ``stride``.
+
+    To be predicted are the first and the last token of the answer; in a window that does not hold all of it, twice the
+    token that stands for the sequence, as in BERT's own training.
+
+    Raises:
+        InvalidError: the tokenizer does not tell where its tokens are from, or the windows are too short.
+
+    """
+    if not tokenizer.is_fast:
+        raise InvalidError(
+            f"The model's tokenizer, a {type(tokenizer).__name__}, does not map tokens to characters, so answers "
+            f"cannot be located. Choose a model with a fast tokenizer.",
+            "model",
+        )
+    # Padding before the tokens would shift the places that are to be predicted.
+    tokenizer.padding_side = "right"
+    asked = _shorten([question.text for question in questions], tokenizer, _longest(tokenizer, max_length, stride))
+    windows: list[Window] = []
+    parts: list[datasets.Dataset] = []
+    for begin in range(0, len(questions), QUESTIONS_AT_ONCE):
+        some = questions[begin : begin + QUESTIONS_AT_ONCE]
+        encoded = tokenizer(
+            asked[begin : begin + QUESTIONS_AT_ONCE],
+            [question.context for question in some],
+            truncation="only_second",
+            max_length=max_length,
+            stride=stride,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
+        found = [_window(encoded, row, begin) for row in range(len(encoded["input_ids"]))]
+        ends = [
+            _tokens_of(questions[window.question], window) or _whole(ids, tokenizer)
+            for window, ids in zip(found, encoded["input_ids"], strict=True)
+        ]
+        inputs = {name: encoded[name] for name in tokenizer.model_input_names if name in encoded}
+        labels = {"start_positions": [start for start, _ in ends], "end_positions": [end for _, end in ends]}
+        parts.append(datasets.Dataset.from_dict(inputs | labels))
+        windows += found
+    dataset = datasets.concatenate_datasets(parts)
+    tokens = np.array([sum(mask) for mask in dataset["attention_mask"]], dtype=np.int64)
+    cut = sum(short != question.text for short, question in zip(asked, questions, strict=True))
+    # The heads of transformers look for an answer in the padding too: the loss is the same in any batch if all have
+    # as much of it.
+    collate = DataCollatorWithPadding(tokenizer, padding="max_length", max_length=int(tokens.max()))
+    return Windows(dataset, tokens, collate, questions, windows, cut)
+
+
+def _longest(tokenizer: PreTrainedTokenizerBase, max_length: int, stride: int) -> int:
+    """Return the tokens that a question may have, so that windows beside it get on."""
+    beside = int(tokenizer.num_special_tokens_to_add(pair=True)) + stride + NEW_TOKENS
+    if max_length <= beside:
+        raise InvalidError(
+            f"Expected windows of more than {beside} tokens, which {stride} shared ones, {NEW_TOKENS} new ones and "
+            f"the tokenizer's own take, got {max_length}. Lower the stride, or raise the maximum length if the model "
+            "takes more.",
+            "stride",
+        )
+    return min(QUESTION_TOKENS, max_length - beside)
+
+
+def _shorten(texts: list[str], tokenizer: PreTrainedTokenizerBase, most: int) -> list[str]:
+    """Return texts cut behind their token number ``most``."""
+    offsets = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return [
+        text if len(places) <= most else text[: places[most - 1][1]]
+        for text, places in zip(texts, offsets, strict=True)
+    ]
+
+
+def _window(encoded: BatchEncoding, row: int, begin: int) -> Window:
+    of_text = np.array([part == 1 for part in encoded.sequence_ids(row)])
+    offsets = np.array(encoded["offset_mapping"][row], dtype=np.int32)[of_text]
+    return Window(begin + encoded["overflow_to_sample_mapping"][row], int(of_text.argmax()), offsets)
+
+
+def _tokens_of(question: Question, window: Window) -> tuple[int, int] | None:
+    """Return the places in the row of the answer's first and last token; None if the window does not hold it whole."""
+    place = find_answer(question.answers, question.context)
+    offsets = window.offsets
+    if place is None or not len(offsets) or place[0] < offsets[0, 0] or place[1] > offsets[-1, 1]:
+        return None
+    start = np.searchsorted(offsets[:, 1], place[0], side="right")
+    end = np.searchsorted(offsets[:, 0], place[1], side="left") - 1
+    return window.first + int(start), window.first + int(end)
+
+
+def _whole(ids: list[int], tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """Return the place, twice, of the token that stands for the sequence: the first of models that have none such."""
+    place = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id in ids else 0
+    return place, place

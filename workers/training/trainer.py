@@ -1,0 +1,176 @@
+"""The Trainer with penalties on its loss, and the model with a head that it trains."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
+
+from app.db.config import RunConfig
+from app.db.options.training import Optimizer, Precision, Schedule
+from isoscope.core.errors import InvalidError
+from isoscope.hidden_states import depth
+from workers.failure import NotFiniteError
+from workers.models import Source, fit_together, load_tokenizer, load_weights, require_weights
+from workers.training.metrics import Tally
+from workers.training.penalties import Penalties
+from workers.training.tasks import Task
+
+# Of the body by its name, of the head by what it does; checkpoints of models without a head lack it.
+POOLER = ".pooler."
+
+
+def load_model(source: Source, task: Task) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return the pretrained model with a head for the task, and its tokenizer.
+
+    The head is drawn by the run's seed, unless the model's files have one of its very names and shapes.
+    """
+    config = task.config
+    tokenizer = load_tokenizer(source, config.model)
+    set_seed(config.seed)
+    lacking: list[str] = []
+
+    def load() -> PreTrainedModel:
+        model: PreTrainedModel
+        model, report = task.auto_class.from_pretrained(
+            source.folder,
+            **task.head(),
+            # Trained in full precision, whatever the weights were saved in.
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            # A model that was tuned for another task has a head of another shape.
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+        drawn = report["missing_keys"] | {key for key, *_ in report["mismatched_keys"]}
+        body = f"{model.base_model_prefix}."
+        lacking.extend(sorted(key for key in drawn if key.startswith(body) and POOLER not in key))
+        return model
+
+    model = load_weights(load, config.model, task.purpose)
+    require_weights(lacking, config.model)
+    fit_together(model, tokenizer)
+    _require_layers(model, config)
+    _require_checkpointing(model, config)
+    return model, tokenizer
+
+
+def _require_layers(model: PreTrainedModel, config: RunConfig) -> None:
+    last = depth(model)
+    if isinstance(config.layers, list) and config.layers[-1] > last:
+        raise InvalidError(
+            f"Expected layers from 1 to {last}, which {config.model!r} has, got {config.layers}.", "layers"
+        )
+
+
+def _require_checkpointing(model: PreTrainedModel, config: RunConfig) -> None:
+    if config.gradient_checkpointing and not model.supports_gradient_checkpointing:
+        raise InvalidError(
+            f"Expected no gradient checkpointing, which {config.model!r} cannot do as transformers has it; got it. "
+            "Leave it out, or choose another model.",
+            "gradient_checkpointing",
+        )
+
+
+SCHEDULES = {
+    # Without a warm-up it is constant from the first step.
+    Schedule.CONSTANT: "constant_with_warmup",
+    Schedule.LINEAR: "linear",
+    Schedule.COSINE: "cosine",
+}
+
+
+class IsotropyTrainer(Trainer):
+    """A Trainer whose loss is the task's plus the penalties of a run.
+
+    Both are means over a batch, and the Trainer averages them over accumulated batches: a penalty's cloud is that of
+    one batch, however many are accumulated, and the step's penalty the mean of theirs. So of accumulated batches of
+    one size the task's gradient is that of one large batch, but the penalty is another: it sees fewer points at once.
+    Without penalties it is a plain Trainer that keeps a tally.
+    """
+
+    def __init__(self, *args: Any, tally: Tally, penalties: Penalties | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The Trainer infers from the signature of `forward` that a loss comes divided by the rows of all accumulated
+        # batches, and leaves it as it is. The penalty does not; nor does, for all its signature says, BERT's loss.
+        self.model_accepts_loss_kwargs = False
+        self.tally = tally
+        self.penalties = None if penalties is None else penalties.to(self.args.device)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """Return the task's loss plus the penalties, a scalar, and the model's outputs if they are asked for."""
+        if self.penalties is not None and self.penalties.views:
+            inputs = {**inputs, "output_hidden_states": True}
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True)
+        penalty = None
+        if self.penalties is not None:
+            step = self.state.global_step
+            try:
+                penalty = self.penalties(outputs, inputs, step)
+            except ValueError as error:
+                raise NotFiniteError(f"The penalty has no value at step {step + 1}. {error}", "lambdas") from error
+        self.tally.add(loss, penalty)
+        if penalty is not None:
+            loss = loss + penalty
+        return (loss, outputs) if return_outputs else loss
+
+
+def training_arguments(config: RunConfig, folder: Path, device: str) -> TrainingArguments:
+    """Return the Trainer's settings: silent, and saving only when a callback says so.
+
+    Raises:
+        InvalidError: float16 is asked for on a CPU.
+
+    """
+    if config.precision is Precision.FP16 and device == "cpu":
+        raise InvalidError(
+            "Expected a worker with a GPU to train in fp16, got one that works on the CPU. Choose bf16 or fp32.",
+            "precision",
+        )
+    return TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=config.epochs or 1,
+        max_steps=config.max_steps or -1,
+        per_device_train_batch_size=config.batch_size,
+        gradient_accumulation_steps=config.accumulation,
+        learning_rate=config.learning_rate,
+        lr_scheduler_type=SCHEDULES[config.schedule],
+        # Below 1 it is a part of all steps.
+        warmup_steps=config.warmup,
+        weight_decay=config.weight_decay,
+        # The reference code clips nothing; clipped, a large lambda would slow the task's learning down.
+        max_grad_norm=0.0,
+        fp16=config.precision is Precision.FP16,
+        bf16=config.precision is Precision.BF16,
+        activation_checkpointing=config.gradient_checkpointing,
+        seed=config.seed,
+        data_seed=config.seed,
+        use_cpu=device == "cpu",
+        save_strategy="no",
+        logging_strategy="no",
+        logging_nan_inf_filter=False,
+        report_to="none",
+        disable_tqdm=True,
+        log_level="error",
+        dataloader_pin_memory=False,
+        # Every weight of every architecture tried has a gradient, whatever the head: none has to be looked for.
+        ddp_find_unused_parameters=False,
+    )
+
+
+def optimizer(config: RunConfig, arguments: TrainingArguments) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
+    """Return the optimizer's class and its keywords, as the Trainer takes them.
+
+    Of both the weight decay leaves out biases and normalisations, as everywhere in the Trainer; Adam adds it to the
+    gradient, as torch's own does, AdamW takes it off the weights.
+    """
+    kind, keywords = Trainer.get_optimizer_cls_and_kwargs(arguments)
+    return (torch.optim.Adam if config.optimizer is Optimizer.ADAM else kind), keywords

@@ -1,0 +1,195 @@
+"""From an order to a finished row: load, train from the last checkpoint on, evaluate, keep."""
+
+import logging
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+
+from app.core.settings import Settings
+from app.db.models import Run
+from isoscope.files.wording import blaming
+from isotropy.catalog import Regularizer
+from workers.failure import out_of_memory
+from workers.models import Source, be_quiet, choose_device, describe_environment, find_source, longest_input
+from workers.training.checkpoints import CheckpointCallback, SelectionCallback, divide, restore
+from workers.training.data import describe_rows, load_columns, load_test_columns
+from workers.training.ddp_sync import Agreement, Place, SharedTally
+from workers.training.evaluation import SealedRows, evaluate, score_sealed, seal
+from workers.training.finish import finish, model_card, zip_model
+from workers.training.folder import Damage, RunFolder, step_of
+from workers.training.inference import Rows
+from workers.training.metrics import MetricsCallback, Probe, Tally, rows_apart
+from workers.training.penalties import ShrinkageCallback, make_penalties
+from workers.training.progress import Progress
+from workers.training.run_spec import MemoryRanOutError, RunSpec, batches_of
+from workers.training.tasks import TASKS, Task
+from workers.training.trainer import IsotropyTrainer, load_model, optimizer, training_arguments
+
+logger = logging.getLogger(__name__)
+
+ALONE = Place()
+NONE = -1
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A run's model and rows in memory."""
+
+    source: Source
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int
+    task: Task
+    train: Rows
+    validation: Rows
+    numbers: NDArray[np.int64]
+    """Positions of the validation examples in their split."""
+    selection: Rows | None
+    """Of which the best weights are chosen, where they are."""
+    test: SealedRows | None
+    """Of a data set with a test split."""
+
+
+def train(
+    order: RunSpec, progress: Progress, folder: RunFolder, settings: Settings, device: str, place: Place = ALONE
+) -> None:
+    """Train a run; the first of its processes, or the only one, evaluates and finishes it too.
+
+    Raises:
+        MemoryRanOutError: memory was enough to load it, but not to train or to evaluate it.
+        RunStoppedError: nobody waits for it here any more.
+
+    """
+    be_quiet()
+    choose_device(device)
+    loaded = _load(order, settings)
+    config, model = order.config, loaded.model
+    tally = Tally()
+    penalties = make_penalties(config, model)
+    arguments = training_arguments(config, folder.path, device)
+    trainer = IsotropyTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=loaded.train.dataset,
+        data_collator=loaded.train.collate,
+        optimizer_cls_and_kwargs=optimizer(config, arguments),
+        tally=tally,
+        penalties=penalties,
+    )
+    trainer.remove_callback(PrinterCallback)
+    place.draw_apart(config.seed)
+    environment = describe_environment(loaded.source, trainer.args.device, loaded.max_length)
+    probe = Probe(model, loaded.validation, config)
+    environment |= {"dataset": describe_rows(order.dataset), "batches": batches_of(config), "probe": probe.n}
+    with progress.sessions.begin() as session:
+        progress.write(session, environment=environment)
+
+    checkpoint = _checkpoint(folder, progress, place)
+    if place.first:
+        going = "starts" if checkpoint is None else f"resumes from step {step_of(checkpoint)}"
+        logger.info("%s is loaded on %s; training %s", config.model, trainer.args.device, going)
+    if checkpoint is not None:
+        restore(checkpoint, tally, penalties)
+    selection, metrics = None, None
+    callbacks: list[TrainerCallback] = []
+    if penalties is not None and (istar := penalties.shrunk) is not None:
+        view = penalties.views[Regularizer.ISTAR]
+        callbacks.append(ShrinkageCallback(istar, view, model, loaded.train, config, progress))
+    if place.first:
+        if loaded.selection is not None:
+            selection = SelectionCallback(folder, model, loaded.selection, loaded.task, progress)
+            selection.restore(checkpoint)
+            callbacks.append(selection)
+        tokens_per_step = batches_of(config)["rows_per_step"] * float(loaded.train.tokens.mean())
+        metrics = MetricsCallback(tally, probe, tokens_per_step, progress)
+        saver = CheckpointCallback(folder, settings.checkpoint_seconds, tally, penalties, selection, progress)
+        callbacks += [metrics, saver]
+    for callback in (SharedTally(place, tally, config, metrics), *callbacks, Agreement(place)):
+        trainer.add_callback(callback)
+    with _memory_watched():
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint is not None else None)
+        if not place.first:
+            return
+        chosen = None if selection is None else selection.choose()
+        evaluation = evaluate(model, loaded.train, loaded.validation, loaded.task, progress, loaded.numbers)
+        sealed = None if loaded.test is None else score_sealed(model, loaded.test, loaded.task, progress)
+    if chosen is not None:
+        evaluation.results.selection = chosen
+    kept = None
+    if config.export:
+        kept = zip_model(model, loaded.tokenizer, model_card(order, environment, evaluation), folder)
+    finish(evaluation, kept, settings, folder, progress, sealed)
+
+
+def _load(order: RunSpec, settings: Settings) -> Loaded:
+    config = order.config
+    task = TASKS[config.task](config)
+    training, validating = load_columns(order.dataset, config, settings)
+    columns = training.columns
+    source = find_source(config.model, settings, order.revision)
+    model, tokenizer = load_model(source, task)
+    max_length = longest_input(model, tokenizer, config.max_length)
+    selection = None
+    if config.selects:
+        columns, chosen_by = divide(columns, validating.columns, config)
+        selection = task.encode(chosen_by, tokenizer, max_length)
+    rows = task.encode(columns, tokenizer, max_length, training=True)
+    validation = task.encode(validating.columns, tokenizer, max_length)
+    test_columns = load_test_columns(order.dataset, config, settings)
+    with blaming(order.dataset.test_filename or "The test split"):
+        test = None if test_columns is None else seal(test_columns, task, tokenizer, max_length)
+    return Loaded(source, model, tokenizer, max_length, task, rows, validation, validating.numbers, selection, test)
+
+
+def _checkpoint(folder: RunFolder, progress: Progress, place: Place) -> Path | None:
+    """The checkpoint to go on from, as the first process finds it."""
+    found = _last_checkpoint(folder, progress) if place.first else None
+    (step,) = place.told(NONE if found is None else step_of(found))
+    return None if step == NONE else folder.checkpoint(step)
+
+
+def _last_checkpoint(folder: RunFolder, progress: Progress) -> Path | None:
+    """The last one; one that is ahead of the rows of the run is of a time before it began afresh."""
+    checkpoint, damages = folder.sound_checkpoint()
+    if damages:
+        _note(damages, checkpoint, progress)
+    if checkpoint is None:
+        return None
+    state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+    if progress.reaches(step_of(checkpoint), rows_apart(state.max_steps)):
+        return checkpoint
+    folder.clear()
+    return None
+
+
+def _note(damages: Sequence[Damage], checkpoint: Path | None, progress: Progress) -> None:
+    """Tell of dropped checkpoints, in the log and on the run."""
+    going = "started again from step 0" if checkpoint is None else f"resumed from step {step_of(checkpoint):,}"
+    notes = [
+        f"The checkpoint of step {damage.step:,} was damaged on the disk ({damage.words}) and was dropped. "
+        f"Training {going}."
+        for damage in damages
+    ]
+    for note in notes:
+        logger.warning(note)
+    with progress.sessions.begin() as session:
+        run = session.get_one(Run, progress.run_id)
+        progress.write(session, notes=[*run.notes, *notes])
+
+
+@contextmanager
+def _memory_watched() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # which hold what the memory is full of
+        raise MemoryRanOutError(str(error)) from error
